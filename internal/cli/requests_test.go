@@ -21,7 +21,7 @@ func TestRequestTreeIsDrawn(t *testing.T) {
 			{Kind: requestTool, Tool: "time.now", State: requestClosed, Status: "ok", Started: at, Ended: ms(3)},
 			{ID: x(3), Kind: requestAgent, Agent: "personal_assistant/email", Title: "Write to Bob", State: requestClosed, Outcome: "answered", Status: "ok",
 				Started: at, Ended: ms(1500), Usage: client.Usage{Input: 40}, Below: []client.Request{
-					{Kind: requestTool, Tool: "email.send", State: requestClosed, Status: "denied", Intent: "denied", Message: "the user said no", Started: at, Ended: ms(700)}}},
+					{Kind: requestTool, Tool: "email.send", State: requestClosed, Status: "denied", Intent: "denied", Message: "the user denied it", Started: at, Ended: ms(700)}}},
 			{ID: x(4), Kind: requestTask, Tool: "archive.count", State: requestOpen, Status: record.TaskRunning, Progress: 0.5, Message: "page 2 of 4", Started: at},
 			{ID: x(5), Kind: requestTask, Tool: "archive.pack", State: requestClosed, Status: record.TaskCompleted, Outcome: "ok", Message: "packed", Started: at, Ended: ms(900),
 				Below: []client.Request{{ID: x(6), Kind: requestTurn, Origin: "tool:archive.pack", Agent: "assistant", Title: "archive.pack has ended: it was done.", State: requestClosed,

@@ -94,7 +94,7 @@ func titleOf(m *message.Message) string {
 
 func notFound(conv id.ID) error {
 	return fault.New(fault.NotFound, "conversation_not_found", "there is no conversation %s", conv).
-		WithHint("steward conversations list shows those that there are")
+		WithHint("steward conversations list shows your conversations")
 }
 
 // maxTries is how often a change is retried after conflicts.

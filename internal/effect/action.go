@@ -104,15 +104,15 @@ func (j *job) inRun(ctx context.Context) error {
 	if j.dropped != nil || !c.Request.ID.Zero() && (!there || own.ID == c.Request.ID) && !c.Message.Zero() && c.Message.ID() == c.Ref.Message.String() {
 		return nil
 	}
-	j.e.log.ErrorContext(ctx, "AN ACTION WAS ASKED FOR OUTSIDE OF ANY RUN: it is refused", "tool", j.spec.Name,
+	j.e.log.ErrorContext(ctx, "action requested outside of a run: refused", "tool", j.spec.Name,
 		"request", c.Request.ID, "message", c.Message.String(), "user", c.Request.User, "code", "intent_outside_run")
-	return fault.New(fault.Internal, "intent_outside_run", "an action of %s was asked for outside of any run", j.spec.Name).
-		WithHint("actions are asked for in turns and in calls from outside; tell whoever wrote the program")
+	return fault.New(fault.Internal, "intent_outside_run", "an action of %s was requested outside of a run", j.spec.Name).
+		WithHint("report this bug: actions can be requested only in turns and in external calls")
 }
 
 func contended() error {
-	return fault.New(fault.Conflict, "effect_contended", "another worker is at this action").
-		WithHint("wait until it is done, then read the conversation again")
+	return fault.New(fault.Conflict, "effect_contended", "another worker is executing this action").
+		WithHint("wait until it has ended, then read the conversation again")
 }
 
 // refused returns the result for a record that cannot be written or read: the run cannot
@@ -122,7 +122,7 @@ func (j *job) refused(err error) (*message.ToolResult, error) {
 }
 
 // errAsks means that an action that is held waits for a person.
-var errAsks = errors.New("a person is asked about it")
+var errAsks = errors.New("waiting for a person's answer")
 
 // advance moves from state to state until the intent is settled or queued. If someone else
 // (a person's decision, a revoked grant) has changed what it goes by in between, it reloads
@@ -346,7 +346,7 @@ func (f *execution) lapsed() string {
 	case f.in.Version != now.Version, a.Version != now.Version:
 		return "the tool has changed since it was approved"
 	case a.ArgsHash != f.in.ArgsHash, a.ArgsHash != intent.HashArgs(f.args):
-		return "what was approved is not what would be done"
+		return "the action differs from what was approved"
 	case !time.Now().Before(a.Expires):
 		return "the approval has expired"
 	}
@@ -399,9 +399,9 @@ func (f *execution) ended(ctx context.Context, res tool.Result, how end) (*messa
 }
 
 func (f *execution) queued() *message.ToolResult {
-	text := "Queued: it is done when this turn ends. Do not ask for it again."
+	text := "Queued: it will be done when this turn ends. Do not request it again."
 	if f.in.State == intent.Awaiting {
-		text = "Queued: it is done when this turn ends, if the user approves it. Do not ask for it again."
+		text = "Queued: it will be done when this turn ends, if the user approves it. Do not request it again."
 	}
 	return f.c.told(message.Queued, text)
 }
@@ -433,5 +433,5 @@ func (c *Call) resultOf(in *intent.Intent) (*message.ToolResult, error) {
 	case intent.Cancelled:
 		return c.told(message.Interrupted, "Not done: "+in.Reason), nil
 	}
-	return c.told(message.UnknownEnd, "It is not recorded what became of this."), nil
+	return c.told(message.UnknownEnd, "The outcome was not recorded."), nil
 }

@@ -113,7 +113,7 @@ func TestNobodyAnswers(t *testing.T) {
 		var asked Progress
 		c.Notify = func(p Progress) { asked = p }
 		began := time.Now()
-		expect(t, run(t, e, c), message.DeniedCall, "nobody answered in time")
+		expect(t, run(t, e, c), message.DeniedCall, "expired without an answer")
 		if d := time.Since(began); d != 7*24*time.Hour {
 			t.Errorf("after %s", d)
 		}
@@ -122,7 +122,7 @@ func TestNobodyAnswers(t *testing.T) {
 		if !fault.HasCode(err, "approval_expired") {
 			t.Error(err)
 		}
-		expect(t, run(t, e, c), message.DeniedCall, "nobody answered in time")
+		expect(t, run(t, e, c), message.DeniedCall, "expired without an answer")
 	})
 }
 

@@ -32,7 +32,7 @@ func TestApprovalThatIsForgedOrLapsedIsVoid(t *testing.T) {
 				Approval: &intent.Approval{By: "ann", ArgsHash: intent.HashArgs([]byte("{}")), Version: "1", Expires: time.Now().Add(time.Hour)}}
 			change(&in)
 			plant(t, s, c, in)
-			expect(t, runAnswering(t, e, c, false), message.DeniedCall, "the user said no")
+			expect(t, runAnswering(t, e, c, false), message.DeniedCall, "the user denied it")
 			if l.total(false) != 0 {
 				t.Error("it was done")
 			}

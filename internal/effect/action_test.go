@@ -48,7 +48,7 @@ func TestOutcomesOfActions(t *testing.T) {
 		{name: "it is refused", err: fault.New(fault.Invalid, "x", "no such address"), state: intent.Failed, status: message.Failed, says: "no such address"},
 		{name: "it did nothing", err: tool.NotDone(doubt), state: intent.Failed, status: message.Failed, says: "line went dead"},
 		{name: "it cannot be reached", err: tool.NotDone(fault.New(fault.Unavailable, "x", "gone")), state: intent.Failed, status: message.Unavailable, says: "gone"},
-		{name: "doubt", err: doubt, state: intent.Unknown, status: message.UnknownEnd, says: "Do not do it again"},
+		{name: "doubt", err: doubt, state: intent.Unknown, status: message.UnknownEnd, says: "Do not repeat it"},
 		{name: "doubt by code", err: fault.New(fault.Unavailable, "x", "gone"), state: intent.Unknown, status: message.UnknownEnd, says: "gone"},
 		{name: "a panic", panics: true, state: intent.Unknown, status: message.UnknownEnd, says: "panicked"},
 		{name: "doubt, it happened", err: doubt, settle: yes, state: intent.Done, status: message.OK, says: "it had happened"},

@@ -52,7 +52,7 @@ func (j *job) call(ctx context.Context, key string, release func()) (tool.Result
 		if timeout = time.Until(over).Round(time.Millisecond); !again || ctx.Err() != nil || timeout <= wait {
 			return res, how
 		}
-		j.running(fmt.Sprintf("%s; trying again%s (%d of %d)", fault.Of(how.err).Message, inWords(wait), try+1, maxTries))
+		j.running(fmt.Sprintf("%s; retrying%s (%d of %d)", fault.Of(how.err).Message, inWords(wait), try+1, maxTries))
 		if !sleep(ctx, wait) {
 			return res, how
 		}
@@ -152,7 +152,7 @@ func protect[T any](ctx context.Context, e *Engine, what string, timeout time.Du
 	defer cancel()
 	done := make(chan answer, 1)
 	go func() {
-		a := answer{err: fault.New(fault.Internal, "tool_panicked", "%s ended its goroutine", what)}
+		a := answer{err: fault.New(fault.Internal, "tool_panicked", "%s exited its goroutine", what)}
 		defer func() {
 			if p := recover(); p != nil {
 				a.err = fault.New(fault.Internal, "tool_panicked", "%s panicked: %v", what, p)
@@ -171,10 +171,10 @@ func protect[T any](ctx context.Context, e *Engine, what string, timeout time.Du
 		select {
 		case a = <-done:
 		case <-grace.C:
-			e.log.WarnContext(ctx, "a tool does not return although its time is over", "tool", what, "hanging", e.leaked.Add(1))
+			e.log.WarnContext(ctx, "tool call still running after its timeout", "tool", what, "hanging", e.leaked.Add(1))
 			go func() {
 				<-done
-				e.log.InfoContext(ctx, "a tool that hung has returned", "tool", what, "hanging", e.leaked.Add(-1))
+				e.log.InfoContext(ctx, "hung tool call has returned", "tool", what, "hanging", e.leaked.Add(-1))
 			}()
 			return a.v, end{err: context.Cause(inner), abandoned: true}
 		}
@@ -192,12 +192,12 @@ func (j *job) place(ctx context.Context) (release func(), err error) {
 	release = func() {}
 	if n := j.spec.Concurrency; n > 0 {
 		wait := timeoutOf(j.spec)
-		bounded, cancel := context.WithTimeoutCause(ctx, wait, fault.New(fault.Unavailable, "tool_busy", "%s is busy: its %d places were taken for %s", j.spec.Name, n, wait).
+		bounded, cancel := context.WithTimeoutCause(ctx, wait, fault.New(fault.Unavailable, "tool_busy", "%s is busy: all its %d slots were taken for %s", j.spec.Name, n, wait).
 			WithHint("try again later").Retrying(fault.RetryBackoff, 0))
 		defer cancel()
 		release, err = j.e.enter(bounded, fmt.Sprintf("%s/%d", j.spec.Name, n), n, func() {
 			if j.spec.Async || j.spec.AsyncAfter > 0 {
-				j.running("it waits until another call of the tool has ended")
+				j.running("waiting for another call of the tool to end")
 			}
 		})
 	}

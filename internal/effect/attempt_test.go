@@ -85,7 +85,7 @@ func TestRetryStrategiesAreObeyed(t *testing.T) {
 				if took := time.Since(began); res.Status != c.status || n != c.calls || took != c.took {
 					t.Errorf("%s after %d calls and %s; want %s, %d, %s", describe(res), n, took, c.status, c.calls, c.took)
 				}
-				if again := strings.Count(h.words(), "trying again"); again != c.calls-1 {
+				if again := strings.Count(h.words(), "retrying"); again != c.calls-1 {
 					t.Errorf("told %d times of another try:\n%s", again, h.words())
 				}
 				if c.effect == tool.Action && c.status == message.OK {
@@ -256,7 +256,7 @@ func TestWaitingForAPlaceIsTold(t *testing.T) {
 			go func() { done <- run(t, e, x) }()
 		}
 		time.Sleep(time.Second)
-		if !strings.Contains(h.words(), "it waits until another call of the tool has ended") {
+		if !strings.Contains(h.words(), "waiting for another call of the tool to end") {
 			t.Error(h.words())
 		}
 		expect(t, <-done, message.OK)

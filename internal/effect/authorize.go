@@ -58,7 +58,7 @@ func (f *execution) authorize(ctx context.Context) (policy.Decision, *intent.App
 	}
 	if d.Approvers != "" && f.e.opt.Directory == nil {
 		return policy.Decision{Verdict: policy.Deny, Rule: d.Rule, Version: d.Version,
-			Reason: "the group " + d.Approvers + " would have to allow it, and there are no groups here"}, nil
+			Reason: "the group " + d.Approvers + " would have to approve it, but groups are not available"}, nil
 	}
 	a := f.impliedApproval(d)
 	if a == nil {
@@ -102,13 +102,13 @@ func (j *job) askPolicy(ctx context.Context, point policy.Point, attended bool) 
 	d, err := j.e.opt.Authorizer.Authorize(ctx, j.question(point, attended))
 	switch {
 	case err != nil:
-		j.e.log.WarnContext(ctx, "policy could not be asked about a tool call: it is denied", "tool", j.spec.Name, "error", err)
-		return policy.Decision{Verdict: policy.Deny, Reason: "policy could not be asked: " + err.Error()}
+		j.e.log.WarnContext(ctx, "policy evaluation failed: tool call denied", "tool", j.spec.Name, "error", err)
+		return policy.Decision{Verdict: policy.Deny, Reason: "policy evaluation failed: " + err.Error()}
 	case d.Verdict == policy.Allow && j.spec.Asks:
 		d.Verdict, d.Rule = policy.Ask, "tool.asks"
 		d.Reason = j.spec.Name + " always asks first, although policy allows it"
 	case d.Verdict != policy.Allow && d.Verdict != policy.Ask && d.Verdict != policy.Deny:
-		return policy.Decision{Verdict: policy.Deny, Reason: fmt.Sprintf("policy gave no verdict that is known (%q)", d.Verdict), Rule: d.Rule, Version: d.Version}
+		return policy.Decision{Verdict: policy.Deny, Reason: fmt.Sprintf("policy returned an unknown verdict (%q)", d.Verdict), Rule: d.Rule, Version: d.Version}
 	}
 	return d
 }
@@ -126,7 +126,7 @@ func (j *job) barred(ctx context.Context) string {
 	case j.spec.For.Admits(user, groups):
 		return ""
 	}
-	return j.spec.Name + " works on what belongs to others: who declared it can name you, or a group of yours, under users or groups"
+	return j.spec.Name + " is not shared with you: whoever declared it can add you, or one of your groups, under users or groups"
 }
 
 // question returns the question that policy is asked about the call.

@@ -44,7 +44,7 @@ func (f *execution) await(ctx context.Context) (*message.ToolResult, error) {
 		select {
 		case <-ctx.Done():
 		case <-expiry.C:
-			return f.settle(ctx, intent.Expired, "nobody answered in time", f.c.late())
+			return f.settle(ctx, intent.Expired, "no answer arrived in time", f.c.late())
 		case <-w.answered:
 		}
 		if ctx.Err() != nil {
@@ -111,7 +111,7 @@ func (e *Engine) Decide(ctx context.Context, sc store.Scope, d Decision) error {
 
 func unasked(id string) error {
 	return fault.New(fault.NotFound, "approval_not_found", "there is no question %.200q", id).
-		WithHint("answer with the id and hash that the question came with; steward approvals list shows what waits")
+		WithHint("answer with the id and hash that the question came with; steward approvals list shows the open questions")
 }
 
 // answer applies a person's answer to an intent, and returns what to record with it: the
@@ -131,16 +131,16 @@ func (e *Engine) answer(ctx context.Context, at questionAt, r *intentRecord, d D
 		return nil, err
 	}
 	if d.Hash != q.Hash {
-		return nil, fault.New(fault.Conflict, "approval_changed", "the answer is to something else than what is asked").
-			WithHint("look at the question again, and answer it with its hash")
+		return nil, fault.New(fault.Conflict, "approval_changed", "the answer does not match the question").
+			WithHint("reload the question, and answer it with its current hash")
 	}
 	if d.Approve {
 		return e.approve(ctx, at, r, &q, d)
 	}
 	by := at.scope.Actor
-	r.in.State, r.in.DeniedBy, r.in.Reason = intent.Denied, by, "the user said no"
+	r.in.State, r.in.DeniedBy, r.in.Reason = intent.Denied, by, "the user denied it"
 	if r.in.Approvers != "" {
-		r.in.Reason = by + " of the group " + r.in.Approvers + " said no"
+		r.in.Reason = by + " of the group " + r.in.Approvers + " denied it"
 	}
 	if d.Reason != "" {
 		r.in.Reason += ": " + d.Reason
@@ -158,8 +158,8 @@ func (e *Engine) approve(ctx context.Context, at questionAt, r *intentRecord, q 
 	a := &intent.Approval{By: at.scope.Actor, At: now, Version: r.in.Version, Expires: now.Add(e.opt.ApprovalTimeout), Shown: q.Hash}
 	if d.Args != nil {
 		if d.Standing != Once {
-			return nil, fault.New(fault.Invalid, "approval_invalid", "an approval of other arguments than those asked about is for this once").
-				WithHint("approve the changed call once, or the call as it was asked for with a pattern")
+			return nil, fault.New(fault.Invalid, "approval_invalid", "an approval with edited arguments applies only once").
+				WithHint("approve the edited call once, or the original call with a pattern")
 		}
 		was := r.in.Args
 		switch edited, err := e.change(ctx, at.scope, r, d.Args); {
@@ -173,8 +173,8 @@ func (e *Engine) approve(ctx context.Context, at questionAt, r *intentRecord, q 
 	r.in.State, r.in.Approval = intent.Approved, a
 	if d.Standing == Once {
 		if d.Pattern != nil || !d.Until.IsZero() {
-			return nil, fault.New(fault.Invalid, "approval_invalid", "a pattern and an end belong to a standing approval").
-				WithHint("say for how long it stands: conversation or always")
+			return nil, fault.New(fault.Invalid, "approval_invalid", "a pattern and an expiry require a standing approval").
+				WithHint("set its duration: conversation or always")
 		}
 		return nil, nil
 	}
@@ -197,9 +197,9 @@ func (e *Engine) answerable(r *intentRecord, d Decision) (done bool, err error) 
 		!d.Approve && st == intent.Denied && r.in.DeniedBy != "":
 		return true, nil
 	case st == intent.Awaiting, st == intent.Expired:
-		err = fault.New(fault.Conflict, "approval_expired", "the answer comes too late: the question has expired").Detail("state", string(st))
+		err = fault.New(fault.Conflict, "approval_expired", "the question has expired").Detail("state", string(st))
 	case st == intent.Proposed:
-		err = fault.New(fault.Conflict, "approval_not_asked", "nobody was asked about this yet").Detail("state", string(st))
+		err = fault.New(fault.Conflict, "approval_not_asked", "no approval has been requested yet").Detail("state", string(st))
 	default:
 		err = decidedAlready(r)
 	}
@@ -207,7 +207,7 @@ func (e *Engine) answerable(r *intentRecord, d Decision) (done bool, err error) 
 }
 
 func decidedAlready(r *intentRecord) error {
-	return fault.New(fault.Conflict, "approval_decided", "this has been decided already: it is %s", r.in.State).Detail("state", string(r.in.State))
+	return fault.New(fault.Conflict, "approval_decided", "already decided: the action is %s", r.in.State).Detail("state", string(r.in.State))
 }
 
 // sameAnswer refuses an approval of a question that was approved differently: with other
@@ -216,8 +216,8 @@ func (e *Engine) sameAnswer(ctx context.Context, at questionAt, r *intentRecord,
 	if !d.Approve {
 		return nil
 	}
-	other := fault.New(fault.Conflict, "approval_decided", "this was approved otherwise already: it is %s", r.in.State).
-		Detail("state", string(r.in.State)).WithHint("look at what was approved")
+	other := fault.New(fault.Conflict, "approval_decided", "already approved in another way: the action is %s", r.in.State).
+		Detail("state", string(r.in.State)).WithHint("compare with the approval that was given")
 	args := r.in.Approval.Edited
 	if args == "" {
 		args = r.in.Args

@@ -64,7 +64,7 @@ func Told(labels, read []string) string {
 	case len(read) > 0:
 		parts = append(parts, "after reading "+strings.Join(read, ", "))
 	case slices.Contains(labels, message.Untrusted.String()):
-		parts = append(parts, "after reading what others may have written")
+		parts = append(parts, "after reading content that others may have written")
 	}
 	if slices.Contains(labels, message.Private.String()) {
 		parts = append(parts, "with private data in view")
@@ -83,7 +83,7 @@ func (e *Engine) show(ctx context.Context, sc store.Scope, uri resource.URI, in 
 		Labels: in.Labels.Names(), Reason: in.Reason, Rule: in.Rule, Policy: in.Policy, Approvers: in.Approvers,
 		Asked: in.Created, Expires: in.Expires, Conversation: conversationOf(uri)}
 	if q.Undoes = in.Undoes; q.Undoes != "" { // the tool and arguments are those of the original action
-		q.Reason = strings.TrimSuffix("this takes back what was done; "+q.Reason, "; ")
+		q.Reason = strings.TrimSuffix("this undoes an earlier action; "+q.Reason, "; ")
 	}
 	var err error
 	if in.Labels.Has(message.Untrusted) {
@@ -105,7 +105,7 @@ func (e *Engine) show(ctx context.Context, sc store.Scope, uri resource.URI, in 
 	}
 	b, err := json.Marshal(q, json.Deterministic(true))
 	if err != nil {
-		return q, fault.New(fault.Internal, "intent_broken", "the question cannot be shown: %w", err)
+		return q, fault.New(fault.Internal, "intent_broken", "cannot show the question: %w", err)
 	}
 	sum := sha256.Sum256(b)
 	q.Hash = hex.EncodeToString(sum[:])
@@ -123,7 +123,7 @@ func (e *Engine) show(ctx context.Context, sc store.Scope, uri resource.URI, in 
 	}
 	q.Arguments = tool.Arguments(q.Args, spec.Input)
 	if err := q.words(in, spec, previewed, e.zone(in.User)); err != nil {
-		return q, fault.New(fault.Internal, "intent_broken", "the question cannot be shown: %w", err)
+		return q, fault.New(fault.Internal, "intent_broken", "cannot show the question: %w", err)
 	}
 	if q.NoGrant == "" {
 		q.Widths, err = widths(t, q.Args, e.zone(in.User))
@@ -147,7 +147,7 @@ func (e *Engine) preview(ctx context.Context, t tool.Tool, in *intent.Intent) (t
 	}
 	whole = err == nil && text != ""
 	if err != nil {
-		text = "As things are, it would fail: " + fault.Of(err).Message
+		text = "At present it would fail: " + fault.Of(err).Message
 	}
 	text = e.mask(strings.ToValidUTF8(text, "\uFFFD"))
 	if len(text) > maxPreview {

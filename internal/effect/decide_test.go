@@ -290,7 +290,7 @@ func TestWhatWasReadIsTold(t *testing.T) {
 	if got := Told(q.Labels, q.Read[:2]); got != `after reading web.fetch {"url":"https://example.org"}, mail.list, with private data in view` {
 		t.Errorf("%q", got)
 	}
-	if got := Told([]string{"untrusted", "secret"}, nil); got != "after reading what others may have written, with secrets in view" {
+	if got := Told([]string{"untrusted", "secret"}, nil); got != "after reading content that others may have written, with secrets in view" {
 		t.Errorf("%q", got)
 	}
 }

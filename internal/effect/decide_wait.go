@@ -72,7 +72,7 @@ func (e *Engine) follow(ctx context.Context, w *waiter) {
 		case ctx.Err() != nil || fault.HasCode(err, "store_closed"):
 			return
 		default:
-			e.log.WarnContext(ctx, "what other processes decide about a question cannot be followed", "error", err)
+			e.log.WarnContext(ctx, "cannot follow the decisions of other processes about a question", "error", err)
 			sleep(ctx, followAgain)
 		}
 	}

@@ -174,7 +174,7 @@ func why(q *Question, in *intent.Intent, spec tool.Spec) string {
 	if place := placesOf(q.Read); len(q.Read) > 0 {
 		after = " after reading " + place
 	} else if in.Labels.Has(message.Untrusted) && spec.Out() { // it matters only to what could carry something out
-		after = " after reading what others may have written"
+		after = " after reading content that others may have written"
 	}
 	switch private := in.Labels.Has(message.Private) && spec.Out(); {
 	case in.Labels.Has(message.Secret):
@@ -204,7 +204,7 @@ func does(q *Question, spec tool.Spec) string {
 	kind, source, foreign := strings.Cut(spec.Origin, ":")
 	switch {
 	case q.Undoes != "":
-		return "takes back what was done"
+		return "undoes what was done"
 	case spec.Log.Does != "":
 		return spec.Log.Does
 	case spec.Effect == tool.Query && spec.Out() && spec.Host != "":

@@ -73,7 +73,7 @@ func TestAGrantCoversEachPart(t *testing.T) {
 func TestPreviews(t *testing.T) {
 	e := New(Options{Mask: func(s string) string { return strings.ReplaceAll(s, "hunter2", "•••") }})
 	in := &intent.Intent{Tool: "list.do", Args: `{}`}
-	for was, want := range map[string]string{"": "As things are, it would fail: there is no file", "+hunter2": "+•••", "\xff": "\uFFFD",
+	for was, want := range map[string]string{"": "At present it would fail: there is no file", "+hunter2": "+•••", "\xff": "\uFFFD",
 		strings.Repeat("x", maxPreview+1): strings.Repeat("x", maxPreview) + "\n[Cut here.]"} {
 		if got, _, err := e.preview(t.Context(), lister{was}, in); err != nil || got != want {
 			t.Errorf("%.50q: %.50q, %v", was, got, err)

@@ -17,8 +17,8 @@ import (
 func (e *Engine) change(ctx context.Context, sc store.Scope, r *intentRecord, raw []byte) (edited bool, err error) {
 	t, ok := e.toolOf(r.uri, &r.in)
 	if !ok {
-		return false, fault.New(fault.Conflict, "approval_edit_impossible", "the arguments cannot be checked: the tool %s is not there", r.in.Tool).
-			WithHint("edit them while Steward serves, or approve or deny them as they are")
+		return false, fault.New(fault.Conflict, "approval_edit_impossible", "the arguments cannot be checked: the tool %s is not available", r.in.Tool).
+			WithHint("edit them while steward serve runs, or approve or deny them unchanged")
 	}
 	if t.Spec().Version != r.in.Version {
 		return false, toolChanged(r.in.Tool)
@@ -39,11 +39,11 @@ func (e *Engine) change(ctx context.Context, sc store.Scope, r *intentRecord, ra
 		return false, ctx.Err()
 	case d.Verdict == policy.Deny:
 		return false, fault.New(fault.Denied, "approval_edit_denied", "policy does not allow it with these arguments: %s", d.Reason).
-			WithHint("change them otherwise, or approve or deny what was asked")
+			WithHint("choose other arguments, or approve or deny the original call")
 	case d.Verdict == policy.Ask && d.Approvers != r.in.Approvers:
-		return false, fault.New(fault.Denied, "approval_by_group", "with these arguments, somebody else would have to be asked").
+		return false, fault.New(fault.Denied, "approval_by_group", "these arguments require the approval of somebody else").
 			Detail("approvers", d.Approvers).
-			WithHint("change them otherwise, or have the action asked for anew")
+			WithHint("choose other arguments, or have the action requested again")
 	}
 	r.in.Args, r.in.ArgsHash = string(j.args), intent.HashArgs(j.args)
 	if !isSuccessor(r.uri) { // a retry keeps the key that was derived from the earlier attempt
@@ -54,7 +54,7 @@ func (e *Engine) change(ctx context.Context, sc store.Scope, r *intentRecord, ra
 
 func toolChanged(name string) error {
 	return fault.New(fault.Conflict, "approval_tool_changed", "the tool %s has changed since the question was asked", name).
-		WithHint("look at the question again: it is asked anew when the run goes on")
+		WithHint("reload the question: it is asked again when the run continues")
 }
 
 // jobOf returns the job of an intent: the waiting run's, or one rebuilt from the record.

@@ -198,12 +198,12 @@ func (e *Engine) Run(ctx context.Context, c Call) (*message.ToolResult, error) {
 
 func (e *Engine) run(ctx context.Context, c Call) (*message.ToolResult, error) {
 	if c.Tool == nil {
-		return e.settleOrphaned(ctx, c, c.unknown(), "its tool is not there any more")
+		return e.settleOrphaned(ctx, c, c.unknown(), "its tool no longer exists")
 	}
 	spec := c.Tool.Spec()
 	args, err := e.check(&c)
 	if err != nil {
-		return e.settleOrphaned(ctx, c, c.failed(err), "its tool does not take its arguments any more")
+		return e.settleOrphaned(ctx, c, c.failed(err), "its tool no longer accepts its arguments")
 	}
 	j := &job{e: e, c: c, spec: spec, args: args}
 	if spec.Effect == tool.Query {

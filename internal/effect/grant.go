@@ -133,19 +133,19 @@ func decodeGrant(r resource.Resource) (Grant, error) {
 func grantable(in *intent.Intent, t tool.Tool) string {
 	switch {
 	case t == nil:
-		return "the tool is not there, or Steward does not run"
+		return "the tool is not available, or Steward is not running"
 	case t.Spec().Asks:
-		return in.Tool + " always asks first"
+		return in.Tool + " always requires approval"
 	case in.Version == "":
-		return in.Tool + " has no version that a standing approval could name"
+		return in.Tool + " has no version that a standing approval could refer to"
 	case in.Undoes != "":
-		return "it takes something back"
+		return "it undoes another action"
 	case in.Approvers != "":
-		return "the group " + in.Approvers + " answers each time"
+		return "the group " + in.Approvers + " must approve each time"
 	case !divisible(in, t):
-		return "it cannot be told from the text what it would run"
+		return "the commands that it would run cannot be determined from the text"
 	case in.Labels.Has(message.Secret):
-		return "it was decided after something secret had been read"
+		return "it was decided after a secret had been read"
 	}
 	return ""
 }
@@ -172,8 +172,8 @@ func grantFor(q *Question, in *intent.Intent, d Decision, now time.Time) (Grant,
 		Agent: in.Agent, Lineage: in.Lineage, Pattern: q.Pattern, Labels: in.Labels, Fixed: in.Fixed && in.Labels.Has(message.Untrusted), Standing: d.Standing,
 		Conversation: q.Conversation, Expires: d.Until.UTC(), By: in.Approval.By, Created: now, Intent: q.ID}
 	if q.NoGrant != "" {
-		return g, fault.New(fault.Conflict, "grant_not_possible", "no standing approval can be given: %s", q.NoGrant).
-			WithHint("approve it once")
+		return g, fault.New(fault.Conflict, "grant_not_possible", "a standing approval is not possible: %s", q.NoGrant).
+			WithHint("approve only this call")
 	}
 	return g, g.valid(now)
 }
@@ -182,14 +182,14 @@ func grantFor(q *Question, in *intent.Intent, d Decision, now time.Time) (Grant,
 func (g *Grant) valid(now time.Time) error {
 	switch {
 	case g.Standing != InConversation && g.Standing != Always:
-		return fault.New(fault.Invalid, "approval_invalid", "%.40q is no way in which an approval stands", g.Standing).
+		return fault.New(fault.Invalid, "approval_invalid", "unknown duration of an approval %.40q", g.Standing).
 			WithHint("use conversation or always")
 	case g.Standing == InConversation && g.Conversation == "":
 		return fault.New(fault.Conflict, "grant_not_possible", "it was not asked in a conversation").WithHint("approve it once, or always")
 	case !g.Expires.IsZero() && !now.Before(g.Expires):
-		return fault.New(fault.Invalid, "grant_expiry_past", "the approval would end before it begins").WithHint("name a time to come")
+		return fault.New(fault.Invalid, "grant_expiry_past", "the expiry of the approval is in the past").WithHint("give a time in the future")
 	case g.Labels.Has(message.Secret):
-		return fault.New(fault.Invalid, "grant_invalid", "no standing approval covers what is decided after something secret had been read").
+		return fault.New(fault.Invalid, "grant_invalid", "a standing approval cannot cover actions decided after a secret has been read").
 			WithHint("leave secret out")
 	}
 	return nil
@@ -210,7 +210,7 @@ func (f *execution) granted(ctx context.Context, d policy.Decision) *intent.Appr
 	}
 	list, err := f.e.Grants(context.WithoutCancel(ctx), f.in.User, false)
 	if err != nil {
-		f.e.log.WarnContext(ctx, "standing approvals could not be read: a person is asked", "user", f.in.User, "error", err)
+		f.e.log.WarnContext(ctx, "cannot read standing approvals: asking the user", "user", f.in.User, "error", err)
 	}
 	now := time.Now().UTC()
 	for i := range list {
@@ -245,9 +245,9 @@ func (f *execution) consume(ctx context.Context) (checks []store.Change, why str
 	}
 	uri, err := resource.Parse(a.Grant)
 	if err != nil {
-		return nil, "", fault.New(fault.Internal, "intent_broken", "a recorded intent names no grant: %w", err)
+		return nil, "", fault.New(fault.Internal, "intent_broken", "invalid grant in a recorded intent: %w", err)
 	}
-	const gone = "the standing approval that covered it does not any more"
+	const gone = "the standing approval no longer covers it"
 	r, err := f.e.opt.Store.Get(context.WithoutCancel(ctx), store.ForUser(f.in.User), uri)
 	switch {
 	case fault.Is(err, fault.NotFound):
@@ -297,7 +297,7 @@ func (e *Engine) Grant(ctx context.Context, user string, grant id.ID) (Grant, er
 	r, err := e.opt.Store.Get(ctx, store.ForUser(user), grantURI(grant))
 	if fault.Is(err, fault.NotFound) {
 		return Grant{}, fault.New(fault.NotFound, "grant_not_found", "there is no standing approval %s", grant).
-			WithHint("steward grants list shows those that there are")
+			WithHint("steward grants list shows the standing approvals")
 	}
 	if err != nil {
 		return Grant{}, err

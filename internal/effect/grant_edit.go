@@ -49,8 +49,8 @@ func (e *Engine) EditGrant(ctx context.Context, user string, grant id.ID, ed Gra
 	return e.changeGrant(ctx, user, grant, func(g Grant) (Grant, error) {
 		next, err := g.edited(ed, time.Now().UTC())
 		if err == nil && (next.Wider || ed.Hash != "") && ed.Hash != next.Hash {
-			err = fault.New(fault.Conflict, "grant_wider", "the standing approval would cover more than it does, or is not as it was shown").
-				WithHint("look at what it would be, and repeat the hash of that")
+			err = fault.New(fault.Conflict, "grant_wider", "the edit widens the standing approval, or the approval has changed since it was shown").
+				WithHint("preview the edit, and send the hash of the preview")
 		}
 		next.Grant.Changed = time.Now().UTC()
 		return next.Grant, err
@@ -61,7 +61,7 @@ func (e *Engine) EditGrant(ctx context.Context, user string, grant id.ID, ed Gra
 func (g Grant) edited(ed GrantEdit, now time.Time) (Edited, error) {
 	if !g.Revoked.IsZero() {
 		return Edited{}, fault.New(fault.Conflict, "grant_revoked", "this standing approval was revoked").
-			WithHint("it is given anew when it is asked for again")
+			WithHint("give a new one when the action is requested again")
 	}
 	next := g
 	if ed.Pattern != nil {

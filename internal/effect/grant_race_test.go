@@ -157,5 +157,5 @@ func TestAGrantDoesNotStandInForPolicy(t *testing.T) {
 	c := callOf(tl, `{}`)
 	c.Attended = false
 	judged, out = 0, true
-	expect(t, run(t, e, c), message.DeniedCall, "policy could not be asked")
+	expect(t, run(t, e, c), message.DeniedCall, "policy evaluation failed")
 }

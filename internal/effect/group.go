@@ -32,7 +32,7 @@ func (e *Engine) post(ctx context.Context, k *intentRecord, q *Question) error {
 	}
 	body, err := json.Marshal(q, json.Deterministic(true))
 	if err != nil {
-		return fault.New(fault.Internal, "intent_broken", "the question cannot be put to %s: %w", k.in.Approvers, err)
+		return fault.New(fault.Internal, "intent_broken", "cannot send the question to %s: %w", k.in.Approvers, err)
 	}
 	ctx = context.WithoutCancel(ctx)
 	sc, uri := groupScope(k.in.Approvers), questionURI(k.uri)
@@ -49,7 +49,7 @@ func (e *Engine) post(ctx context.Context, k *intentRecord, q *Question) error {
 func (e *Engine) takeBack(ctx context.Context, group string, at resource.URI) {
 	_, err := e.opt.Store.Commit(context.WithoutCancel(ctx), groupScope(group), store.Batch{Changes: []store.Change{{Op: store.Erase, URI: at}}})
 	if err != nil && !fault.Is(err, fault.NotFound) && !fault.HasCode(err, "conflict") {
-		e.log.WarnContext(ctx, "a question could not be taken back from a group", "group", group, "question", at.String(), "error", err)
+		e.log.WarnContext(ctx, "cannot withdraw a question from a group", "group", group, "question", at.String(), "error", err)
 	}
 }
 
@@ -79,8 +79,8 @@ func (e *Engine) may(ctx context.Context, in *intent.Intent, at questionAt) erro
 		return err
 	}
 	if !slices.Contains(groups, in.Approvers) {
-		return fault.New(fault.Denied, "approval_by_group", "a member of the group %s answers this, and you are not one", in.Approvers).
-			WithHint("ask one of them")
+		return fault.New(fault.Denied, "approval_by_group", "only a member of the group %s can answer this", in.Approvers).
+			WithHint("ask a member")
 	}
 	return nil
 }

@@ -107,7 +107,7 @@ func TestAGroupAnswers(t *testing.T) {
 				t.Errorf("%+v", in.Approval)
 			}
 		} else {
-			expect(t, res, message.DeniedCall, "mum of the group parents said no: because")
+			expect(t, res, message.DeniedCall, "mum of the group parents denied it: because")
 			if in.DeniedBy != "mum" {
 				t.Errorf("%+v", in)
 			}
@@ -141,7 +141,7 @@ func TestAGroupsAnswerIsOfWhoGaveIt(t *testing.T) {
 func TestNoGroupsNoAnswer(t *testing.T) {
 	s := openStore(t)
 	e := newEngine(s, func(o *Options) { o.Authorizer = parental })
-	expect(t, run(t, e, callOf(fileTool(echo), `{"path":"a"}`)), message.DeniedCall, "there are no groups here")
+	expect(t, run(t, e, callOf(fileTool(echo), `{"path":"a"}`)), message.DeniedCall, "groups are not available")
 }
 
 // What a crash has left in a group is taken back by who looks, and what is put

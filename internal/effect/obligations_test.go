@@ -55,7 +55,7 @@ func TestCapIsMet(t *testing.T) {
 	for _, tl := range []tool.Tool{query(says(long)), action(says(long))} {
 		c := callOf(tl, `{}`)
 		res := run(t, e, c)
-		expect(t, res, message.OK, "xxxxxxxxxx\n", "Policy allows no more")
+		expect(t, res, message.OK, "xxxxxxxxxx\n", "Policy does not allow reading more")
 		if res.Rest != "" || strings.Count(res.Text(), "x") > 10 {
 			t.Errorf("%q, rest %s", res.Text(), res.Rest)
 		}

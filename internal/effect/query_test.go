@@ -164,7 +164,7 @@ func TestPanicsAreAnswered(t *testing.T) {
 		runtime.Goexit()
 		return tool.Result{}, nil
 	}), `{}`)),
-		message.Failed, "ended its goroutine")
+		message.Failed, "exited its goroutine")
 }
 
 func TestToolTimeout(t *testing.T) {
@@ -386,7 +386,7 @@ func TestHugeResultIsKeptUpToALimit(t *testing.T) {
 		t.Fatal(err)
 	}
 	r, err := s.Get(context.Background(), store.ForUser("ann"), u)
-	if err != nil || len(r.Body) > maxRest+200 || !strings.HasSuffix(string(r.Body), "[Not kept beyond this point.]") {
+	if err != nil || len(r.Body) > maxRest+200 || !strings.HasSuffix(string(r.Body), "[The rest was not stored.]") {
 		t.Errorf("%d bytes, %v", len(r.Body), err)
 	}
 }
@@ -395,7 +395,7 @@ func TestRestThatCannotBeKept(t *testing.T) {
 	m := &mortal{Store: openStore(t), left: 1}
 	e := engine(m, policy.Fixed{})
 	res := run(t, e, callOf(query(says(strings.Repeat("y", 40000))), `{}`))
-	expect(t, res, message.OK, "could not be kept")
+	expect(t, res, message.OK, "could not be stored")
 	if res.Rest != "" {
 		t.Error("the result names a rest that is not there")
 	}

@@ -87,7 +87,7 @@ func (r *intentRecord) put(cond store.If) (store.Change, error) {
 const maxAmends = 20
 
 // errAsItIs ends an amend that has nothing to change.
-var errAsItIs = errors.New("it stays as it is")
+var errAsItIs = errors.New("nothing to change")
 
 // amend changes an intent from outside of the run that works on it, and wakes a run that
 // waits for it. If someone else has changed the intent in between, it reloads it and tries
@@ -194,7 +194,7 @@ func (f *execution) finish(ctx context.Context, to intent.State, s shaped) (*mes
 	case fault.HasCode(err, "conflict") && !ran:
 		return nil, err // someone else has decided: look again
 	}
-	f.e.log.ErrorContext(ctx, "the outcome of an action could not be recorded", "tool", f.spec.Name,
+	f.e.log.ErrorContext(ctx, "cannot record the outcome of an action", "tool", f.spec.Name,
 		"intent", f.uri.String(), "state", string(to), "error", err)
 	return s.res, err
 }

@@ -14,16 +14,16 @@ import (
 // recorded.
 func (f *execution) recover(ctx context.Context) (*message.ToolResult, error) {
 	_, hangs := f.e.hanging.Load(f.uri)
-	why := errors.New("the process ended while it was being done")
+	why := errors.New("the process ended during execution")
 	switch {
 	case f.spec.Effect == tool.Query && f.dropped != nil:
 		return f.settle(ctx, intent.Failed, f.dropped.why, f.dropped.res)
 	case f.spec.Effect == tool.Query:
 		return f.again(ctx)
 	case f.dropped != nil:
-		why = errors.New("Steward stopped while it was being done, and " + f.dropped.why)
+		why = errors.New("Steward stopped during execution, and " + f.dropped.why)
 	case hangs:
-		why = errors.New("it did not end in time")
+		why = errors.New("it did not finish in time")
 	}
 	return f.findOut(ctx, why, hangs, true)
 }
@@ -86,7 +86,7 @@ func (f *execution) inquire(ctx context.Context) (happened bool, res tool.Result
 		return struct{}{}, err
 	})
 	if how.err != nil { // an abandoned call may still write to the results: do not read them
-		f.e.log.WarnContext(ctx, "whether an effect happened could not be found out", "tool", f.spec.Name, "error", how.err)
+		f.e.log.WarnContext(ctx, "cannot determine whether an effect happened", "tool", f.spec.Name, "error", how.err)
 		return false, tool.Result{}, how.err
 	}
 	return happened, res, nil
@@ -94,9 +94,9 @@ func (f *execution) inquire(ctx context.Context) (happened bool, res tool.Result
 
 // settleUnknown records that nobody knows whether the effect happened.
 func (f *execution) settleUnknown(ctx context.Context, why error) (*message.ToolResult, error) {
-	f.e.log.WarnContext(ctx, "nobody knows whether an effect happened", "tool", f.spec.Name, "intent", f.uri.String(), "error", why)
-	res := f.c.told(message.UnknownEnd, "It is not known whether this was done: "+why.Error()+". Do not do it again. "+
-		"Tell the user that it may or may not have happened, and that they should look.")
+	f.e.log.WarnContext(ctx, "outcome of an effect unknown", "tool", f.spec.Name, "intent", f.uri.String(), "error", why)
+	res := f.c.told(message.UnknownEnd, "The outcome is unknown: "+why.Error()+". Do not repeat it. "+
+		"Tell the user that it may or may not have happened, and that they should check.")
 	labelled(res, f.spec.Yields) // why may quote the tool
 	return f.settle(ctx, intent.Unknown, why.Error(), res)
 }

@@ -51,7 +51,7 @@ func (c *Call) denied(reason string) *message.ToolResult {
 
 // late returns the result of an action about which nobody answered.
 func (c *Call) late() *message.ToolResult {
-	return c.told(message.DeniedCall, "Not done: nobody answered in time whether it may be done.")
+	return c.told(message.DeniedCall, "Not done: the approval request expired without an answer.")
 }
 
 // unknown returns the result of a call of a tool that does not exist.
@@ -163,8 +163,8 @@ func (j *job) withMasks(in []message.Block) ([]message.Block, bool) {
 // withhold makes a result that contains nothing of the tool's output, because policy wants
 // fields of it masked that cannot be found.
 func (j *job) withhold(res *message.ToolResult, labels message.Labels) {
-	wants := "policy wants parts of it masked (" + strings.Join(j.obligations.Mask, ", ") + "), and it is no JSON in which they could be found"
-	text := "The call ended; what the tool said is withheld: " + wants + "."
+	wants := "policy requires masking (" + strings.Join(j.obligations.Mask, ", ") + "), but the result is not JSON"
+	text := "The call ended; its result is withheld: " + wants + "."
 	if j.spec.Effect == tool.Query {
 		res.Status = message.DeniedCall
 		text = "Denied, the result is withheld: " + wants + "."
@@ -298,7 +298,7 @@ func (j *job) content(in []message.Block) (out []message.Block, whole string) {
 		return out, ""
 	}
 	if j.obligations.Cap > 0 && j.obligations.Cap <= limit { // policy's cap: the model may not read the rest
-		return j.cap(out, whole, limit, "Policy allows no more."), ""
+		return j.cap(out, whole, limit, "Policy does not allow reading more."), ""
 	}
 	return j.cap(out, whole, limit, fmt.Sprintf("Read on with %s: uri %q, offset %d.", ReadToolName, j.restURI().String(), len(cut(whole, limit)))), whole
 }
@@ -399,7 +399,7 @@ func (j *job) keep(s shaped) store.Change {
 	}
 	text := s.rest
 	if len(text) > maxRest {
-		text = cut(text, maxRest) + "\n[Not kept beyond this point.]"
+		text = cut(text, maxRest) + "\n[The rest was not stored.]"
 	}
 	return store.Change{Op: store.Put, URI: j.restURI(), Body: append(append(head, '\n'), text...)}
 }
@@ -413,9 +413,9 @@ func (j *job) keepRest(ctx context.Context, s shaped) (*message.ToolResult, erro
 	_, err := j.e.opt.Store.Commit(context.WithoutCancel(ctx), j.c.Scope,
 		store.Batch{Request: j.c.Request.ID, Changes: []store.Change{j.keep(s)}})
 	if err != nil {
-		j.e.log.ErrorContext(ctx, "the rest of a long result could not be kept", "tool", j.spec.Name, "error", err)
+		j.e.log.ErrorContext(ctx, "cannot store the rest of a long result", "tool", j.spec.Name, "error", err)
 		s.res.Rest = ""
-		b, _ := j.note("[The rest could not be kept: " + err.Error() + "]")
+		b, _ := j.note("[The rest could not be stored: " + err.Error() + "]")
 		s.res.Content = append(s.res.Content, b)
 	}
 	return s.res, nil

@@ -39,8 +39,8 @@ type Outcome struct {
 // The reasons for which Steward itself cancels queued actions.
 const (
 	reasonStopped   = "stopped"
-	reasonDuplicate = "the same action was queued before it"
-	reasonGone      = "the tool is not there any more"
+	reasonDuplicate = "the same action was already queued"
+	reasonGone      = "the tool no longer exists"
 )
 
 // maxBatch is the maximum number of queued actions that a tool gets in one batch.
@@ -180,7 +180,7 @@ func (e *Engine) settleQueued(ctx context.Context, s *Settlement, uri resource.U
 	j := &job{e: e, c: c, args: c.Args, last: true, hold: hold}
 	switch {
 	case !ok:
-		j.dropped = &dropped{reasonGone, c.told(message.Unavailable, "Not done: the tool "+r.in.Tool+" is not there any more.")}
+		j.dropped = &dropped{reasonGone, c.told(message.Unavailable, "Not done: the tool "+r.in.Tool+" no longer exists.")}
 		return j.carryOut(ctx)
 	case s.Stopped && r.in.State != intent.Executing: // what had begun before a crash is resumed
 		j.dropped = &dropped{reasonStopped, c.interrupted()}
@@ -226,7 +226,7 @@ func (e *Engine) executeAll(ctx context.Context, ready []*execution) ([]*message
 		f := ready[k]
 		f.hold, f.ready = false, false
 		if wait, again := f.retry(called.how, 1); again && f.in.Attempts < maxAttempts && sleep(ctx, wait) { // by itself
-			f.running(fault.Of(called.how.err).Message + "; trying again")
+			f.running(fault.Of(called.how.err).Message + "; retrying")
 			results[k], err = f.again(ctx)
 		} else {
 			results[k], err = f.ended(ctx, called.res, called.how)
@@ -279,7 +279,7 @@ func (f *execution) dropDuplicate(ctx context.Context) (*message.ToolResult, err
 		st := r.in.State
 		if r.uri != f.uri && (st.Settled() && !approved || st == intent.Executing || st == intent.Done || st == intent.Unknown) {
 			return f.settle(ctx, intent.Cancelled, reasonDuplicate,
-				f.c.told(message.Interrupted, "Not done again: the same was asked for twice in this turn, and is done once."))
+				f.c.told(message.Interrupted, "Not done again: the same action was requested twice in this turn and is done once."))
 		}
 	}
 	return nil, nil

@@ -126,17 +126,17 @@ func (s Step) allowed(in *intent.Intent) error {
 	}
 	switch st := in.State; {
 	case st.InFlight():
-		return conflict("intent_unsettled", "wait until it is settled, or cancel it", "the action is still %s", st)
+		return conflict("intent_unsettled", "wait until it ends, or cancel it", "the action is still %s", st)
 	case st == intent.Unknown:
-		return conflict("intent_unknown", "look whether it was done, and say so first: steward intents resolve", "nobody knows whether the action was done")
+		return conflict("intent_unknown", "check whether it was done, and record that first: steward intents resolve", "the outcome of the action is unknown")
 	case s == Retry && in.Retried != "":
-		return conflict("intent_retried", "look at the newer attempt", "the action was tried again already")
+		return conflict("intent_retried", "look at the newer attempt", "the action was already retried")
 	case s == Retry && st != intent.Failed && st != intent.Expired && st != intent.Cancelled:
-		return conflict("intent_not_failed", "ask for it anew in the conversation", "the action is %s: there is nothing to be tried again", st)
+		return conflict("intent_not_failed", "request it again in the conversation", "the action is %s: there is nothing to retry", st)
 	case s == Undo && in.Undone != "":
-		return conflict("intent_undone", "ask for it anew if you want it again", "the action was taken back already")
+		return conflict("intent_undone", "request it again if you still want it", "the action was already undone")
 	case s == Undo && st != intent.Done:
-		return conflict("intent_not_done", "only what was done can be taken back", "the action is %s: there is nothing to be taken back", st)
+		return conflict("intent_not_done", "only a completed action can be undone", "the action is %s: there is nothing to undo", st)
 	}
 	return nil
 }
@@ -179,7 +179,7 @@ func (e *Engine) callOf(ctx context.Context, sc store.Scope, r *intentRecord, t 
 func flowOf(in *intent.Intent) policy.Flow {
 	f := policy.Flow{Fixed: in.Fixed, Open: in.Open}
 	if !f.Fixed {
-		f.Why = "it was not fixed when it was asked for"
+		f.Why = "it was not fixed when it was requested"
 	}
 	return f
 }
@@ -196,7 +196,7 @@ type undo struct {
 func undoing(t tool.Tool, in *intent.Intent) (tool.Tool, error) {
 	by, ok := tool.UndoerOf(t)
 	if !ok {
-		return nil, fault.New(fault.Unsupported, "intent_not_undoable", "what %s does cannot be taken back", in.Tool).
+		return nil, fault.New(fault.Unsupported, "intent_not_undoable", "the effect of %s cannot be undone", in.Tool).
 			WithHint("undo it by hand, or ask for an action that does the opposite")
 	}
 	u := &undo{tool: t, by: by, key: in.Key}
@@ -297,10 +297,10 @@ func (e *Engine) Resolve(ctx context.Context, sc store.Scope, uri resource.URI, 
 		w.By = sc.Actor
 	}
 	to, status := intent.Failed, message.Failed
-	text := "It was not known whether this was done. " + w.By + " has looked: it was not done."
+	text := "The outcome was unknown. " + w.By + " has checked: it was not done."
 	if w.Done {
 		to, status = intent.Done, message.OK
-		text = "It was not known whether this was done. " + w.By + " has looked: it was done."
+		text = "The outcome was unknown. " + w.By + " has checked: it was done."
 	}
 	if w.Note != "" {
 		text += " (" + w.Note + ")"
@@ -324,7 +324,7 @@ func (e *Engine) Resolve(ctx context.Context, sc store.Scope, uri resource.URI, 
 // outcome is yet to come.
 func resolvable(from, to intent.State) error {
 	if from.InFlight() {
-		return fault.New(fault.Conflict, "intent_transition_illegal", "an intent that is %s is not resolved by a person", from).
+		return fault.New(fault.Conflict, "intent_transition_illegal", "an intent that is %s cannot be resolved by hand", from).
 			Detail("from", string(from)).Detail("to", string(to)).WithHint("wait until it has ended")
 	}
 	return intent.Advance(from, to)

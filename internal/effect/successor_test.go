@@ -196,7 +196,7 @@ func TestResolve(t *testing.T) {
 			t.Error(err)
 		}
 		res := run(t, e, c)
-		if (res.Status == message.OK) != done || !strings.Contains(res.Text(), "ann has looked") {
+		if (res.Status == message.OK) != done || !strings.Contains(res.Text(), "ann has checked") {
 			t.Errorf("%s", describe(res))
 		}
 	}
@@ -246,11 +246,11 @@ func TestAskedAboutAnUndo(t *testing.T) {
 	l.set(policy.PointTool, policy.Decision{Verdict: policy.Ask, Reason: "it costs money", Obligations: policy.Obligations{Approvers: "parents"}})
 	u := following(t, e, c, of, Undo, tl)
 	q := suspendedAt(t, e, u)
-	if q.Undoes != of.String() || q.Reason != "this takes back what was done; it costs money" {
+	if q.Undoes != of.String() || q.Reason != "this undoes an earlier action; it costs money" {
 		t.Errorf("%+v", q)
 	}
 	in := loadIntent(t, e, c, u.at)
-	if in.Approvers = ""; grantable(&in, tl) != "it takes something back" {
+	if in.Approvers = ""; grantable(&in, tl) != "it undoes another action" {
 		t.Errorf("a standing approval of it: %q", grantable(&in, tl))
 	}
 }

@@ -220,7 +220,7 @@ func TestWhyAQuestionIsAsked(t *testing.T) {
 	}{
 		{"files.write", "default/tools.rego:61", "", untrusted | private, []string{page, "mail.read {\"id\":\"1\"}"}, "It changes a file after reading example.com and mail.read."},
 		{"mail.send", "default/tools.rego:61", "", untrusted | private, []string{page}, "It sends an e-mail after reading example.com, with private data in view."},
-		{"mail.send", "default/tools.rego:61", "", untrusted, nil, "It sends an e-mail after reading what others may have written."},
+		{"mail.send", "default/tools.rego:61", "", untrusted, nil, "It sends an e-mail after reading content that others may have written."},
 		{"todo.add", "default/tools.rego:61", "", untrusted | private, nil, "It changes your to-do list."},
 		{"mail.send", "house.rego:3", "nobody writes to Bob.", 0, nil, "It sends an e-mail. The policy house.rego asks about it: nobody writes to Bob."},
 		{"mail.send", "default/tools.rego:61, b.rego:3, a.rego:4", "x; y", 0, nil, "It sends an e-mail. The policies b.rego, a.rego ask about it: x; y."},
@@ -233,7 +233,7 @@ func TestWhyAQuestionIsAsked(t *testing.T) {
 			t.Errorf("%s\n  %q\n  %q", c.name, got, c.want)
 		}
 	}
-	if got := why(&Question{Undoes: "cld:x"}, &intent.Intent{}, tools["files.write"].Spec()); got != "It takes back what was done." {
+	if got := why(&Question{Undoes: "cld:x"}, &intent.Intent{}, tools["files.write"].Spec()); got != "It undoes what was done." {
 		t.Error(got)
 	}
 }

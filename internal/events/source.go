@@ -48,7 +48,7 @@ func (e *Engine) sourceOf(ctx context.Context, actor string) string {
 func (c Caller) place(p policy.Principal) (resource.URI, string, error) {
 	own := person(p)
 	if p.User == "" || strings.ContainsAny(p.User, "/\x00") {
-		return resource.URI{}, "", fault.New(fault.Unauthentic, "unauthenticated", "nobody has said who is calling")
+		return resource.URI{}, "", fault.New(fault.Unauthentic, "unauthenticated", "authentication required")
 	}
 	u := resource.Root(typeSource, own)
 	if c.Agent == "" {

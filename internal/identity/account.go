@@ -60,7 +60,7 @@ func Roles() []string {
 func checkRoles(roles []string) ([]string, error) {
 	for _, r := range roles {
 		if !slices.Contains(Roles(), r) {
-			return nil, fault.New(fault.Invalid, "role_unknown", "there is no role %.80q", r).
+			return nil, fault.New(fault.Invalid, "role_unknown", "unknown role %.80q", r).
 				WithHint("the roles are %s", strings.Join(Roles(), ", "))
 		}
 	}
@@ -185,7 +185,7 @@ func (r *Registry) CloseUser(ctx context.Context, by, user string) error {
 	}
 	if !slices.ContainsFunc(accounts, func(a Account) bool { return a.User == user }) {
 		return fault.New(fault.NotFound, "user_not_found", "there is no user %.80q", user).
-			WithHint("steward users list shows those that there are")
+			WithHint("steward users list shows the users")
 	}
 	off := true
 	_, err = r.SetUser(ctx, by, user, AccountChange{Disabled: &off})
@@ -233,7 +233,7 @@ func (r *Registry) setUser(ctx context.Context, by, user string, c AccountChange
 			return Account{}, err
 		}
 		if add && version > 0 {
-			return Account{}, fault.New(fault.Conflict, "user_exists", "%s has an account already", user).
+			return Account{}, fault.New(fault.Conflict, "user_exists", "%s already has an account", user).
 				WithHint("steward users set %s changes it", user)
 		}
 		now, err := c.apply(was)
@@ -275,8 +275,8 @@ func (c AccountChange) apply(a Account) (Account, error) {
 		a.Disabled = *c.Disabled
 	}
 	if a.Disabled && a.User == Local {
-		return a, fault.New(fault.Denied, "local_user", "the local user is who sits at this machine: there is no disabling him").
-			WithHint("take his roles instead: steward users set %s --role guest", Local)
+		return a, fault.New(fault.Denied, "local_user", "the local user cannot be disabled").
+			WithHint("reduce their role instead: steward users set %s --role guest", Local)
 	}
 	return a, nil
 }
@@ -321,7 +321,7 @@ func (r *Registry) otherAdmin(ctx context.Context, than string) (store.Change, e
 		return store.Change{Op: store.Check, URI: accountURI(Local), If: store.If{Absent: true}}, nil
 	}
 	return store.Change{}, fault.New(fault.Denied, "last_admin", "%s is the last admin", than).
-		WithHint("make another user an admin before: steward users set NAME --role admin")
+		WithHint("make another user an admin first: steward users set NAME --role admin")
 }
 
 func systemBy(actor string) store.Scope {

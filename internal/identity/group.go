@@ -40,7 +40,7 @@ const (
 // (group_invalid).
 func CheckGroup(name string) error {
 	if CheckUser(name) != nil {
-		return fault.New(fault.Invalid, "group_invalid", "%.80q cannot be the name of a group", name).
+		return fault.New(fault.Invalid, "group_invalid", "invalid group name %.80q", name).
 			WithHint("use 1 to 64 lower-case letters, digits and . _ - @, beginning with a letter or digit")
 	}
 	return nil
@@ -109,7 +109,7 @@ func (r *Registry) group(ctx context.Context, name string) (Group, uint64, error
 // NoGroup returns the error for a group that does not exist (group_not_found).
 func NoGroup(name string) error {
 	return fault.New(fault.NotFound, "group_not_found", "there is no group %.80q", name).
-		WithHint("steward groups list shows those that there are")
+		WithHint("steward groups list shows the groups")
 }
 
 // NewGroup describes a group to create.
@@ -151,7 +151,7 @@ func (r *Registry) AddGroup(ctx context.Context, by string, n NewGroup) (Group, 
 	}
 	_, err := r.store.Commit(ctx, systemBy(by), store.Batch{Changes: []store.Change{g.change(store.If{Absent: true})}})
 	if fault.Is(err, fault.Conflict) {
-		return Group{}, fault.New(fault.Conflict, "group_exists", "there is a group %s already", n.Name).
+		return Group{}, fault.New(fault.Conflict, "group_exists", "the group %s already exists", n.Name).
 			WithHint("steward groups show %s shows it", n.Name)
 	}
 	if err != nil {
@@ -163,7 +163,7 @@ func (r *Registry) AddGroup(ctx context.Context, by string, n NewGroup) (Group, 
 
 func (g Group) check() error {
 	if len(g.Members) > maxMembers {
-		return fault.New(fault.Invalid, "group_full", "a group has at most %d members", maxMembers).WithHint("make a second group")
+		return fault.New(fault.Invalid, "group_full", "a group has at most %d members", maxMembers).WithHint("create another group")
 	}
 	return nil
 }
@@ -180,8 +180,8 @@ func (r *Registry) nothingLeft(ctx context.Context, name string) error {
 		if err != nil {
 			return err
 		}
-		return fault.New(fault.Conflict, "group_left", "a group %s was there before, and what it shared is still there, if only in the log", name).
-			WithHint("take another name, or give --inherit for the new members to have it")
+		return fault.New(fault.Conflict, "group_left", "a group %s existed before, and its shared data remains, at least in the log", name).
+			WithHint("choose another name, or use --inherit to give the new members access to it")
 	}
 	return nil
 }
@@ -223,7 +223,7 @@ func (r *Registry) Leave(ctx context.Context, by, name, user string) (Group, err
 	return r.setGroup(ctx, by, name, func(g *Group) error {
 		if !g.Has(user) {
 			return fault.New(fault.NotFound, "not_a_member", "%.80s is not in the group %s", user, name).
-				WithHint("steward groups show %s shows who is", name)
+				WithHint("steward groups show %s shows its members", name)
 		}
 		g.Members, g.Managers = without(g.Members, user), without(g.Managers, user)
 		return nil

@@ -102,7 +102,7 @@ func CheckActsFor(by, user string) error {
 	if user != Local || by == Local {
 		return nil
 	}
-	return fault.New(fault.Denied, "own_user_only", "only the machine's own user decides about %s", Local).
+	return fault.New(fault.Denied, "own_user_only", "only the machine's own user can manage %s", Local).
 		WithHint("use the steward command on the machine that Steward runs on")
 }
 
@@ -123,11 +123,11 @@ func (r *Registry) Create(ctx context.Context, by, user, name string, expires ti
 	now := time.Now().UTC().Truncate(time.Microsecond)
 	if expires.Year() > 9999 { // RFC 3339 has no later years
 		return Key{}, "", fault.New(fault.Invalid, "key_expiry_invalid", "the year %d is too far away", expires.Year()).
-			WithHint("give no time for a key that never expires")
+			WithHint("leave the time out for a key that never expires")
 	}
 	if !expires.IsZero() && !expires.After(now) {
-		return Key{}, "", fault.New(fault.Invalid, "key_expiry_past", "the key would have expired on %s", expires.Format(time.RFC3339)).
-			WithHint("give a time to come, or none")
+		return Key{}, "", fault.New(fault.Invalid, "key_expiry_past", "the expiry time %s is in the past", expires.Format(time.RFC3339)).
+			WithHint("give a time in the future, or none")
 	}
 	secret := NewSecret()
 	sum := digestOf(secret)
@@ -207,7 +207,7 @@ func (r *Registry) Revoke(ctx context.Context, by string, x id.ID) error {
 		res, err := r.store.Get(ctx, system, resource.Root(TypeKey, x.String()))
 		if fault.Is(err, fault.NotFound) {
 			return fault.New(fault.NotFound, "key_not_found", "there is no key %s", x).
-				WithHint("steward keys list shows those that there are")
+				WithHint("steward keys list shows the keys")
 		}
 		if err != nil {
 			return err
@@ -234,7 +234,7 @@ func (r *Registry) Revoke(ctx context.Context, by string, x id.ID) error {
 // user_disabled. Other errors are the store's.
 func (r *Registry) Authenticate(ctx context.Context, secret string) (string, error) {
 	if !WellFormed(secret) {
-		return "", refuse("key_malformed", "this is no key of Steward's: it is cut or mistyped")
+		return "", refuse("key_malformed", "not a key of Steward: it is incomplete or mistyped")
 	}
 	k, err := r.find(ctx, digestOf(secret))
 	if err != nil {
@@ -242,9 +242,9 @@ func (r *Registry) Authenticate(ctx context.Context, secret string) (string, err
 	}
 	switch now := time.Now(); {
 	case !k.Revoked.IsZero():
-		return "", refuse("key_revoked", "this key was revoked")
+		return "", refuse("key_revoked", "the key was revoked")
 	case !k.public(id.ID{}).Usable(now):
-		return "", refuse("key_expired", "this key expired on %s", k.Expires.Format(time.RFC3339))
+		return "", refuse("key_expired", "the key expired on %s", k.Expires.Format(time.RFC3339))
 	}
 	p, err := r.person(ctx, k.User)
 	if err != nil {
@@ -257,7 +257,7 @@ func (r *Registry) Authenticate(ctx context.Context, secret string) (string, err
 }
 
 func refuse(code, format string, args ...any) error {
-	return fault.New(fault.Unauthentic, code, format, args...).WithHint("make a new one with steward keys create")
+	return fault.New(fault.Unauthentic, code, format, args...).WithHint("create a new key with steward keys create")
 }
 
 func (r *Registry) find(ctx context.Context, sum digest) (storedKey, error) {
@@ -267,14 +267,14 @@ func (r *Registry) find(ctx context.Context, sum digest) (storedKey, error) {
 		return storedKey{}, err
 	}
 	if len(page.Items) == 0 {
-		return storedKey{}, refuse("key_unknown", "nobody has this key")
+		return storedKey{}, refuse("key_unknown", "unknown API key")
 	}
 	k, _, err := readKey(page.Items[0].Resource)
 	if err != nil {
 		return storedKey{}, err
 	}
 	if subtle.ConstantTimeCompare([]byte(k.SHA256), []byte(want)) != 1 {
-		return storedKey{}, refuse("key_unknown", "nobody has this key")
+		return storedKey{}, refuse("key_unknown", "unknown API key")
 	}
 	return k, nil
 }

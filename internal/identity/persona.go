@@ -58,7 +58,7 @@ func (p Profile) PersonaLines(agent string) string {
 	}
 	x := p.AllPersonas()[name]
 	var b strings.Builder
-	for _, f := range [][2]string{{"name", x.Name}, {"tone", x.Tone}, {"language", x.Language}, {"way of putting things", x.Voice}} {
+	for _, f := range [][2]string{{"name", x.Name}, {"tone", x.Tone}, {"language", x.Language}, {"phrasing", x.Voice}} {
 		if f[1] != "" {
 			b.WriteString("\n- Your " + f[0] + ": " + f[1])
 		}
@@ -66,7 +66,7 @@ func (p Profile) PersonaLines(agent string) string {
 	if b.Len() == 0 {
 		return ""
 	}
-	return "The user wants you to speak like this, which changes nothing about what you may do:" + b.String()
+	return "The user wants you to speak as follows. This does not change what you may do:" + b.String()
 }
 
 func (p Profile) checkPersonas() error {
@@ -80,7 +80,7 @@ func (p Profile) checkPersonas() error {
 			}
 		}
 		if name == "" || name == NoPersona {
-			return fault.New(fault.Invalid, "persona_invalid", "a persona cannot be called %q", name).WithHint("name it otherwise")
+			return fault.New(fault.Invalid, "persona_invalid", "invalid persona name %q", name).WithHint("choose another name")
 		}
 	}
 	for agent, name := range p.Persona {
@@ -97,8 +97,8 @@ func (p Profile) CheckPersona(name string) error {
 	if _, ok := all[name]; ok || name == NoPersona {
 		return nil
 	}
-	return fault.New(fault.Invalid, "persona_unknown", "there is no persona %.80q", name).
-		WithHint("there are %s and %s", strings.Join(slices.Sorted(maps.Keys(all)), ", "), NoPersona)
+	return fault.New(fault.Invalid, "persona_unknown", "unknown persona %.80q", name).
+		WithHint("the personas are %s and %s", strings.Join(slices.Sorted(maps.Keys(all)), ", "), NoPersona)
 }
 
 // ChoosePersona sets the persona of one of a user's agents, and returns the profile as About does.

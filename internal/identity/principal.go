@@ -34,7 +34,7 @@ func (r *Registry) Principal(ctx context.Context, user string) (policy.Principal
 	return p.Principal, nil
 }
 
-const enableHint = "an admin can enable him again: steward users enable %s"
+const enableHint = "an admin can enable the user again: steward users enable %s"
 
 // Version returns a number that increases whenever a Principal may have changed.
 // Decisions made at an older version must be made again.

@@ -41,11 +41,11 @@ const maxLocation = 200 // characters
 // persona_invalid.
 func (p Profile) Check() (Profile, error) {
 	if p.TimeZone == "Local" { // Go's name for the server's zone
-		return p, fault.New(fault.Invalid, "time_zone_unknown", "%q names no place", p.TimeZone).WithHint(zoneHint)
+		return p, fault.New(fault.Invalid, "time_zone_unknown", "the time zone %q is ambiguous", p.TimeZone).WithHint(zoneHint)
 	}
 	if p.TimeZone != "" {
 		if _, err := time.LoadLocation(p.TimeZone); err != nil {
-			return p, fault.New(fault.Invalid, "time_zone_unknown", "there is no time zone %.80q", p.TimeZone).WithHint(zoneHint)
+			return p, fault.New(fault.Invalid, "time_zone_unknown", "unknown time zone %.80q", p.TimeZone).WithHint(zoneHint)
 		}
 	}
 	if err := checkText("location_invalid", "a location", p.Location, maxLocation); err != nil {
@@ -54,8 +54,8 @@ func (p Profile) Check() (Profile, error) {
 	if p.Locale != "" {
 		tag, err := language.Parse(p.Locale)
 		if err != nil {
-			return p, fault.New(fault.Invalid, "locale_invalid", "%.80q is no locale", p.Locale).
-				WithHint("give a language and perhaps a region, such as en-GB")
+			return p, fault.New(fault.Invalid, "locale_invalid", "%.80q is not a locale", p.Locale).
+				WithHint("give a language and, if needed, a region, such as en-GB")
 		}
 		p.Locale = tag.String()
 	}
@@ -66,8 +66,8 @@ func (p Profile) Check() (Profile, error) {
 	case "", Metric, Imperial:
 		return p, nil
 	}
-	return p, fault.New(fault.Invalid, "units_unknown", "there are no units called %.80q", string(p.Units)).
-		WithHint("metric and imperial are known")
+	return p, fault.New(fault.Invalid, "units_unknown", "unknown units %.80q", string(p.Units)).
+		WithHint("use metric or imperial")
 }
 
 const zoneHint = "give its name in the IANA database, such as Europe/Madrid, or UTC"

@@ -61,7 +61,7 @@ func CheckUser(name string) error {
 		ok = letter || i > 0 && strings.IndexByte("._-@", c) >= 0
 	}
 	if !ok {
-		return fault.New(fault.Invalid, "user_invalid", "%.80q cannot be the name of a user", name).
+		return fault.New(fault.Invalid, "user_invalid", "invalid user name %.80q", name).
 			WithHint("use 1 to 64 lower-case letters, digits and . _ - @, beginning with a letter or digit")
 	}
 	return nil
@@ -87,6 +87,6 @@ func (r *Registry) checkNamed(ctx context.Context, name string) error {
 	if err != nil || version > 0 {
 		return err
 	}
-	return fault.New(fault.Invalid, "user_reserved", "%q cannot be the name of a user: it has a meaning of its own", name).
+	return fault.New(fault.Invalid, "user_reserved", "the user name %q is reserved", name).
 		WithHint("choose another name, such as the first name of the person")
 }

@@ -210,7 +210,7 @@ func TestQueuedActionThatNeedsAnApproval(t *testing.T) {
 		ok(t, w.Decide(t.Context(), "anna", runtime.Verdict{ID: a.ID, Hash: a.Hash, Approve: yes}))
 		w.quietened(conv)
 		told := w.heard(conv, "intent:shop.order")
-		if yes && (s.list() != "tea" || len(told) != 0) || !yes && (s.list() != "" || len(told) != 1 || !strings.Contains(told[0], "the user said no")) {
+		if yes && (s.list() != "tea" || len(told) != 0) || !yes && (s.list() != "" || len(told) != 1 || !strings.Contains(told[0], "the user denied it")) {
 			t.Errorf("yes %v: done %q, told %q", yes, s.list(), told)
 		}
 		w.close()

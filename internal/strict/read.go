@@ -179,7 +179,7 @@ func (r jsonReader) told(err error, bad Report) {
 			return
 		}
 	}
-	bad(p, "json_invalid", "mend the JSON here", "this is no JSON: %s", Clip(err.Error()))
+	bad(p, "json_invalid", "mend the JSON here", "invalid JSON: %s", Clip(err.Error()))
 }
 
 // next is the position of what is read next.

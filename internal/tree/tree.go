@@ -121,7 +121,7 @@ type placed struct {
 
 func (s *Service) call(ctx context.Context, c Caller) (*call, error) {
 	if c.User == "" {
-		return nil, fault.New(fault.Unauthentic, "unauthenticated", "nobody has said who is calling")
+		return nil, fault.New(fault.Unauthentic, "unauthenticated", "authentication required")
 	}
 	who, err := s.opt.People.Principal(ctx, c.User)
 	if err != nil {

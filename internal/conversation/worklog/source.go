@@ -115,7 +115,7 @@ func (r *reader) open(at position) (messages, error) {
 	}
 	if k.gone {
 		return nil, fault.New(fault.NotFound, "conversation_not_found", "there is no conversation %s", f.Conversation).
-			WithHint("steward conversations list shows those that there are")
+			WithHint("steward conversations list shows your conversations")
 	}
 	q.Under = record.ConversationURI(f.Conversation)
 	switch {

@@ -191,12 +191,12 @@ func (f *server) absent(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if len(allowed) == 0 {
-		auth.WriteError(w, r, f.Logger, fault.New(fault.NotFound, "unknown_url", "there is no %.200s", r.URL.Path).
-			WithHint("docs/reference/api.md lists what there is"))
+		auth.WriteError(w, r, f.Logger, fault.New(fault.NotFound, "unknown_url", "there is no path %.200s", r.URL.Path).
+			WithHint("docs/reference/api.md lists the paths"))
 		return
 	}
 	w.Header().Set("Allow", strings.Join(allowed, ", "))
-	e := fault.New(fault.Invalid, "method_not_allowed", "%.200s does not take %.20s", r.URL.Path, r.Method).WithHint("use %s", strings.Join(allowed, " or "))
+	e := fault.New(fault.Invalid, "method_not_allowed", "%.200s does not support %.20s", r.URL.Path, r.Method).WithHint("use %s", strings.Join(allowed, " or "))
 	auth.Reply(w, http.StatusMethodNotAllowed, auth.ErrorBody(e))
 }
 

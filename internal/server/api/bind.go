@@ -146,7 +146,7 @@ func bind(c *call, fields []field, in reflect.Value) error {
 func query(u *url.URL, fields []field) (url.Values, error) {
 	given, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
-		return nil, fault.New(fault.Invalid, "query_invalid", "the query of the address cannot be read: %w", err).WithHint("escape what stands in it")
+		return nil, fault.New(fault.Invalid, "query_invalid", "invalid query string: %w", err).WithHint("percent-encode its values")
 	}
 	var known, many []string
 	for _, f := range fields {
@@ -160,13 +160,13 @@ func query(u *url.URL, fields []field) (url.Values, error) {
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		switch {
 		case !slices.Contains(known, name):
-			e := fault.New(fault.Invalid, "parameter_unknown", "there is no parameter %.40q here", name).Detail("parameter", name)
+			e := fault.New(fault.Invalid, "parameter_unknown", "unknown parameter %.40q", name).Detail("parameter", name)
 			if len(known) == 0 {
-				return nil, e.WithHint("leave it out: there are none")
+				return nil, e.WithHint("remove it: this path takes none")
 			}
 			return nil, e.WithHint("use %s", strings.Join(known, ", "))
 		case len(given[name]) > 1 && !slices.Contains(many, name):
-			return nil, fault.New(fault.Invalid, "parameter_repeated", "%s is given %d times", name, len(given[name])).
+			return nil, fault.New(fault.Invalid, "parameter_repeated", "%s appears %d times", name, len(given[name])).
 				WithHint("give it once").Detail("parameter", name)
 		}
 	}
@@ -192,25 +192,25 @@ func (f field) read(s string, v reflect.Value) error {
 	case *time.Time:
 		t, err := time.Parse(time.RFC3339, s)
 		if err != nil {
-			return fault.New(fault.Invalid, "time_invalid", "%s=%.60q is no time", f.name, s).WithHint("write it as in RFC 3339: 2006-01-02T15:04:05Z")
+			return fault.New(fault.Invalid, "time_invalid", "%s=%.60q is not a time", f.name, s).WithHint("use RFC 3339, such as 2006-01-02T15:04:05Z")
 		}
 		*to = t
 	case *bool:
 		b, err := strconv.ParseBool(s)
 		if err != nil {
-			return invalid("neither yes nor no", "use true or false")
+			return invalid("not a boolean", "use true or false")
 		}
 		*to = b
 	case *int:
 		n, err := strconv.Atoi(s)
 		if err != nil || n < f.least || n > f.most {
-			return invalid("out of bounds", "use a number from %d to %d", f.least, f.most)
+			return invalid("out of range", "use a number from %d to %d", f.least, f.most)
 		}
 		*to = n
 	case *uint64:
 		n, err := strconv.ParseUint(s, 10, 64)
 		if err != nil || n == 0 {
-			return invalid("no "+f.name, "%ss are numbers from 1 on", f.name)
+			return invalid("not a "+f.name, "%ss are numbers from 1 on", f.name)
 		}
 		*to = n
 	default: // text of some type
@@ -256,7 +256,7 @@ func (c *call) reply(out any) error {
 	default:
 		b, err := json.Marshal(v)
 		if err != nil {
-			return fault.New(fault.Internal, "answer_unwritable", "the answer cannot be written: %w", err)
+			return fault.New(fault.Internal, "answer_unwritable", "cannot write the answer: %w", err)
 		}
 		auth.Reply(c.w, c.status, append(b, '\n'))
 	}

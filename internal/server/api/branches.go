@@ -26,7 +26,7 @@ func viewBranch(b record.Branch, preferred bool) client.NewBranch {
 func branchName(name string) error {
 	if x, ok := id.Parse(name); name != record.MainBranch && (!ok || x.Zero()) {
 		return fault.New(fault.NotFound, "branch_not_found", "this conversation has no branch %.80q", name).
-			WithHint("GET %s/conversations/{id}/branches lists those that it has", Prefix)
+			WithHint("GET %s/conversations/{id}/branches lists its branches", Prefix)
 	}
 	return nil
 }
@@ -71,7 +71,7 @@ func (f *server) changeBranch(ctx context.Context, c *call, in struct {
 }) (none, error) {
 	err := branchName(in.Branch)
 	if err == nil && in.Body.Title == nil && !in.Body.Preferred {
-		err = fault.New(fault.Invalid, "change_missing", "nothing is to be changed").WithHint(`send {"title":…}, {"preferred":true} or both`)
+		err = fault.New(fault.Invalid, "change_missing", "no change was requested").WithHint(`send {"title":…}, {"preferred":true} or both`)
 	}
 	if err == nil && in.Body.Title != nil {
 		var name string
@@ -124,7 +124,7 @@ func (f *server) rewind(ctx context.Context, c *call, in struct {
 	} `body:""`
 }) (rewound, error) {
 	if in.Body.Message.Zero() {
-		return rewound{}, fault.New(fault.Invalid, "message_missing", "it is not said what to go back to").WithHint(`name the message: {"message":"…"}`)
+		return rewound{}, fault.New(fault.Invalid, "message_missing", "the message to go back to is missing").WithHint(`name the message: {"message":"…"}`)
 	}
 	b, withdrawn, err := f.Node.Rewind(ctx, c.User, in.Conv, in.Body.Message, in.Body.Withdraw)
 	return rewound{viewBranch(b, true), withdrawn}, err

@@ -134,7 +134,7 @@ func (f *server) search(ctx context.Context, c *call, in struct {
 	switch in.Role {
 	case "", message.User, message.Assistant, message.Tool:
 	default:
-		return search.Page{}, fault.New(fault.Invalid, "role_unknown", "nobody speaks as %.40q", in.Role).WithHint("use user, assistant or tool")
+		return search.Page{}, fault.New(fault.Invalid, "role_unknown", "unknown role %.40q", in.Role).WithHint("use user, assistant or tool")
 	}
 	return f.Node.Search(ctx, c.User, search.Query{Text: in.Text, Role: in.Role, Tool: in.Tool, Conversation: in.Conversation,
 		Since: in.Since, Until: in.Until, Limit: in.Limit, Around: in.Around, After: in.After})

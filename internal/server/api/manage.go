@@ -112,7 +112,7 @@ func (f *server) explainPolicy(ctx context.Context, c *call, in struct {
 	Body runtime.PolicyQuestion `body:""`
 }) (map[string][]runtime.PolicyAnswer, error) {
 	if in.Body.User != "" && in.Body.User != c.User {
-		if err := admins(c, "how policy decides for others is told to administrators", "leave the user out: it is explained for you"); err != nil {
+		if err := admins(c, "only administrators can explain policy for other users", "leave the user out to explain it for yourself"); err != nil {
 			return nil, err
 		}
 	}
@@ -136,7 +136,7 @@ func (f *server) explainRoute(ctx context.Context, c *call, in struct {
 
 func (f *server) audit() (*audit.Log, error) {
 	if f.Audit == nil {
-		return nil, unsupported("audit", "the log of this Steward is not audited").WithHint("keep its data in SQLite")
+		return nil, unsupported("audit", "the log of this Steward is not audited").WithHint("use the SQLite store")
 	}
 	return f.Audit, nil
 }

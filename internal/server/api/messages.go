@@ -69,7 +69,7 @@ func (f *server) called(ctx context.Context, c *call, in struct {
 	Call string `query:"call"`
 }) (raw, error) {
 	if in.Call == "" {
-		return nil, fault.New(fault.Invalid, "call_missing", "it is not said which call is looked for").WithHint("name it by the provider's id: ?call=…")
+		return nil, fault.New(fault.Invalid, "call_missing", "the call is missing").WithHint("name it by the provider's id of the call: ?call=…")
 	}
 	list, err := f.Node.FindCall(ctx, c.User, in.Call)
 	if err != nil {
@@ -154,7 +154,7 @@ func (f *server) insert(ctx context.Context, c *call, in struct {
 }) (inserted, error) {
 	role := cmp.Or(in.Body.Role, message.User)
 	if role != message.User && role != message.Assistant {
-		return inserted{}, fault.New(fault.Invalid, "role_unknown", "no message of the role %.40q can be inserted", role).WithHint("use user or assistant")
+		return inserted{}, fault.New(fault.Invalid, "role_unknown", "a message of the role %.40q cannot be inserted", role).WithHint("use user or assistant")
 	}
 	if strings.TrimSpace(in.Body.Text) == "" {
 		return inserted{}, fault.New(fault.Invalid, "message_empty", "the message is empty").WithHint("write something")
@@ -289,7 +289,7 @@ func (f *server) merge(ctx context.Context, c *call, in struct {
 	} `body:""`
 }) (none, error) {
 	if in.Body.From.Zero() {
-		return none{}, fault.New(fault.Invalid, "interaction_missing", "it is not said which interaction is to be merged").WithHint(`name it: {"from":"…"}`)
+		return none{}, fault.New(fault.Invalid, "interaction_missing", "the interaction to merge is missing").WithHint(`name it: {"from":"…"}`)
 	}
 	return none{}, f.Node.Merge(ctx, c.User, in.Conv, in.Interaction, in.Body.From)
 }

@@ -171,7 +171,7 @@ func (f *server) deleteUser(ctx context.Context, c *call, in inUser) (none, erro
 		return none{}, err
 	}
 	if in.User == c.User {
-		return none{}, fault.New(fault.Denied, "own_user", "nobody deletes the own user").WithHint("another admin can do it")
+		return none{}, fault.New(fault.Denied, "own_user", "you cannot delete your own user").WithHint("another admin can do it")
 	}
 	err := f.People.CloseUser(ctx, c.User, in.User)
 	if err == nil {
@@ -197,7 +197,7 @@ func (f *server) publish(ctx context.Context, c *call, in struct {
 func (f *server) eraseEvent(ctx context.Context, c *call, in ofUser) (none, error) {
 	which, ok := id.Parse(in.ID)
 	if !ok || which.Zero() {
-		return none{}, fault.New(fault.Invalid, "id_invalid", "%.80q is no id of an event", in.ID).WithHint("steward events watch --json tells the ids")
+		return none{}, fault.New(fault.Invalid, "id_invalid", "%.80q is not the id of an event", in.ID).WithHint("steward events watch --json shows the ids")
 	}
 	user := cmp.Or(in.User, c.User)
 	if user != c.User {
@@ -274,7 +274,7 @@ func (f *server) join(ctx context.Context, c *call, in struct {
 }
 
 func notManager(g identity.Group) error {
-	return fault.New(fault.Denied, "manager_only", "who is in the group %s, its managers say", g.Name).
+	return fault.New(fault.Denied, "manager_only", "only its managers can change the members of the group %s", g.Name).
 		WithHint("ask one of them, or an admin")
 }
 

@@ -109,10 +109,10 @@ func ifMatch(c *call, version uint64) (uint64, error) {
 	text, closed := strings.CutSuffix(text, `"`)
 	n, err := strconv.ParseUint(text, 10, 64)
 	if !opened || !closed || err != nil || n == 0 {
-		return 0, fault.New(fault.Invalid, "version_invalid", "%.60q is no version", m).WithHint(`write it as If-Match: "3"`)
+		return 0, fault.New(fault.Invalid, "version_invalid", "%.60q is not a version", m).WithHint(`write it as If-Match: "3"`)
 	}
 	if version != 0 && version != n {
-		return 0, fault.New(fault.Invalid, "version_invalid", "If-Match says version %d, and the query %d", n, version).WithHint("say it once")
+		return 0, fault.New(fault.Invalid, "version_invalid", "If-Match gives version %d, but the query gives %d", n, version).WithHint("give only one of them")
 	}
 	return n, nil
 }

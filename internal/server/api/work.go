@@ -40,9 +40,9 @@ func (f *server) workLog(ctx context.Context, c *call, in struct {
 }) (logPage, error) {
 	switch {
 	case in.Outcome != "" && !slices.Contains(worklog.Outcomes(), in.Outcome):
-		return logPage{}, fault.New(fault.Invalid, "outcome_unknown", "no call ends as %.40q", in.Outcome).WithHint("use one of %v", worklog.Outcomes())
+		return logPage{}, fault.New(fault.Invalid, "outcome_unknown", "unknown status of a call: %.40q", in.Outcome).WithHint("use one of %v", worklog.Outcomes())
 	case !slices.Contains([]string{"", "preferred", "all"}, in.Branches):
-		return logPage{}, fault.New(fault.Invalid, "branches_invalid", "branches=%.40q is not known", in.Branches).WithHint("use preferred or all")
+		return logPage{}, fault.New(fault.Invalid, "branches_invalid", "unknown value branches=%.40q", in.Branches).WithHint("use preferred or all")
 	}
 	list, next, err := f.Node.WorkLog(ctx, c.User, worklog.Filter{Tool: in.Tool, Outcome: in.Outcome, AllBranches: in.Branches == "all",
 		Conversation: in.Conversation, Interaction: in.Interaction, Since: in.Since, Until: in.Until}, in.After, in.limit())
@@ -78,7 +78,7 @@ func (f *server) requests(ctx context.Context, c *call, in struct {
 		list, err := f.Node.Requests(ctx, c.User, in.All, limit)
 		return the("requests", all(list)), err
 	}
-	if err := admins(c, "only an admin is told of the requests of all users", "leave all_users out"); err != nil {
+	if err := admins(c, "only an admin can list the requests of all users", "leave all_users out"); err != nil {
 		return nil, err
 	}
 	list, err := f.Node.EverybodysRequests(ctx, in.All, limit)
@@ -151,7 +151,7 @@ func (f *server) orderTask(ctx context.Context, c *call, in ofUser, order plan.C
 func onRequest(ctx context.Context, c *call, in ofUser, do func(ctx context.Context, user, which string) error) (none, error) {
 	user := cmp.Or(in.User, c.User)
 	if user != c.User {
-		if err := admins(c, "only an admin decides about the requests of others", "leave user out"); err != nil {
+		if err := admins(c, "only an admin can control the requests of others", "leave user out"); err != nil {
 			return none{}, err
 		}
 		if err := identity.CheckActsFor(c.User, user); err != nil {
@@ -244,7 +244,7 @@ func (f *server) resolveIntent(ctx context.Context, c *call, in struct {
 	} `body:""`
 }) (client.Intent, error) {
 	if in.Body.Done == nil {
-		return client.Intent{}, fault.New(fault.Invalid, "done_missing", "it is not said whether the action was done").WithHint("set done to true or false")
+		return client.Intent{}, fault.New(fault.Invalid, "done_missing", "the member done is missing").WithHint("set done to true or false")
 	}
 	return f.Node.ResolveIntent(ctx, c.User, in.ID, effect.Resolution{Done: *in.Body.Done, Note: in.Body.Note})
 }

@@ -40,7 +40,7 @@ func (a Agents) may(ctx context.Context, c Caller, path string) error {
 	if a.Catalog == nil {
 		return fault.New(fault.Unsupported, "agents_unsupported", "this Steward has no agents")
 	}
-	none := fault.New(fault.Denied, "admin_only", "what agents may do is decided on the machine that Steward runs on").
+	none := fault.New(fault.Denied, "admin_only", "agents are approved on the machine that Steward runs on").
 		WithHint("use steward agents there")
 	if a.Authorizer == nil {
 		if c.Admin && c.User == identity.Local {
@@ -56,7 +56,7 @@ func (a Agents) may(ctx context.Context, c Caller, path string) error {
 		Resource: policy.Resource{Type: typ, Space: resource.System}})
 	switch {
 	case err != nil:
-		return fmt.Errorf("policy could not be asked: %w", err)
+		return fmt.Errorf("policy evaluation failed: %w", err)
 	case d.Verdict == policy.Allow:
 		return nil
 	case d.Rule == "" && c.Admin && c.User == identity.Local && len(c.Roles) == 0: // the caller has the token, but the account cannot be read
@@ -64,7 +64,7 @@ func (a Agents) may(ctx context.Context, c Caller, path string) error {
 	case d.Rule == "":
 		return none
 	}
-	return fault.New(fault.Denied, "policy_denied", "policy does not let you decide about that: %s", d.Reason).
+	return fault.New(fault.Denied, "policy_denied", "policy does not allow you to decide this: %s", d.Reason).
 		WithHint("an administrator can change the rule at %s", d.Rule)
 }
 

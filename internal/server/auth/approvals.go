@@ -35,7 +35,7 @@ func (a Answer) Verdict(c Caller, question string, approve bool) (runtime.Verdic
 		v.Args = nil
 	}
 	if !approve && (v.Standing != effect.Once || v.Pattern != nil || a.Until != "" || v.Args != nil) {
-		return v, fault.New(fault.Invalid, "approval_invalid", "what is denied takes a reason and nothing else").WithHint("leave the other members out")
+		return v, fault.New(fault.Invalid, "approval_invalid", "a denial takes only a reason").WithHint("leave the other members out")
 	}
 	if approve && !c.Attended() {
 		return v, unattended()
@@ -48,8 +48,8 @@ func (a Answer) Verdict(c Caller, question string, approve bool) (runtime.Verdic
 }
 
 func unattended() error {
-	return fault.New(fault.Denied, "approval_unattended", "a service approves nothing: nobody is there who could have looked").
-		WithHint("have a person answer, with a key of their own")
+	return fault.New(fault.Denied, "approval_unattended", "service accounts cannot approve").
+		WithHint("have a person answer with their own key")
 }
 
 // Until parses the end of a standing approval: "" is nil, "never" the zero time.
@@ -62,7 +62,7 @@ func Until(s string) (*time.Time, error) {
 	}
 	t, err := time.Parse(time.RFC3339, s)
 	if err != nil {
-		return nil, fault.New(fault.Invalid, "member_invalid", "%.80q is no time", s).Detail("member", "/until").
+		return nil, fault.New(fault.Invalid, "member_invalid", "%.80q is not a time", s).Detail("member", "/until").
 			WithHint("send a time in RFC 3339, such as 2030-01-02T15:04:05Z, or never")
 	}
 	return &t, nil

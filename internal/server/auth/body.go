@@ -53,7 +53,7 @@ func ReadBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 	}
 	n, err := buf.ReadFrom(io.LimitReader(c.arriving(r.Body, limit), limit+1))
 	if err != nil {
-		return nil, fault.New(fault.Invalid, "body_broken", "the request broke off: %w", err)
+		return nil, fault.New(fault.Invalid, "body_broken", "the request was interrupted: %w", err)
 	}
 	if n <= limit {
 		return buf.Bytes(), c.checkMarks(buf.Bytes())
@@ -90,14 +90,14 @@ func formless(r *http.Request) error {
 }
 
 func wrongType(t, want string) error {
-	return fault.New(fault.Unsupported, "media_type", "a body of the type %.100q is not taken here", t).
+	return fault.New(fault.Unsupported, "media_type", "unsupported content type %.100q", t).
 		WithHint("send the header Content-Type: %s", want)
 }
 
 // TooLarge returns the error for more than limit bytes.
 func TooLarge(limit int64) error {
-	return fault.New(fault.TooLarge, "too_large", "this is larger than the %d bytes that are taken at once", limit).
-		Detail("limit", limit).WithHint("send less, or in parts")
+	return fault.New(fault.TooLarge, "too_large", "the request exceeds the limit of %d bytes", limit).
+		Detail("limit", limit).WithHint("send less, or split the request")
 }
 
 // Decode reads a request's body into v as Unmarshal does.
@@ -122,7 +122,7 @@ func UnmarshalKnown(data []byte, v any) error { return unmarshal(data, v) }
 
 func unmarshal(data []byte, v any, opts ...json.Options) error {
 	if !utf8.Valid(data) {
-		return fault.New(fault.Invalid, "invalid_utf8", "this is not valid UTF-8").
+		return fault.New(fault.Invalid, "invalid_utf8", "the request is not valid UTF-8").
 			Detail("position", validPrefix(data)).WithHint("encode text as UTF-8")
 	}
 	err := json.Unmarshal(data, v, opts...)
@@ -134,27 +134,27 @@ func unmarshal(data []byte, v any, opts ...json.Options) error {
 	}
 	sem, ok := errors.AsType[*json.SemanticError](err)
 	if !ok {
-		return fault.New(fault.Invalid, "invalid_json", "this is no JSON: %w", err)
+		return fault.New(fault.Invalid, "invalid_json", "invalid JSON: %w", err)
 	}
 	where := pointer(sem.JSONPointer)
 	if errors.Is(sem, json.ErrUnknownName) {
-		return fault.New(fault.Invalid, "unknown_member", "there is no member %s", where).
-			Detail("member", where).WithHint("leave it out, or correct its spelling; case counts")
+		return fault.New(fault.Invalid, "unknown_member", "unknown member %s", where).
+			Detail("member", where).WithHint("leave it out, or correct its spelling; case matters")
 	}
 	if coded, ok := errors.AsType[*fault.Error](sem.Err); ok {
 		return coded.Detail("member", where)
 	}
-	return fault.New(fault.Invalid, "member_invalid", "%s cannot be a JSON %s here", or(where, "the whole"), sem.JSONKind).
+	return fault.New(fault.Invalid, "member_invalid", "%s cannot be a JSON %s here", or(where, "the request"), sem.JSONKind).
 		Detail("member", where).Detail("position", sem.ByteOffset)
 }
 
 func syntax(e *jsontext.SyntacticError) error {
 	where := pointer(e.JSONPointer)
 	if errors.Is(e, jsontext.ErrDuplicateName) {
-		return fault.New(fault.Invalid, "duplicate_member", "the member %s is there twice", where).
+		return fault.New(fault.Invalid, "duplicate_member", "duplicate member %s", where).
 			Detail("member", where).Detail("position", e.ByteOffset)
 	}
-	return fault.New(fault.Invalid, "invalid_json", "this is no JSON: at byte %d: %v", e.ByteOffset, e.Err).
+	return fault.New(fault.Invalid, "invalid_json", "invalid JSON: at byte %d: %v", e.ByteOffset, e.Err).
 		Detail("position", e.ByteOffset)
 }
 

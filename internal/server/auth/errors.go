@@ -63,7 +63,7 @@ func Public(err error) *fault.Error {
 		return e
 	}
 	return &fault.Error{Kind: fault.Internal, Code: "internal",
-		Message: "something went wrong inside Steward", Remedy: "Steward's log says what"}
+		Message: "internal error", Remedy: "see Steward's log"}
 }
 
 // FaultOf converts an error that a client received back to a fault.

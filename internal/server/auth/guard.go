@@ -90,7 +90,7 @@ func With(ctx context.Context, c Caller) context.Context {
 func From(ctx context.Context) (Caller, error) {
 	c, ok := ctx.Value(callerKey{}).(Caller)
 	if !ok || c.User == "" {
-		return Caller{}, fault.New(fault.Unauthentic, "unauthenticated", "nobody has said who is calling")
+		return Caller{}, fault.New(fault.Unauthentic, "unauthenticated", "authentication required")
 	}
 	return c, nil
 }
@@ -142,8 +142,8 @@ func (g *Guard) caller(r *http.Request) (Caller, error) {
 		return Caller{User: identity.Anonymous, Roles: []string{policy.RoleGuest, policy.RoleService}}, nil
 	}
 	if secret == "" {
-		return Caller{}, fault.New(fault.Unauthentic, "key_missing", "a credential is needed here").
-			WithHint("send the header Authorization: Bearer …, with what steward token prints on this machine, or with a key of steward keys create")
+		return Caller{}, fault.New(fault.Unauthentic, "key_missing", "authentication required").
+			WithHint("send the header Authorization: Bearer …, with the token that steward token prints on this machine, or with a key from steward keys create")
 	}
 	if g.isToken(secret) == nil {
 		c, err := g.person(r.Context(), identity.Local, func(context.Context) error { return g.isToken(secret) })
@@ -190,7 +190,7 @@ func (g *Guard) isToken(secret string) error {
 	}
 	token, err := g.o.Token()
 	if err != nil {
-		g.o.Logger.Warn("the token opens nothing", "error", err)
+		g.o.Logger.Warn("the token cannot be used", "error", err)
 		if fault.Is(err, fault.Unavailable) {
 			return err // the secret may still be the token
 		}
@@ -204,8 +204,8 @@ func (g *Guard) isToken(secret string) error {
 }
 
 func unknown() error {
-	return fault.New(fault.Unauthentic, "key_unknown", "nobody has this key").
-		WithHint("steward token prints the token of this machine's user, and steward keys create makes a key")
+	return fault.New(fault.Unauthentic, "key_unknown", "unknown API key").
+		WithHint("steward token prints the token of this machine's user, and steward keys create creates a key")
 }
 
 // person returns a user as a caller. good rechecks the user's credential.

@@ -32,7 +32,7 @@ func (k keys) Authenticate(_ context.Context, secret string) (string, error) {
 	if user, ok := k[secret]; ok {
 		return user, nil
 	}
-	return "", fault.New(fault.Unauthentic, "key_unknown", "nobody has this key")
+	return "", fault.New(fault.Unauthentic, "key_unknown", "unknown API key")
 }
 
 // fixed is a token that stays the same.
@@ -428,7 +428,7 @@ func TestWriteError(t *testing.T) {
 		"cause": {&fault.Error{Kind: fault.Unavailable, Code: "down", Message: "not reached", Cause: errors.New("refused"), Remedy: "start it"}, 503,
 			`{"error":{"code":"down","message":"not reached: refused","kind":"unavailable","remedy":"start it"}}`, "", false},
 		"uncoded": {errors.New("open /secret/path"), 500,
-			`{"error":{"code":"internal","message":"something went wrong inside Steward","kind":"internal","remedy":"Steward's log says what"}}`, "", true},
+			`{"error":{"code":"internal","message":"internal error","kind":"internal","remedy":"see Steward's log"}}`, "", true},
 		"coded fault of our own": {fault.New(fault.Internal, "store_broken", "it is broken"), 500,
 			`{"error":{"code":"store_broken","message":"it is broken","kind":"internal"}}`, "", true},
 		"details that are no JSON": {fault.New(fault.Invalid, "x", "y").Detail("f", func() {}), 400,

@@ -129,7 +129,7 @@ func (i *Intake) enter(c *Caller) (leave func(), err error) {
 	defer i.mu.Unlock()
 	u := i.user(s)
 	if u.requests >= s.class.requests {
-		return nil, fault.New(fault.RateLimited, "too_many_requests", "%s has %d requests and connections open already", c.User, u.requests).
+		return nil, fault.New(fault.RateLimited, "too_many_requests", "%s already has %d open requests and connections", c.User, u.requests).
 			WithHint("close some, or wait until they have ended").Retrying(fault.RetryBackoff, 0)
 	}
 	u.requests++
@@ -201,7 +201,7 @@ func (c Caller) Reserve(ctx context.Context, n int64) (release func(), err error
 	u := i.user(s)
 	if u.waiting >= mostWaiting {
 		i.mu.Unlock()
-		return nil, fault.New(fault.RateLimited, "too_many_waiting", "%d large messages of %s are waiting already", mostWaiting, s.name).
+		return nil, fault.New(fault.RateLimited, "too_many_waiting", "%d large messages of %s are already waiting", mostWaiting, s.name).
 			WithHint("send them one after the other").Retrying(fault.RetryBackoff, 0)
 	}
 	u.waiting++
@@ -246,7 +246,7 @@ func (c Caller) checkMarks(body []byte) error {
 	if b == nil || len(body) <= b.marks || marks(body) <= b.marks {
 		return nil
 	}
-	return fault.New(fault.TooLarge, "too_many_values", "this has more than %d members and elements", b.marks).WithHint("send less, or in parts")
+	return fault.New(fault.TooLarge, "too_many_values", "the request has more than %d members and elements", b.marks).WithHint("send less, or split the request")
 }
 
 // marks counts the brackets, braces and commas of a JSON text outside its strings.
@@ -313,7 +313,7 @@ func (c Caller) Store(ctx context.Context, n int64) error {
 	if costOf(1, n) <= left {
 		return nil
 	}
-	return fault.New(fault.Exhausted, "storage_used_up", "%s may store %d MB a day, and %d KB of it are left", c.User, c.share.class.day>>20, left>>10).
+	return fault.New(fault.Exhausted, "storage_used_up", "%s may store %d MB a day, and %d KB are left", c.User, c.share.class.day>>20, left>>10).
 		WithHint("continue tomorrow (UTC), or ask the owner of this Steward to raise limits.day_storage or limits.guest_storage")
 }
 
@@ -417,7 +417,7 @@ const (
 // Read implements io.Reader.
 func (r *inTime) Read(p []byte) (int, error) {
 	if r.now().After(r.until) {
-		return 0, fault.New(fault.Timeout, "body_slow", "the request did not arrive in time").WithHint("send less, or over a faster line")
+		return 0, fault.New(fault.Timeout, "body_slow", "the request did not arrive in time").WithHint("send less, or use a faster connection")
 	}
 	return r.Reader.Read(p)
 }
@@ -507,8 +507,8 @@ func (c Caller) reserveSoon(ctx context.Context, n int64) (release func(), err e
 	defer cancel()
 	release, err = c.Reserve(soon, n)
 	if err != nil && soon.Err() != nil && ctx.Err() == nil {
-		err = fault.New(fault.RateLimited, "too_many_waiting", "there is no room for a large message now").
-			WithHint("send it again when the turns of earlier large messages have ended").Retrying(fault.RetryBackoff, 0)
+		err = fault.New(fault.RateLimited, "too_many_waiting", "too many large messages are waiting").
+			WithHint("send it again when earlier large messages have been processed").Retrying(fault.RetryBackoff, 0)
 	}
 	return release, err
 }

@@ -14,12 +14,12 @@ import (
 // as the local user. done says that the request was a CORS preflight and has been answered.
 func (g *Guard) place(w http.ResponseWriter, r *http.Request) (done bool, err error) {
 	if !g.hostAllowed(r) {
-		return false, fault.New(fault.Denied, "host_refused", "Steward is not called %.100q", r.Host).
+		return false, fault.New(fault.Denied, "host_refused", "unknown host %.100q", r.Host).
 			WithHint("use the address that Steward listens on, or add the name to the setting hosts")
 	}
 	origin := r.Header.Get("Origin")
 	if site := r.Header.Get("Sec-Fetch-Site"); origin == "" && (site == "cross-site" || site == "same-site") {
-		return false, fault.New(fault.Denied, "origin_refused", "another page made this request").
+		return false, fault.New(fault.Denied, "origin_refused", "a page of another origin made this request").
 			WithHint("use Steward's own page, or add the page's origin to the setting origins and have it send CORS requests")
 	}
 	if origin == "" || sameHost(origin, r.Host) {

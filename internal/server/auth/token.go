@@ -37,7 +37,7 @@ func readSecret(folder, name string) (string, error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return "", fault.New(fault.NotFound, "token_missing", "the data folder %s has no %s", folder, name).
-			WithHint("steward token makes one; --data names another folder")
+			WithHint("steward token creates one; --data names another folder")
 	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE), errors.Is(err, syscall.EIO):
 		kind = fault.Unavailable
 	case err != nil:

@@ -112,7 +112,7 @@ func (f *server) ask(ctx context.Context, w http.ResponseWriter, r *http.Request
 		return nil, nil, err
 	}
 	if left := len(msgs) - len(kept); left > 0 {
-		a.Steward.Notices = append(a.Steward.Notices, fmt.Sprintf("The oldest %d messages were left out, so that the request fits the model's context window.", left))
+		a.Steward.Notices = append(a.Steward.Notices, fmt.Sprintf("The oldest %d messages were left out so that the request fits the model's context window.", left))
 		request.Transcript, msgs = llm.NewTranscript(kept...), kept
 	}
 	from, err := structured(ctx, model.Model, request, msgs)
@@ -151,6 +151,6 @@ func (a *answer) collect(from events) (*llm.Reply, error) {
 }
 
 func brokenOff() error {
-	return fault.New(fault.Unavailable, "stream_broken", "the answer broke off").
+	return fault.New(fault.Unavailable, "stream_broken", "the answer was interrupted").
 		WithHint("ask again").Retrying(fault.RetryBackoff, 0)
 }

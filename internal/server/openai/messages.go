@@ -114,7 +114,7 @@ func refusal(err error) error {
 }
 
 func unanswered() error {
-	return bad("messages", "a tool call has no answer").
+	return bad("messages", "a tool call has no result").
 		WithHint("follow an assistant message that has tool_calls with one tool message for each of them")
 }
 
@@ -132,12 +132,12 @@ func check(at string, m *message.Message) error {
 			continue
 		case *message.ToolCall:
 			if !toolName.MatchString(tool.WireName(b.Name)) {
-				return bad(jsonIndex(at+".tool_calls", calls)+".function.name", "%.100q cannot be the name of a function", b.Name)
+				return bad(jsonIndex(at+".tool_calls", calls)+".function.name", "invalid function name %.100q", b.Name)
 			}
 			calls++
 		case *message.Image:
 			if m.Role == message.User && !shows(b) {
-				return bad(where+".image_url.url", "an image is a URL of http or https, or a data URL with base64 of an image")
+				return bad(where+".image_url.url", "an image must be a URL of http or https, or a data URL with base64 of an image")
 			}
 		case *message.Vendor:
 			return unsupported(at+".type", "an item of the type %.40q is not supported", b.Kind)
@@ -145,9 +145,9 @@ func check(at string, m *message.Message) error {
 			switch {
 			case m.Role != message.User, strings.HasPrefix(b.MIME, "audio/"):
 			case strings.Contains(string(b.Meta.Fields), `"file_id"`):
-				return unsupported(where+".file.file_id", "files are not kept here").WithHint("send the file itself as file_data")
+				return unsupported(where+".file.file_id", "stored files are not supported").WithHint("send the file itself as file_data")
 			case len(b.Data) == 0:
-				return bad(where+".file.file_data", "file_data is a data URL with base64")
+				return bad(where+".file.file_data", "file_data must be a data URL with base64")
 			}
 		}
 		if kind, ok := foreign(b); ok && m.Role != message.User {

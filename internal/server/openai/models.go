@@ -129,21 +129,21 @@ func (f *server) embeddings(w http.ResponseWriter, r *http.Request, _ string) er
 func (e *embeddingRequest) texts() ([]string, error) {
 	switch {
 	case e.Model == "":
-		return nil, bad("model", "a model is needed").WithHint("GET /v1/models lists them")
+		return nil, bad("model", "the model is missing").WithHint("GET /v1/models lists them")
 	case e.Format != "" && e.Format != "float" && e.Format != "base64":
-		return nil, bad("encoding_format", "the encoding is float or base64, not %.40q", e.Format)
+		return nil, bad("encoding_format", "the encoding must be float or base64, not %.40q", e.Format)
 	case len(e.Dimensions) > 0 && e.Dimensions.Kind() != 'n': // vectors of another length would be wrong
 		return nil, unsupported("dimensions", "dimensions is not supported").WithHint("leave it out")
 	}
 	texts, err := oneOrMore(e.Input)
 	switch {
 	case err != nil && e.Input.Kind() == '[':
-		return nil, unsupported("input", "the input is a text or a list of texts").WithHint("send text, not tokens")
+		return nil, unsupported("input", "the input must be a text or a list of texts").WithHint("send text, not tokens")
 	case err != nil:
-		return nil, bad("input", "the input is a text or a list of texts")
+		return nil, bad("input", "the input must be a text or a list of texts")
 	}
 	if len(texts) == 0 || len(texts) > maxInputs {
-		return nil, bad("input", "the input has %d texts, and may have 1 to %d", len(texts), maxInputs)
+		return nil, bad("input", "the input has %d texts; it must have 1 to %d", len(texts), maxInputs)
 	}
 	for i, t := range texts {
 		if t == "" {

@@ -69,7 +69,7 @@ func Handler(o Options) http.Handler {
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		WriteError(w, r, fault.New(fault.NotFound, "unknown_url", "there is no %s %.200s", r.Method, r.URL.Path).
-			WithHint("/v1/chat/completions, /v1/responses, /v1/models and /v1/embeddings are here"))
+			WithHint("use /v1/chat/completions, /v1/responses, /v1/models or /v1/embeddings"))
 	})
 	return mux
 }
@@ -99,7 +99,7 @@ func (f *server) only(method string, serve serve) http.Handler {
 		case err != nil:
 		case r.Method != method && (method != http.MethodGet || r.Method != http.MethodHead):
 			w.Header().Set("Allow", method)
-			writeError(w, http.StatusMethodNotAllowed, fault.New(fault.Invalid, "method_not_allowed", "%s is for %s", r.URL.Path, method))
+			writeError(w, http.StatusMethodNotAllowed, fault.New(fault.Invalid, "method_not_allowed", "%s supports only %s", r.URL.Path, method))
 			return
 		default:
 			err = serve(w, r, caller.User)

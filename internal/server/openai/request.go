@@ -79,13 +79,13 @@ func readCompletion(w http.ResponseWriter, r *http.Request, limit int64) (*compl
 	}
 	c.size = len(body)
 	if c.Model == "" {
-		return nil, bad("model", "a model is needed").WithHint("GET /v1/models lists them")
+		return nil, bad("model", "the model is missing").WithHint("GET /v1/models lists them")
 	}
 	if len(c.Messages) == 0 {
-		return nil, bad("messages", "there is no message")
+		return nil, bad("messages", "messages is empty")
 	}
 	if c.StreamOptions != nil && !c.Stream {
-		return nil, bad("stream_options", "stream_options go with \"stream\": true")
+		return nil, bad("stream_options", "stream_options requires \"stream\": true")
 	}
 	return &c, nil
 }
@@ -107,7 +107,7 @@ var meaningful = []string{"n", "best_of", "logprobs", "top_logprobs", "logit_bia
 func (c *completion) unserved() error {
 	for _, name := range c.ignored() {
 		if slices.Contains(meaningful, name) {
-			return unsupported(name, "%s can only have its default value here", name).WithHint("leave %s out", name)
+			return unsupported(name, "only the default value of %s is supported", name).WithHint("leave %s out", name)
 		}
 	}
 	return nil
@@ -134,7 +134,7 @@ func (c *completion) sampling() (s llm.Sampling, err error) {
 		low, high float64
 	}{{"temperature", c.Temperature, 0, 2}, {"top_p", c.TopP, 0, 1}, {"frequency_penalty", c.FrequencyPenalty, -2, 2}, {"presence_penalty", c.PresencePenalty, -2, 2}} {
 		if f.v != nil && (*f.v < f.low || *f.v > f.high) {
-			return s, bad(f.name, "%s is a number from %v to %v, not %v", f.name, f.low, f.high, *f.v)
+			return s, bad(f.name, "%s must be a number from %v to %v, not %v", f.name, f.low, f.high, *f.v)
 		}
 	}
 	s.Temperature, s.TopP, s.Seed, s.FrequencyPenalty, s.PresencePenalty = c.Temperature, c.TopP, c.Seed, c.FrequencyPenalty, c.PresencePenalty
@@ -143,7 +143,7 @@ func (c *completion) sampling() (s llm.Sampling, err error) {
 		v    *int
 	}{{"max_tokens", c.MaxTokens}, {"max_completion_tokens", c.MaxCompletion}} { // the second one takes precedence
 		if n.v != nil && *n.v < 1 {
-			return s, bad(n.name, "%s is at least 1, not %d", n.name, *n.v)
+			return s, bad(n.name, "%s must be at least 1, not %d", n.name, *n.v)
 		} else if n.v != nil {
 			s.MaxTokens = *n.v
 		}
@@ -156,7 +156,7 @@ func (c *completion) sampling() (s llm.Sampling, err error) {
 	}
 	var ok bool
 	if s.Effort, ok = efforts[*c.Effort]; !ok {
-		return s, bad("reasoning_effort", "there is no effort %.40q", *c.Effort).WithHint("use none, minimal, low, medium, high or xhigh")
+		return s, bad("reasoning_effort", "unknown effort %.40q", *c.Effort).WithHint("use none, minimal, low, medium, high or xhigh")
 	}
 	return s, nil
 }
@@ -172,10 +172,10 @@ const maxStops = 4 // as in OpenAI's API
 func (c *completion) stop() ([]string, error) {
 	out, err := oneOrMore(c.Stop)
 	if err != nil {
-		return nil, bad("stop", "stop is a text or a list of texts")
+		return nil, bad("stop", "stop must be a text or a list of texts")
 	}
 	if len(out) > maxStops {
-		return nil, bad("stop", "stop has %d sequences, and may have %d", len(out), maxStops)
+		return nil, bad("stop", "stop has %d sequences; the limit is %d", len(out), maxStops)
 	}
 	if slices.Contains(out, "") {
 		return nil, bad("stop", "a stop sequence is empty")
@@ -198,10 +198,10 @@ func (c *completion) toolset() (*llm.Toolset, string, error) {
 		f := t.Function
 		switch {
 		case !toolName.MatchString(f.Name):
-			return nil, "", bad(at+".function.name", "%.100q cannot be the name of a function", f.Name).
+			return nil, "", bad(at+".function.name", "invalid function name %.100q", f.Name).
 				WithHint("use 1 to 64 letters, digits, '_' and '-'")
 		case names[f.Name]:
-			return nil, "", bad(at+".function.name", "there are two functions %q", f.Name)
+			return nil, "", bad(at+".function.name", "duplicate function %q", f.Name)
 		}
 		names[f.Name] = true
 		schema := []byte(f.Parameters)
@@ -228,19 +228,19 @@ func (c *completion) choice(names map[string]bool) (string, error) {
 	case '"':
 		var word string
 		if err := json.Unmarshal(c.ToolChoice, &word); err != nil {
-			return "", bad("tool_choice", "tool_choice cannot be read: %w", err)
+			return "", bad("tool_choice", "invalid tool_choice: %w", err)
 		}
 		switch {
 		case word != "none" && word != "auto" && word != "required":
-			return "", bad("tool_choice", "tool_choice is none, auto, required or a function, not %.40q", word)
+			return "", bad("tool_choice", "tool_choice must be none, auto, required or a function, not %.40q", word)
 		case word == "required" && len(names) == 0:
-			return "", bad("tool_choice", "a tool is required, and there is none")
+			return "", bad("tool_choice", "tool_choice requires a tool, but there are no tools")
 		}
 		return word, nil
 	}
 	var named toolPart
 	if err := json.Unmarshal(c.ToolChoice, &named); err != nil {
-		return "", bad("tool_choice", "tool_choice is none, auto, required or a function")
+		return "", bad("tool_choice", "tool_choice must be none, auto, required or a function")
 	}
 	if named.Type != "function" {
 		return "", unsupported("tool_choice", "a tool_choice of the type %.40q is not supported", named.Type)
@@ -263,14 +263,14 @@ func (c *completion) schema() (*llm.Schema, error) {
 		return &llm.Schema{Name: "object", JSON: []byte(`{"type":"object"}`)}, nil
 	case "json_schema":
 	default:
-		return nil, bad("response_format.type", "there is no response format %.40q", c.Format.Type).WithHint("use text, json_object or json_schema")
+		return nil, bad("response_format.type", "unknown response format %.40q", c.Format.Type).WithHint("use text, json_object or json_schema")
 	}
 	s := c.Format.Schema
 	switch {
 	case s == nil:
 		return nil, bad("response_format.json_schema", "the schema is missing")
 	case !toolName.MatchString(s.Name):
-		return nil, bad("response_format.json_schema.name", "%.100q cannot be the name of a schema", s.Name).
+		return nil, bad("response_format.json_schema.name", "invalid schema name %.100q", s.Name).
 			WithHint("use 1 to 64 letters, digits, '_' and '-'")
 	case s.Schema.Kind() != '{':
 		return nil, bad("response_format.json_schema.schema", "the schema is not a JSON object")

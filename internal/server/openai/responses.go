@@ -48,14 +48,14 @@ var asUsual = []string{"store", "include", "stream_options"}
 // completion returns a request in the form of chat completions, without messages.
 func (q *responseRequest) completion() (*completion, error) {
 	if q.Model == "" {
-		return nil, bad("model", "a model is needed").WithHint("GET /v1/models lists them")
+		return nil, bad("model", "the model is missing").WithHint("GET /v1/models lists them")
 	}
 	if k := q.Input.Kind(); k == 0 || k == 'n' || string(q.Input) == "[]" {
-		return nil, bad("input", "there is no input")
+		return nil, bad("input", "the input is missing")
 	}
 	for _, name := range stateful {
 		if v, ok := q.Rest[name]; ok && v.Kind() != 'n' {
-			return nil, unsupported(name, "Steward keeps no responses and no prompts for %s", name).
+			return nil, unsupported(name, "%s is not supported: Steward does not store responses or prompts", name).
 				WithHint("send all items of the conversation as input, or continue a conversation of Steward's with metadata.conversation_id")
 		}
 	}
@@ -67,7 +67,7 @@ func (q *responseRequest) completion() (*completion, error) {
 		}
 	}
 	if strings.Contains(string(q.Rest["include"]), "logprobs") {
-		return nil, unsupported("include", "log probabilities are not told").WithHint("leave them out of include")
+		return nil, unsupported("include", "log probabilities are not supported").WithHint("leave them out of include")
 	}
 	for i, raw := range q.Tools {
 		t := toolPart{}
@@ -76,7 +76,7 @@ func (q *responseRequest) completion() (*completion, error) {
 			err = json.Unmarshal(raw, &t.Function) // which is not nested here
 		}
 		if err != nil {
-			return nil, bad(jsonIndex("tools", i), "the tool cannot be read: %w", err)
+			return nil, bad(jsonIndex("tools", i), "invalid tool: %w", err)
 		}
 		c.Tools = append(c.Tools, t)
 	}
@@ -86,7 +86,7 @@ func (q *responseRequest) completion() (*completion, error) {
 			Name string `json:"name"`
 		}
 		if err := json.Unmarshal(q.ToolChoice, &named); err != nil {
-			return nil, bad("tool_choice", "tool_choice cannot be read: %w", err)
+			return nil, bad("tool_choice", "invalid tool_choice: %w", err)
 		}
 		c.ToolChoice = encode(map[string]any{"type": named.Type, "function": map[string]string{"name": named.Name}})
 	}
@@ -100,7 +100,7 @@ func (q *responseRequest) completion() (*completion, error) {
 			err = json.Unmarshal(q.Text.Format, &c.Format.Schema) // which is not nested here
 		}
 		if err != nil {
-			return nil, bad("text.format", "the format cannot be read: %w", err)
+			return nil, bad("text.format", "invalid format: %w", err)
 		}
 	}
 	return c, nil

@@ -50,7 +50,7 @@ func (f *server) turn(ctx context.Context, w http.ResponseWriter, user, conv str
 		w.Header().Add(ignoredHeader, "system messages")
 	}
 	if user == identity.Anonymous { // all callers without a credential share this name
-		return nil, fault.New(fault.Unauthentic, "key_missing", "a conversation is continued with a credential only").
+		return nil, fault.New(fault.Unauthentic, "key_missing", "continuing a conversation requires authentication").
 			WithHint("send the token (steward token) or a key as the API key")
 	}
 	x, ok := id.Parse(conv)
@@ -76,7 +76,7 @@ func own(conv string, c *completion, last *message.Message) error {
 	}
 	switch {
 	case last.Role != message.User:
-		return bad("messages", "a conversation is continued with a message of the role user")
+		return bad("messages", "the last message must be of the role user to continue a conversation")
 	case len(c.Tools) > 0:
 		return unsupported("tools", "%s has tools of its own", what)
 	case c.Format != nil && c.Format.Type != "text":
@@ -115,7 +115,7 @@ func transcript(system string, msgs []*message.Message) message.Block {
 	if b.Len() == 0 {
 		return nil
 	}
-	return &message.File{MIME: "text/plain", Name: "the conversation so far, as the client tells it", Data: []byte(strings.TrimRight(b.String(), "\n"))}
+	return &message.File{MIME: "text/plain", Name: "the conversation so far, as the client reports it", Data: []byte(strings.TrimRight(b.String(), "\n"))}
 }
 
 // begun starts a conversation with an agent, and names it in a header.

@@ -255,7 +255,7 @@ func (p *pipe) write(b []byte) {
 }
 
 func goneAway(err error) error {
-	return fault.New(fault.Cancelled, "client_gone", "the client does not read any more: %w", err)
+	return fault.New(fault.Cancelled, "client_gone", "the client stopped reading: %w", err)
 }
 
 // keepAlive sends a comment whenever nothing else was sent for a while, so that proxies do not take a
@@ -270,7 +270,7 @@ func (p *pipe) keepAlive(every time.Duration) (stop func()) {
 			select {
 			case <-tick.C:
 				p.mu.Lock()
-				p.write([]byte(": still here\n\n"))
+				p.write([]byte(": keep-alive\n\n"))
 				p.mu.Unlock()
 			case <-quit:
 				return

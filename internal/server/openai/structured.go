@@ -38,14 +38,14 @@ func structured(ctx context.Context, model llm.Model, r *llm.Request, msgs []*me
 				return
 			}
 			if try > 0 {
-				yield(llm.Event{}, fault.New(fault.Unavailable, "schema_unmet", "the model's answer does not fit the schema: %w", wrong).
+				yield(llm.Event{}, fault.New(fault.Unavailable, "schema_unmet", "the model's answer does not match the schema: %w", wrong).
 					WithHint("ask again, simplify the schema, or use another model"))
 				return
 			}
 			spent = reply.Usage
 			again := *r
 			again.Transcript = llm.NewTranscript(append(msgs, spoken(message.Assistant, text), spoken(message.User,
-				"That does not fit the schema: "+wrong.Error()+" Answer again with the JSON value alone. The schema:\n"+string(r.Schema.JSON)))...)
+				"The answer does not match the schema: "+wrong.Error()+" Answer again with the JSON value alone. The schema:\n"+string(r.Schema.JSON)))...)
 			r = &again
 		}
 	}, nil

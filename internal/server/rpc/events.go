@@ -81,7 +81,7 @@ func (in *occurrence) publication() (events.Publication, error) {
 	if in.Time != "" {
 		t, err := time.Parse(time.RFC3339Nano, in.Time)
 		if err != nil {
-			return x, fault.New(fault.Invalid, "time_invalid", "time is not a time: %.80q", in.Time).WithHint("write it as in RFC 3339, 2030-01-31T12:00:00Z, or leave it out")
+			return x, fault.New(fault.Invalid, "time_invalid", "invalid time %.80q", in.Time).WithHint("use RFC 3339, such as 2030-01-31T12:00:00Z, or leave it out")
 		}
 		x.Time = t
 	}

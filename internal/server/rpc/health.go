@@ -33,7 +33,7 @@ func (f *Server) mountHealth(mux *http.ServeMux, opts connect.HandlerOption) {
 func (f *Server) check(ctx context.Context, in *health.HealthCheckRequest) (*health.HealthCheckResponse, error) {
 	if !hasService(in.GetService()) {
 		return nil, fault.New(fault.NotFound, "service_unknown", "there is no service %.200q", in.GetService()).
-			WithHint("leave the service out for the whole of Steward")
+			WithHint("leave the service out to check all of Steward")
 	}
 	return &health.HealthCheckResponse{Status: f.status(ctx)}, nil
 }

@@ -90,7 +90,7 @@ func (in *queryRequest) query() (q search.Query, err error) {
 		var ok bool
 		if q.Conversation, ok = id.Parse(in.Conversation); !ok {
 			return q, fault.New(fault.NotFound, "conversation_not_found", "there is no conversation %.80s", in.Conversation).
-				WithHint("give the id of one: hits name the conversations that they are from")
+				WithHint("use the id of a conversation, such as one that a hit names")
 		}
 	}
 	if q.Limit, err = within("limit", in.Limit, search.MaxLimit); err == nil {
@@ -101,7 +101,7 @@ func (in *queryRequest) query() (q search.Query, err error) {
 
 func within(name string, n, most int) (int, error) {
 	if n < 0 || n > most {
-		return 0, fault.New(fault.Invalid, name+"_invalid", "%s=%d is out of bounds", name, n).WithHint("use a number from 1 to %d, or leave it out", most)
+		return 0, fault.New(fault.Invalid, name+"_invalid", "%s=%d is out of range", name, n).WithHint("use a number from 1 to %d, or leave it out", most)
 	}
 	return n, nil
 }

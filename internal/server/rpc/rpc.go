@@ -206,7 +206,7 @@ func private(h http.Handler) http.Handler {
 // absent answers requests for methods that do not exist.
 func absent(w http.ResponseWriter, r *http.Request) {
 	connect.NewErrorWriter().Write(w, r, asConnect(fault.New(fault.Unsupported, "method_unknown", "there is no method %.200s", r.URL.Path).
-		WithHint("docs/reference/rpc.md lists what there is, and so does reflection"))) // fails only if the client has gone
+		WithHint("docs/reference/rpc.md and server reflection list the methods"))) // fails only if the client has gone
 }
 
 // coded converts the errors of calls to those of RPCs, and logs internal ones.

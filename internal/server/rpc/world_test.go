@@ -52,7 +52,7 @@ const annas = identity.Prefix + "annas"
 
 func (keys) Authenticate(_ context.Context, secret string) (string, error) {
 	if secret != annas {
-		return "", fault.New(fault.Unauthentic, "key_unknown", "nobody has this key").WithHint("make one")
+		return "", fault.New(fault.Unauthentic, "key_unknown", "unknown API key").WithHint("make one")
 	}
 	return "anna", nil
 }

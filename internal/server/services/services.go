@@ -132,7 +132,7 @@ func (f *server) grant(r *http.Request) (Grant, error) {
 	}
 	caller, err := auth.From(r.Context())
 	if err == nil && slices.Contains(caller.Roles, policy.RoleGuest) && r.Method != http.MethodGet && !strings.HasSuffix(r.URL.Path, "/db/query") && !strings.HasSuffix(r.URL.Path, "/llm/chat/completions") {
-		return Grant{}, fault.New(fault.Denied, "guest_changes_nothing", "a guest changes nothing").WithHint("use the key of a member or of a service")
+		return Grant{}, fault.New(fault.Denied, "guest_changes_nothing", "guests cannot change anything").WithHint("use the key of a member or a service")
 	}
 	if err == nil && r.Method != http.MethodGet && r.Method != http.MethodDelete {
 		if err := caller.Store(r.Context(), max(r.ContentLength, 0)); err != nil {
@@ -228,10 +228,10 @@ func (f *server) user(g Grant, _ http.ResponseWriter, r *http.Request) (any, err
 // chat answers a request with the model of the agent's llm service, whatever model the program names.
 func (f *server) chat(g Grant, w http.ResponseWriter, r *http.Request) (any, error) {
 	if f.Chat == nil {
-		return nil, fault.New(fault.Unsupported, "service_unsupported", "there is no llm service here")
+		return nil, fault.New(fault.Unsupported, "service_unsupported", "there is no llm service")
 	}
 	if strings.HasPrefix(g.Model, "agent:") {
-		return nil, fault.New(fault.Denied, "service_unsupported", "the llm service is a model, and %.80q is not one", g.Model).
+		return nil, fault.New(fault.Denied, "service_unsupported", "the llm service must be a model, not %.80q", g.Model).
 			WithHint("name a model under services in agent.yaml")
 	}
 	body, err := auth.ReadBody(w, r, auth.MaxBody)

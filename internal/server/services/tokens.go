@@ -70,7 +70,7 @@ func (t *Tokens) Find(token string, now time.Time) (Grant, error) {
 	}
 	if !ok {
 		return Grant{}, fault.New(fault.Unauthentic, "service_token_invalid", "the token is unknown or has expired").
-			WithHint("use the STEWARD_TOKEN of this call; it ends with the call")
+			WithHint("use the STEWARD_TOKEN of this call; it expires with the call")
 	}
 	return g, nil
 }

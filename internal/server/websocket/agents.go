@@ -113,7 +113,7 @@ func (c *conn) tellWaiting() {
 		if now := questions.String(); now != known {
 			known = now
 			if err := c.answer(answer{Type: "agents_waiting", Agents: append([]catalog.Listing{}, list...)}); err != nil {
-				c.log.Error("what waits for an approval cannot be told", "error", err)
+				c.log.Error("cannot send what waits for an approval", "error", err)
 			}
 		}
 		select {

@@ -40,7 +40,7 @@ func (c *conn) approvals(f *approvalsFrame) error {
 		return tell(list)
 	}
 	if !c.asking.CompareAndSwap(false, true) {
-		return fault.New(fault.Conflict, "approvals_followed", "the connection follows the approvals already").WithHint("ask without follow")
+		return fault.New(fault.Conflict, "approvals_followed", "the connection already follows the approvals").WithHint("leave out follow")
 	}
 	c.work.Go(func() {
 		defer c.asking.Store(false)

@@ -305,7 +305,7 @@ func TestFailingMessage(t *testing.T) {
 	d.breakDown(errors.New("/secret/path is gone"))
 	for _, f := range []string{`{"type":"message","id":"a","content":"x"}`, `{"type":"message","id":"a",` + none + `,"content":"x"}`,
 		`{"type":"stop","id":"a",` + none + `}`, `{"type":"resume","id":"a",` + none + `}`} {
-		c.ask(f, frame{"type": "error", "re": "a", "code": "internal", "message": "something went wrong inside Steward"})
+		c.ask(f, frame{"type": "error", "re": "a", "code": "internal", "message": "internal error"})
 	}
 }
 

@@ -113,7 +113,7 @@ func (c *conn) read() error {
 			return err
 		}
 		if err == nil && typ != websocket.MessageText {
-			err = fault.New(fault.Invalid, "binary_frame", "a binary frame means nothing here").WithHint("send JSON in text frames")
+			err = fault.New(fault.Invalid, "binary_frame", "binary frames are not supported").WithHint("send JSON in text frames")
 		}
 		if again := c.caller.Recheck(c.ctx); again != nil {
 			return c.refuse(again)
@@ -149,7 +149,7 @@ func (c *conn) receive(buf *bytes.Buffer, r io.Reader) error {
 	const times = 8
 	if _, err := io.CopyN(io.Discard, r, most*(times-1)); !errors.Is(err, io.EOF) {
 		if err == nil {
-			c.ws.Close(websocket.StatusMessageTooBig, "the frame does not end")
+			c.ws.Close(websocket.StatusMessageTooBig, "the frame is too large")
 			err = websocket.ErrMessageTooBig
 		}
 		return err
@@ -256,7 +256,7 @@ func (c *conn) write() {
 			return
 		}
 		if slow {
-			c.log.Info("a slow client is cut off")
+			c.log.Info("slow client disconnected")
 			c.ws.Close(CloseSlow, "too slow; resume from the last cursor")
 			return
 		}

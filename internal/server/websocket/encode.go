@@ -241,7 +241,7 @@ func encode(v any) ([]byte, error) {
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(v); err != nil {
-		return nil, fault.New(fault.Internal, "answer_unwritable", "the answer cannot be written: %w", err)
+		return nil, fault.New(fault.Internal, "answer_unwritable", "cannot write the answer: %w", err)
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }

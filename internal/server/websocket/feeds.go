@@ -92,7 +92,7 @@ func ids(member string, texts []string) ([]id.ID, error) {
 	for i, s := range texts {
 		var ok bool
 		if out[i], ok = id.Parse(s); !ok {
-			return nil, badMember(member+"/"+strconv.Itoa(i), "%.80q is no id", s).WithHint("send ids as they came: UUIDs in lower case")
+			return nil, badMember(member+"/"+strconv.Itoa(i), "%.80q is not an id", s).WithHint("send ids unchanged: they are UUIDs in lower case")
 		}
 	}
 	return out, nil
@@ -155,7 +155,7 @@ func (c *conn) enrol(all *feeds, key string, w *watching) error {
 	defer c.mu.Unlock()
 	switch {
 	case all.ongoing[key] != nil:
-		return fault.New(fault.Conflict, all.noun+"_exists", "the connection has a %s under the id %s already", all.noun, key).
+		return fault.New(fault.Conflict, all.noun+"_exists", "the connection already has a %s with the id %s", all.noun, key).
 			WithHint("use another id, or %s that one first", all.end)
 	case len(all.ongoing) >= all.most:
 		return fault.New(fault.Exhausted, "too_many_"+all.noun+"s", "one connection has at most %d %ss", all.most, all.noun).
@@ -177,7 +177,7 @@ func (c *conn) endFeed(all *feeds, re string) error {
 	w := all.ongoing[re]
 	c.mu.Unlock()
 	if w == nil {
-		return fault.New(fault.NotFound, all.noun+"_not_found", "the connection has no %s under the id %.80s", all.noun, re)
+		return fault.New(fault.NotFound, all.noun+"_not_found", "the connection has no %s with the id %.80s", all.noun, re)
 	}
 	w.cancel()
 	<-w.done

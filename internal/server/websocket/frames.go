@@ -109,8 +109,8 @@ func (c *conn) handle(data []byte) {
 		if known {
 			err = do(c, a)
 		} else {
-			err = fault.New(fault.Invalid, "unknown_type", "there is no frame of the type %.80q", a.Type).
-				WithHint("docs/reference/websocket.md describes those that there are")
+			err = fault.New(fault.Invalid, "unknown_type", "unknown frame type %.80q", a.Type).
+				WithHint("docs/reference/websocket.md describes the frame types")
 		}
 	}
 	if err != nil {
@@ -175,7 +175,7 @@ func conversationID(s string) (id.ID, error) {
 	x, ok := id.Parse(s)
 	if !ok || x.Zero() {
 		return x, fault.New(fault.NotFound, "conversation_not_found", "there is no conversation %.80s", s).
-			WithHint("steward conversations list shows those that there are")
+			WithHint("steward conversations list shows your conversations")
 	}
 	return x, nil
 }

@@ -79,7 +79,7 @@ func (f *messageFrame) anew(t *runtime.Turn) error {
 		return nil
 	}
 	without := func(member string) error {
-		return badMember(member, "%s does not go together with regenerate", member).WithHint("leave it out")
+		return badMember(member, "%s cannot be combined with regenerate", member).WithHint("leave it out")
 	}
 	switch {
 	case t.Conversation.Zero():
@@ -91,7 +91,7 @@ func (f *messageFrame) anew(t *runtime.Turn) error {
 	case f.Regenerate != "" && f.MessageID != "":
 		return without("message_id")
 	case f.Steer:
-		return badMember("steer", "steer does not go together with replace or regenerate").WithHint("leave it out")
+		return badMember("steer", "steer cannot be combined with replace or regenerate").WithHint("leave it out")
 	}
 	for _, m := range []struct {
 		text string
@@ -108,7 +108,7 @@ func (f *messageFrame) anew(t *runtime.Turn) error {
 
 func (s *sampling) check() error {
 	bad := func(member, rule string) error {
-		return badMember("sampling/"+member, "%s is %s", member, rule)
+		return badMember("sampling/"+member, "%s must be %s", member, rule)
 	}
 	switch s.Effort {
 	case "", llm.EffortNone, llm.EffortLow, llm.EffortMedium, llm.EffortHigh:
@@ -188,7 +188,7 @@ func (b *block) read() (message.Block, error) {
 	source := (len(b.Data) > 0) != (b.URL != "")
 	remote := b.URL == "" || strings.HasPrefix(b.URL, "https://") || strings.HasPrefix(b.URL, "http://")
 	if b.Citations != nil {
-		return nil, bad("a provider names the sources of a text, not a client")
+		return nil, bad("only providers set the sources of a text")
 	}
 	text := ""
 	if b.Text != nil {
@@ -217,7 +217,7 @@ func (b *block) read() (message.Block, error) {
 		}
 		return &message.File{MIME: b.MIME, Name: b.Name, Data: b.Data, URL: b.URL}, nil
 	}
-	return nil, bad("there is no block of the type %.80q", b.Type)
+	return nil, bad("unknown block type %.80q", b.Type)
 }
 
 // blocksOf returns content for clients, without the blocks that a person does not see.

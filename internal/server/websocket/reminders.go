@@ -20,7 +20,7 @@ type reminder struct {
 // reminders sends the caller's reminders from now on, as they go off.
 func (c *conn) reminders(f *head) error {
 	if !c.reminded.CompareAndSwap(false, true) {
-		return fault.New(fault.Conflict, "reminders_followed", "the connection follows the reminders already").WithHint("one frame is enough")
+		return fault.New(fault.Conflict, "reminders_followed", "the connection already follows the reminders").WithHint("one frame is enough")
 	}
 	re := f.ID
 	c.work.Go(func() {

@@ -40,7 +40,7 @@ func (c *conn) requests(f *requestsFrame) error {
 		f.Limit = someRequests
 	}
 	if f.Limit < 0 || f.Limit > maxRequests {
-		return badMember("limit", "limit is a number from 1 to %d", maxRequests)
+		return badMember("limit", "limit must be a number from 1 to %d", maxRequests)
 	}
 	list, err := node.Requests(c.ctx, user, f.All, f.Limit)
 	if err != nil {

@@ -141,7 +141,7 @@ func (c *conn) begin(re string, turn runtime.Turn) error {
 }
 
 func tooManyPending() error {
-	return fault.New(fault.RateLimited, "too_many_pending", "%d frames are waiting for their turn already", maxPending).
+	return fault.New(fault.RateLimited, "too_many_pending", "%d frames are already waiting", maxPending).
 		WithHint("wait until one is answered").Retrying(fault.RetryBackoff, 0)
 }
 

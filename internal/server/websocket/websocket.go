@@ -131,7 +131,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		InsecureSkipVerify: true, // the Guard has checked the Origin, by Steward's settings
 	})
 	if err != nil {
-		c.log.Info("no WebSocket handshake", "error", err) // Accept has answered already
+		c.log.Info("not a WebSocket handshake", "error", err) // Accept has answered already
 		return
 	}
 	c.open(ws)
