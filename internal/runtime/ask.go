@@ -118,7 +118,7 @@ func (n *Node) ask(ctx context.Context, a *turnCall, path string, in tool.Invoca
 	at := record.RequestURI(a.chat.id, rc.ID, own)
 	child := rc.ChildAs(own, "")
 	child.Lineage = append(slices.Clip(rc.Lineage), a.run.Agent)
-	if err := n.openTurn(ctx, a.chat.user, at.Parent(), rc.Attended); err != nil {
+	if err := n.requests.openTurn(ctx, a.chat.user, at.Parent(), rc.Attended); err != nil {
 		return tool.Result{}, err
 	}
 	t := Turn{Conversation: conv, ClientID: "ask", Agent: path, Attended: rc.Attended, Content: []message.Block{&message.Text{Text: readable(in.Args)}},
@@ -371,8 +371,8 @@ func (c *chat) move() {
 func (n *Node) over(c *chat, s *conversation.Session, live *liveRun) (led bool) {
 	ctx := context.WithoutCancel(n.life) // the end is recorded even if the node closes now
 	closed := false
-	if at, run := n.worksOn(s), s.Run(); !at.Zero() {
-		answer := func() (bool, error) { return n.answerRequest(ctx, c.user, at, run.Outcome, run.Error) }
+	if at, run := n.requests.worksOn(s), s.Run(); !at.Zero() {
+		answer := func() (bool, error) { return n.requests.answerRequest(ctx, c.user, at, run.Outcome, run.Error) }
 		var err error
 		if closed, err = answer(); err != nil {
 			n.goes(func() {
@@ -380,7 +380,7 @@ func (n *Node) over(c *chat, s *conversation.Session, live *liveRun) (led bool) 
 			})
 		}
 	}
-	if led = n.leases.forget(live.interaction) && !closed; led {
+	if led = n.requests.forget(live.interaction) && !closed; led {
 		if err := n.stopBelow(ctx, c.user, record.InteractionURI(c.id, live.interaction)); err != nil {
 			n.log.Error("what agents were asked could not be stopped", "conversation", c.id.String(), "error", err)
 		}
@@ -439,6 +439,6 @@ func (n *Node) stopAsked(ctx context.Context, user string, r *storedRequest) err
 	if open || err != nil {
 		return err
 	}
-	_, err = n.answerRequest(ctx, user, r.at, string(agent.Stopped), "agent_stopped")
+	_, err = n.requests.answerRequest(ctx, user, r.at, string(agent.Stopped), "agent_stopped")
 	return err
 }

@@ -103,7 +103,7 @@ func (n *Node) enqueue(ctx context.Context, rc request.Context, ec effect.Call, 
 	}
 	row := t.row(rc)
 	row.Intent, row.Wish = effect.IntentURI(ec.Message, ec.Ref.Block).String(), record.WishQueued
-	if err := n.openRequest(context.WithoutCancel(ctx), t.chat.user, t.at, row); err != nil {
+	if err := n.requests.openRequest(context.WithoutCancel(ctx), t.chat.user, t.at, row); err != nil {
 		return nil, err
 	}
 	return res, nil
@@ -127,7 +127,7 @@ func (n *Node) runAside(ctx context.Context, rc request.Context, t *backgroundCa
 		end := <-t.result
 		return end.res, end.err
 	}
-	if err := n.openRequest(context.WithoutCancel(ctx), t.chat.user, t.at, t.row(rc)); err != nil {
+	if err := n.requests.openRequest(context.WithoutCancel(ctx), t.chat.user, t.at, t.row(rc)); err != nil {
 		t.cancel(request.ErrSuspend)
 		<-t.result
 		return nil, err

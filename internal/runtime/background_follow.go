@@ -180,7 +180,7 @@ func (n *Node) working(t *backgroundCall) (storedRequest, error) {
 		if !at.IsZero() && (!moved || since < recordEvery || since < recordStill && math.Abs(p.Fraction-recorded.Fraction) < recordStep) {
 			continue
 		}
-		_, err := n.changeRequest(context.WithoutCancel(n.life), t.call.Scope, t.at, func(r *storedRequest) error {
+		_, err := n.requests.changeRequest(context.WithoutCancel(n.life), t.call.Scope, t.at, func(r *storedRequest) error {
 			r.Status, r.Message, r.Progress = record.TaskRunning, p.Message, max(p.Fraction, 0)
 			return nil
 		})
@@ -233,7 +233,7 @@ func (n *Node) recordResult(t *backgroundCall, res *message.ToolResult) (storedR
 	if err != nil {
 		return storedRequest{}, err
 	}
-	return n.changeRequest(context.WithoutCancel(n.life), t.call.Scope, t.at, func(r *storedRequest) error {
+	return n.requests.changeRequest(context.WithoutCancel(n.life), t.call.Scope, t.at, func(r *storedRequest) error {
 		if r.state != record.RequestOpen {
 			return errUnchanged
 		}

@@ -143,7 +143,7 @@ func (n *Node) cancelRequest(ctx context.Context, user string, r *storedRequest)
 		}
 		return err
 	case r.Kind == record.RequestTask && r.state == record.RequestOpen:
-		_, err := n.changeRequest(ctx, sc, r.at, func(r *storedRequest) error {
+		_, err := n.requests.changeRequest(ctx, sc, r.at, func(r *storedRequest) error {
 			if r.state != record.RequestOpen || r.Error == codeCancelled {
 				return errUnchanged
 			}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"iter"
 	"strconv"
 	"strings"
 	"time"
@@ -16,77 +15,7 @@ import (
 	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/record"
-	"steward/internal/resource"
-	"steward/internal/store"
 )
-
-// opened returns the interaction that delivers the result of a background call:
-// on level 0 in the conversation that made the call, on higher levels in those of
-// the agents above it, up to the user's conversation.
-func opened(task id.ID, level int) id.ID {
-	return id.Derive("opened", task.String(), strconv.Itoa(level))
-}
-
-// codeUntold is the code of a background call whose result could not be
-// delivered.
-const codeUntold = "untold"
-
-// passage returns the interactions that deliver the result of a background call
-// and the answers to it, as far as their conversations exist.
-func passage(ctx context.Context, st store.Store, sc store.Scope, r *storedRequest) ([]resource.URI, error) {
-	var out []resource.URI
-	for c, err := range upward(ctx, st, sc, record.IDOf(r.at, record.TypeConversation)) {
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, record.InteractionURI(c.ID, opened(r.ID, len(out))))
-	}
-	return out, nil
-}
-
-// upward yields a conversation, the one whose turn asked for it, and so on up to
-// the user's. It ends early at one that was erased or deleted.
-func upward(ctx context.Context, st store.Store, sc store.Scope, conv id.ID) iter.Seq2[record.Conversation, error] {
-	return func(yield func(record.Conversation, error) bool) {
-		for range maxLevels {
-			c, found, err := getConversation(ctx, st, sc, conv)
-			if err == nil && !found || !yield(c, err) || err != nil || c.Asked.Zero() {
-				return
-			}
-			conv = record.IDOf(c.Asked, record.TypeConversation)
-		}
-	}
-}
-
-// getConversation reads a conversation. It is not found if it was erased or
-// deleted.
-func getConversation(ctx context.Context, st store.Store, sc store.Scope, conv id.ID) (c record.Conversation, found bool, err error) {
-	r, err := st.Get(ctx, sc, record.ConversationURI(conv))
-	if err != nil {
-		return c, false, notThere(err)
-	}
-	c, err = record.DecodeConversation(r.URI, r.Body)
-	return c, err == nil && c.Deleted.IsZero(), err
-}
-
-// toldThrough reports whether the result of a background call was delivered and
-// each answer to it passed on.
-func (n *Node) toldThrough(ctx context.Context, sc store.Scope, r *storedRequest) (bool, error) {
-	if !r.Told {
-		return false, nil
-	}
-	at, err := passage(ctx, n.opt.Store, sc, r)
-	if err != nil {
-		return false, err
-	}
-	for _, inter := range at {
-		run, found, err := lastRun(ctx, n.opt.Store, sc, inter)
-		if err != nil || !found || run.Ended.IsZero() {
-			return false, err
-		}
-	}
-	return true, nil
-}
 
 // telling is content that opens an interaction by itself.
 type telling struct {
@@ -106,7 +35,7 @@ func (n *Node) tell(t *backgroundCall, r storedRequest) error {
 	}
 	ctx := context.WithoutCancel(n.life)
 	if r.quiet() {
-		return n.closeDone(ctx, t.chat.user, t.at)
+		return n.requests.closeDone(ctx, t.chat.user, t.at)
 	}
 	what, err := resultTold(&r)
 	if err != nil {
@@ -146,7 +75,7 @@ func (n *Node) tell(t *backgroundCall, r storedRequest) error {
 		}
 		conv = record.IDOf(c.Asked, record.TypeConversation)
 	}
-	return n.closeDone(ctx, t.chat.user, t.at)
+	return n.requests.closeDone(ctx, t.chat.user, t.at)
 }
 
 // sendTold opens the interaction. Calling it again has no effect.
@@ -180,7 +109,7 @@ func (n *Node) untold(t *backgroundCall, level int, why error) error {
 	e := fault.Of(why)
 	n.log.Warn("the result of a task could not be told", "task", t.id.String(), "tool", t.spec.Name, "level", level, "error", why)
 	ctx := context.WithoutCancel(n.life)
-	_, err := n.changeRequest(ctx, t.call.Scope, t.at, func(r *storedRequest) error {
+	_, err := n.requests.changeRequest(ctx, t.call.Scope, t.at, func(r *storedRequest) error {
 		if r.Error == codeUntold {
 			return errUnchanged
 		}
@@ -190,12 +119,12 @@ func (n *Node) untold(t *backgroundCall, level int, why error) error {
 	if err != nil {
 		return err
 	}
-	return n.closeDone(ctx, t.chat.user, t.at)
+	return n.requests.closeDone(ctx, t.chat.user, t.at)
 }
 
 // markTold records that the interaction that delivers the result is durable.
 func (n *Node) markTold(t *backgroundCall) (storedRequest, error) {
-	return n.changeRequest(context.WithoutCancel(n.life), t.call.Scope, t.at, func(r *storedRequest) error {
+	return n.requests.changeRequest(context.WithoutCancel(n.life), t.call.Scope, t.at, func(r *storedRequest) error {
 		if r.Told {
 			return errUnchanged
 		}

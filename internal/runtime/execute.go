@@ -362,7 +362,7 @@ func (n *Node) perform(ctx context.Context, x *external) (*message.ToolResult, e
 
 // closeCall records how a call ended, unless its end is recorded already.
 func (n *Node) closeCall(ctx context.Context, x *external, how message.Status) error {
-	_, err := n.changeRequest(ctx, store.ForUser(x.user), x.at, func(r *storedRequest) error {
+	_, err := n.requests.changeRequest(ctx, store.ForUser(x.user), x.at, func(r *storedRequest) error {
 		r.Answered = time.Now().UTC().Truncate(time.Microsecond)
 		r.state, r.Closed, r.Outcome = "", r.Answered, string(how)
 		return nil

@@ -228,7 +228,7 @@ func (n *Node) again(ctx context.Context, user, which string, step effect.Step) 
 		return inter.ChildID(record.TypeRequest, id.Derive("again", at.String()))
 	}
 	at, err := n.effects.Again(ctx, sc, of, step, t, func(at resource.URI) ([]store.Change, error) {
-		return n.opening(ctx, sc, row(at), requestAbout(at, &in, string(step)))
+		return n.requests.opening(ctx, sc, row(at), requestAbout(at, &in, string(step)))
 	})
 	if err != nil {
 		return client.Intent{}, err
@@ -261,13 +261,13 @@ func (n *Node) carry(user string, at resource.URI) (*backgroundCall, error) {
 	}
 	ctx, inter := context.WithoutCancel(n.life), at.Parent()
 	turn := record.IDOf(inter, record.TypeInteraction)
-	n.leases.note(turn)
-	over, err := n.answerByRun(ctx, user, inter.ChildID(record.TypeRequest, turn), inter) // the turn was over before it led to anything
+	n.requests.note(turn)
+	over, err := n.requests.answerByRun(ctx, user, inter.ChildID(record.TypeRequest, turn), inter) // the turn was over before it led to anything
 	if err != nil {
 		return nil, err
 	}
 	if over {
-		n.leases.forget(turn)
+		n.requests.forget(turn)
 	}
 	row, err := loadRequest(ctx, n.opt.Store, store.ForUser(user), at)
 	if err != nil || row.state == "" {
@@ -312,7 +312,7 @@ func (n *Node) ResolveIntent(ctx context.Context, user, which string, w effect.R
 			return client.Intent{}, err
 		}
 		at := inter.ChildID(record.TypeRequest, id.Derive("resolved", uri.String()))
-		if err := n.openRequest(context.WithoutCancel(ctx), user, at, requestAbout(uri, &in, record.WishResolve)); err != nil {
+		if err := n.requests.openRequest(context.WithoutCancel(ctx), user, at, requestAbout(uri, &in, record.WishResolve)); err != nil {
 			return client.Intent{}, err
 		}
 		if _, err := n.carry(user, at); err != nil {

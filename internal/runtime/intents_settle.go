@@ -19,11 +19,6 @@ import (
 	"steward/internal/store"
 )
 
-// quiet reports whether an action's outcome need not be told to anybody.
-func (r *storedRequest) quiet() bool {
-	return r.Intent != "" && !r.Answered.IsZero() && !r.Told && len(r.Result) == 0
-}
-
 // recoverQueues settles what runs that had ended had queued. Runs that were
 // resumed settle their queue when they end.
 func (n *Node) recoverQueues(ctx context.Context, queues map[resource.URI]string) error {

@@ -340,7 +340,7 @@ func TestToolOfAQueuedActionIsGone(t *testing.T) {
 	w.more = nil
 	w.open()
 	w.quietened(conv)
-	if told := w.heard(conv, "intent:shop.order"); len(told) != 1 || !strings.Contains(told[0], "not there any more") {
+	if told := w.heard(conv, "intent:shop.order"); len(told) != 1 || !strings.Contains(told[0], "no longer exists") {
 		t.Errorf("told %q", told)
 	}
 	coded(t, second(w.RetryIntent(t.Context(), "anna", own.ID)), "tool_unknown")

@@ -161,11 +161,12 @@ type Node struct {
 
 	reminders reminders
 
-	slots  slots // for the tool calls of all turns
-	leases leases
-	outer  map[id.ID]*performing // actions called from outside that are in progress
-	trees  map[*liveTree]struct{}
-	queue  *lease.Queue // of trees
+	slots    slots // for the tool calls of all turns
+	leases   leases
+	requests *requestEngine
+	outer    map[id.ID]*performing // actions called from outside that are in progress
+	trees    map[*liveTree]struct{}
+	queue    *lease.Queue // of trees
 
 	calibrating sync.Mutex
 	calibration []byte // the stored calibration of the models' token counts
@@ -212,7 +213,8 @@ func Open(ctx context.Context, opt Options) (*Node, error) {
 		Directory: opt.People, Tool: n.callee, Called: Called(opt.Store), Mask: n.mask(), Zone: opt.Zone, Log: opt.Log})
 	n.conversations = conversation.New(opt.Store, conversation.Options{Tools: n.kits.ToolOf, Names: n.kits.NamesOf, Key: opt.ExportKey, Codecs: Codecs(), Log: opt.Log})
 	n.Records = NewRecords(RecordsOptions{Store: opt.Store, Conversations: n.conversations, Effects: n.effects, Search: opt.Search,
-		Price: func(model string, u message.Usage) float64 { return n.spent(model, u).Cost }, Tool: n.callee, Spec: n.kits.SpecOf, Zone: opt.Zone})
+		Price: func(model string, u message.Usage) float64 { return n.spent(model, u).Cost }, Tool: n.callee, Spec: n.kits.SpecOf, Zone: opt.Zone, Log: opt.Log})
+	n.requests = n.Records.requestEngine
 	if err := opt.Tools.Add(n.effects.ReadTool()); err != nil {
 		return nil, err
 	}

@@ -3,7 +3,6 @@ package runtime
 import (
 	"context"
 	"slices"
-	"strings"
 	"time"
 
 	"steward/internal/agent"
@@ -167,8 +166,6 @@ func (n *Node) endIdle(ctx context.Context, user string, inter resource.URI) err
 	c.feed.resumed(r.Interaction, nil)
 	return n.giveUp(ctx, c, s, r, agent.Stopped, codeCancelled)
 }
-
-func userOf(s resource.Space) string { return strings.TrimPrefix(string(s), "user:") }
 
 // How often a turn polls a model that it waits for.
 const (

@@ -27,16 +27,6 @@ import (
 	"steward/internal/tool"
 )
 
-// startTool is the name of the tool that carries out a plan.
-const startTool = "plan.start"
-
-// typeTask is the type of a task's resource, and termTask the term by which it is
-// found by its id.
-const (
-	typeTask = "plan.Task"
-	termTask = "task"
-)
-
 // planner is the definition of the agent that plans. Its time is that of its
 // tasks, which have limits of their own.
 var planner = agent.Definition{

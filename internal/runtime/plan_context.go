@@ -174,8 +174,6 @@ func (readTask) Call(ctx context.Context, in tool.Invocation) (tool.Result, erro
 // approvals are, and outlives a restart. The user writes the answer into its arguments.
 type askPerson struct{}
 
-const askPersonTool = "person.ask"
-
 // Spec implements tool.Tool.
 func (askPerson) Spec() tool.Spec {
 	return tool.Spec{Name: askPersonTool, Effect: tool.Action, Asks: true, Version: "1", Reach: tool.ReachHere,

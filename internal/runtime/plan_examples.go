@@ -122,7 +122,7 @@ func (n *Node) exemplify(ctx context.Context, user, asked string) (string, error
 	shown := 0
 	var b strings.Builder
 	for _, own := range found {
-		p, err := n.planOf(ctx, store.ForUser(user), own)
+		p, err := n.requests.planOf(ctx, store.ForUser(user), own)
 		if err != nil {
 			return "", err
 		}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"io"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -13,7 +14,6 @@ import (
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/intent"
-	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/record"
 	"steward/internal/search"
@@ -26,6 +26,7 @@ import (
 // over its store; commands create one when no node is running. Safe for
 // concurrent use.
 type Records struct {
+	*requestEngine
 	store         store.Store
 	conversations *conversation.Engine
 	effects       *effect.Engine
@@ -42,12 +43,13 @@ type RecordsOptions struct {
 	Price         func(model string, u message.Usage) float64 // of a model call, in US dollars; nil: recorded costs are used
 	Tool          func(agent, name string) (tool.Tool, bool)  // a tool as an agent has it now; nil: unknown
 	Spec          func(name string) (tool.Spec, bool)         // of tools that were called
-	Zone          func(user string) *time.Location            // a user's time zone; nil, or a nil result: unknown
+	Log           *slog.Logger
+	Zone          func(user string) *time.Location // a user's time zone; nil, or a nil result: unknown
 }
 
 // NewRecords returns Records made of the given parts.
 func NewRecords(o RecordsOptions) Records {
-	return Records{o.Store, o.Conversations, o.Effects, o}
+	return Records{newRequests(o.Store, o.Conversations, o.Price, o.Log), o.Store, o.Conversations, o.Effects, o}
 }
 
 // Conversations returns a page of the user's conversations, most recently used
@@ -324,13 +326,4 @@ func (p *Path) begins(ctx context.Context, st store.Store, sc store.Scope, conv 
 		}
 	}
 	return nil
-}
-
-// beginning returns the beginning of the user's or the assistant's text in a
-// message, on one line. It returns "" for secret messages.
-func beginning(m *message.Message) string {
-	if m.Role == message.Tool || message.LabelsOf(m.Blocks)&message.Secret != 0 {
-		return ""
-	}
-	return llm.Line(m.Text())
 }

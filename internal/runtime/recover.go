@@ -84,7 +84,7 @@ func (n *Node) giveUp(ctx context.Context, c *chat, s *conversation.Session, r c
 	if err := n.answerOpen(ctx, c, s, r); err != nil {
 		return err
 	}
-	n.leases.note(r.Interaction) // it may have led to some
+	n.requests.note(r.Interaction) // it may have led to some
 	if _, err := (journal{s, n, c}).Finish(ctx, nil, string(out), code); err != nil {
 		return err
 	}
@@ -159,7 +159,7 @@ func (n *Node) recount(ctx context.Context, c *chat, live *liveRun) error {
 		return err
 	}
 	if len(below) > 0 {
-		n.leases.note(live.interaction)
+		n.requests.note(live.interaction)
 	}
 	for i := range below {
 		r := &below[i]

@@ -337,9 +337,6 @@ func ParseCursor(s string) (Cursor, error) {
 	return c, nil
 }
 
-// callID returns the text form of a call's identity.
-func callID(r message.Ref) string { return r.Message.String() + "/" + strconv.Itoa(r.Block) }
-
 func callView(c message.Call, status string) CallView {
 	return CallView{ID: callID(c.Ref), Name: c.Name, Args: string(c.Args), Status: status, labels: c.Labels}
 }

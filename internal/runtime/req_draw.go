@@ -128,7 +128,7 @@ func (d *drawer) fill(v *client.Request, inter resource.URI, depth int) error {
 func (d *drawer) call(inter resource.URI, m *message.Message, c message.Call, res *message.Message, below []storedRequest, depth int) (client.Request, error) {
 	v := client.Request{Kind: requestTool, Tool: c.Name, Call: callID(c.Ref), State: RequestClosed, Started: m.At}
 	if res == nil {
-		v.State, v.Status = record.RequestOpen, callRunning
+		v.State, v.Status = record.RequestOpen, client.CallRunning
 	} else {
 		r := res.Result()
 		v.Status, v.Ended = string(r.Status), res.At
@@ -253,29 +253,6 @@ func (t *tally) all(ctx context.Context, st store.Store, sc store.Scope, r *stor
 		}
 	}
 	return nil
-}
-
-// usedBelow returns the usage so far of the agents and tasks that a turn asked.
-// It reads nothing if there are none.
-func (n *Node) usedBelow(ctx context.Context, c *chat, inter resource.URI) message.Usage {
-	if !n.leases.noted(record.IDOf(inter, record.TypeInteraction)) {
-		return message.Usage{}
-	}
-	sc, sum := store.ForUser(c.user), tally{}
-	below, err := findRequests(ctx, n.opt.Store, sc, store.Query{Under: inter})
-	for i := range below {
-		switch b := &below[i]; {
-		case err != nil || b.Kind == record.RequestTurn:
-		case b.Usage != (message.Usage{}):
-			sum.usage = sum.usage.Add(b.Usage)
-		default: // it is not closed yet, so its record has no sum
-			err = sum.all(ctx, n.opt.Store, sc, b)
-		}
-	}
-	if err != nil {
-		n.log.Warn("what a turn has used cannot be added up", "error", err)
-	}
-	return sum.usage
 }
 
 // findRequests returns the requests that match a query.

@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strconv"
 	"strings"
+
+	"steward/internal/llm"
 
 	"steward/client"
 	"steward/internal/fault"
@@ -26,8 +29,8 @@ const (
 // the turn led to. which is the id of the turn's interaction or of any request
 // below it, or at least the first 8 characters of such an id. Error codes:
 // request_not_found, request_ambiguous.
-func (k *Records) RequestTree(ctx context.Context, user, which string) (client.Request, error) {
-	st, sc := k.store, store.ForUser(user)
+func (e *requestEngine) RequestTree(ctx context.Context, user, which string) (client.Request, error) {
+	st, sc := e.store, store.ForUser(user)
 	own, err := resolveRequest(ctx, st, sc, which)
 	if err != nil {
 		return client.Request{}, err
@@ -43,24 +46,24 @@ func (k *Records) RequestTree(ctx context.Context, user, which string) (client.R
 	if err != nil {
 		return client.Request{}, err
 	}
-	d := drawer{ctx: ctx, st: st, sc: sc, price: k.parts.Price}
+	d := drawer{ctx: ctx, st: st, sc: sc, price: e.price}
 	return d.turn(record.InteractionURI(conv, root), 0)
 }
 
 // Requests returns the user's open requests or, if all is set, the most recently
 // changed ones; at most limit of them, newest first, without the requests below
 // them.
-func (k *Records) Requests(ctx context.Context, user string, all bool, limit int) ([]client.Request, error) {
-	return k.requests(ctx, store.ForUser(user), all, limit)
+func (e *requestEngine) Requests(ctx context.Context, user string, all bool, limit int) ([]client.Request, error) {
+	return e.requests(ctx, store.ForUser(user), all, limit)
 }
 
 // EverybodysRequests is like Requests, for all users. It is for admins.
-func (k *Records) EverybodysRequests(ctx context.Context, all bool, limit int) ([]client.Request, error) {
-	return k.requests(ctx, store.ForNode(resource.System), all, limit)
+func (e *requestEngine) EverybodysRequests(ctx context.Context, all bool, limit int) ([]client.Request, error) {
+	return e.requests(ctx, store.ForNode(resource.System), all, limit)
 }
 
-func (k *Records) requests(ctx context.Context, sc store.Scope, all bool, limit int) ([]client.Request, error) {
-	st := k.store
+func (e *requestEngine) requests(ctx context.Context, sc store.Scope, all bool, limit int) ([]client.Request, error) {
+	st := e.store
 	out := []client.Request{}
 	if all {
 		q := store.Query{Term: store.Term{Name: termRequests}, Reverse: true, Limit: min(limit, store.DefaultLimit)}
@@ -81,7 +84,7 @@ func (k *Records) requests(ctx context.Context, sc store.Scope, all bool, limit 
 			out = append(out, viewOf(&open[i]))
 		}
 	}
-	if err := k.held(ctx, sc, &out); err != nil {
+	if err := e.held(ctx, sc, &out); err != nil {
 		return nil, err
 	}
 	slices.SortStableFunc(out, func(a, b client.Request) int { return b.Started.Compare(a.Started) })
@@ -103,8 +106,8 @@ const (
 
 // held marks the turns that are parked or wait for their model, and adds those
 // that have no record because they led to no other request.
-func (k *Records) held(ctx context.Context, sc store.Scope, list *[]client.Request) error {
-	runs, err := k.conversations.OpenRuns(ctx, sc, resource.URI{})
+func (e *requestEngine) held(ctx context.Context, sc store.Scope, list *[]client.Request) error {
+	runs, err := e.conversations.OpenRuns(ctx, sc, resource.URI{})
 	for i := range runs {
 		r := &runs[i]
 		if r.Parked.IsZero() && r.Waits == "" {
@@ -287,3 +290,15 @@ func rootOf(ctx context.Context, st store.Store, sc store.Scope, r *storedReques
 	}
 	return c.ID, root, err
 }
+
+// beginning returns the beginning of the user's or the assistant's text in a
+// message, on one line. It returns "" for secret messages.
+func beginning(m *message.Message) string {
+	if m.Role == message.Tool || message.LabelsOf(m.Blocks)&message.Secret != 0 {
+		return ""
+	}
+	return llm.Line(m.Text())
+}
+
+// callID returns the text form of a call's identity.
+func callID(r message.Ref) string { return r.Message.String() + "/" + strconv.Itoa(r.Block) }

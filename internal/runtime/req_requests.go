@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"slices"
+	"log/slog"
+	"strings"
+	"sync"
 	"time"
 
 	"steward/internal/conversation"
@@ -25,24 +27,63 @@ const (
 	termOpened   = "opened"   // a task by the interactions that its result opens
 )
 
+// requestEngine keeps requests, and the tasks and plans that were carried out, in the store. Safe for
+// concurrent use.
+type requestEngine struct {
+	store         store.Store
+	conversations *conversation.Engine
+	price         func(model string, u message.Usage) float64 // of a model call, in US dollars; nil: recorded costs are used
+	log           *slog.Logger
+
+	mu   sync.Mutex
+	rows map[id.ID]struct{} // interactions below which requests are recorded
+}
+
+func newRequests(st store.Store, e *conversation.Engine, price func(string, message.Usage) float64, log *slog.Logger) *requestEngine {
+	return &requestEngine{store: st, conversations: e, price: price, log: log, rows: map[id.ID]struct{}{}}
+}
+
+// note records that requests exist below an interaction.
+func (e *requestEngine) note(inter id.ID) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.rows[inter] = struct{}{}
+}
+
+func (e *requestEngine) noted(inter id.ID) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	_, ok := e.rows[inter]
+	return ok
+}
+
+// forget removes an interaction's note. It reports whether there was one.
+func (e *requestEngine) forget(inter id.ID) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	_, ok := e.rows[inter]
+	delete(e.rows, inter)
+	return ok
+}
+
 // openRequest records, at its URI, a request below a turn, and with the turn's
 // first request also the turn itself. An existing record is left as it is. The
 // record is durable when openRequest returns.
-func (n *Node) openRequest(ctx context.Context, user string, at resource.URI, r record.Request) error {
+func (e *requestEngine) openRequest(ctx context.Context, user string, at resource.URI, r record.Request) error {
 	sc, turn := store.ForUser(user), record.IDOf(at, record.TypeInteraction)
 	for {
-		_, err := n.opt.Store.Get(ctx, sc, at)
+		_, err := e.store.Get(ctx, sc, at)
 		if fault.Is(err, fault.NotFound) {
 			var rows []store.Change
-			if rows, err = n.opening(ctx, sc, at, r); err == nil && len(rows) > 0 {
-				_, err = n.opt.Store.Commit(ctx, sc, store.Batch{Request: turn, Changes: rows})
+			if rows, err = e.opening(ctx, sc, at, r); err == nil && len(rows) > 0 {
+				_, err = e.store.Commit(ctx, sc, store.Batch{Request: turn, Changes: rows})
 			}
 		}
 		if fault.Is(err, fault.Conflict) { // another request below the turn was first: look again
 			continue
 		}
 		if err == nil {
-			n.leases.note(turn)
+			e.note(turn)
 		}
 		return err
 	}
@@ -50,22 +91,22 @@ func (n *Node) openRequest(ctx context.Context, user string, at resource.URI, r 
 
 // openTurn records a turn itself, if that is not done already, for a request below it
 // that is recorded with something else.
-func (n *Node) openTurn(ctx context.Context, user string, inter resource.URI, attended bool) error {
+func (e *requestEngine) openTurn(ctx context.Context, user string, inter resource.URI, attended bool) error {
 	turn := record.IDOf(inter, record.TypeInteraction)
-	if n.leases.noted(turn) {
+	if e.noted(turn) {
 		return nil
 	}
-	return n.openRequest(ctx, user, inter.ChildID(record.TypeRequest, turn), record.Request{Kind: record.RequestTurn, Attended: attended})
+	return e.openRequest(ctx, user, inter.ChildID(record.TypeRequest, turn), record.Request{Kind: record.RequestTurn, Attended: attended})
 }
 
 // opening returns the changes that record a request below a turn, and the first
 // time also the turn itself.
-func (n *Node) opening(ctx context.Context, sc store.Scope, at resource.URI, r record.Request) ([]store.Change, error) {
+func (e *requestEngine) opening(ctx context.Context, sc store.Scope, at resource.URI, r record.Request) ([]store.Change, error) {
 	var turn []store.Change
-	if inter := at.Parent(); !n.leases.noted(record.IDOf(inter, record.TypeInteraction)) {
-		c, err := n.conversations.Get(ctx, sc, record.IDOf(inter, record.TypeConversation))
+	if inter := at.Parent(); !e.noted(record.IDOf(inter, record.TypeInteraction)) {
+		c, err := e.conversations.Get(ctx, sc, record.IDOf(inter, record.TypeConversation))
 		if err == nil {
-			turn, err = n.turnRow(ctx, sc, c, inter, r.Attended)
+			turn, err = e.turnRow(ctx, sc, c, inter, r.Attended)
 		}
 		if err != nil {
 			return nil, err
@@ -83,9 +124,9 @@ func (n *Node) opening(ctx context.Context, sc store.Scope, at resource.URI, r r
 
 // turnRow returns the change that records the turn of an interaction, unless it is
 // recorded already or is itself the work of a recorded request.
-func (n *Node) turnRow(ctx context.Context, sc store.Scope, c record.Conversation, inter resource.URI, attended bool) ([]store.Change, error) {
+func (e *requestEngine) turnRow(ctx context.Context, sc store.Scope, c record.Conversation, inter resource.URI, attended bool) ([]store.Change, error) {
 	own := record.IDOf(inter, record.TypeInteraction)
-	rc, above, err := lineage(ctx, n.opt.Store, sc, c, own)
+	rc, above, err := lineage(ctx, e.store, sc, c, own)
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +134,7 @@ func (n *Node) turnRow(ctx context.Context, sc store.Scope, c record.Conversatio
 		return nil, nil
 	}
 	at := inter.ChildID(record.TypeRequest, own)
-	if _, err := n.opt.Store.Get(ctx, sc, at); !fault.Is(err, fault.NotFound) {
+	if _, err := e.store.Get(ctx, sc, at); !fault.Is(err, fault.NotFound) {
 		return nil, err
 	}
 	row := record.Request{Parent: rc.Parent, Root: cmp.Or(rc.Root, own), Kind: record.RequestTurn, Agent: cmp.Or(c.Agent, kits.DefaultAgent), User: sc.Actor,
@@ -173,9 +214,9 @@ func decodeRequest(r resource.Resource) (storedRequest, error) {
 // changeRequest changes a request that is not closed. do may run more than once;
 // the state that it sets is the state by which the request is indexed. A request
 // that does not exist or is closed is left alone.
-func (n *Node) changeRequest(ctx context.Context, sc store.Scope, at resource.URI, do func(*storedRequest) error) (storedRequest, error) {
+func (e *requestEngine) changeRequest(ctx context.Context, sc store.Scope, at resource.URI, do func(*storedRequest) error) (storedRequest, error) {
 	for {
-		r, err := loadRequest(ctx, n.opt.Store, sc, at)
+		r, err := loadRequest(ctx, e.store, sc, at)
 		if fault.Is(err, fault.NotFound) || err == nil && r.state == "" {
 			return r, nil
 		}
@@ -188,7 +229,7 @@ func (n *Node) changeRequest(ctx context.Context, sc store.Scope, at resource.UR
 			}
 			return r, err
 		}
-		rec, err := n.opt.Store.Commit(ctx, sc, store.Batch{Request: r.ID,
+		rec, err := e.store.Commit(ctx, sc, store.Batch{Request: r.ID,
 			Changes: []store.Change{putRequest(at, &r.Request, r.state, store.If{Version: r.version})}})
 		if err == nil {
 			r.version = rec.Versions[0]
@@ -205,21 +246,21 @@ var errUnchanged = errors.New("unchanged")
 // answerRequest records that the work of a request is over. It closes the
 // request, and those above it, if nothing is left to wait for, and reports whether
 // the request is closed. Calling it again has no effect.
-func (n *Node) answerRequest(ctx context.Context, user string, at resource.URI, outcome, code string) (closed bool, err error) {
+func (e *requestEngine) answerRequest(ctx context.Context, user string, at resource.URI, outcome, code string) (closed bool, err error) {
 	ctx, sc := context.WithoutCancel(ctx), store.ForUser(user)
-	r, err := n.changeRequest(ctx, sc, at, func(r *storedRequest) error { return n.answerTo(ctx, sc, r, outcome, code, nil) })
+	r, err := e.changeRequest(ctx, sc, at, func(r *storedRequest) error { return e.answerTo(ctx, sc, r, outcome, code, nil) })
 	if err == nil && r.state == "" && !r.at.Zero() {
-		at, err = n.wasClosed(ctx, sc, r)
+		at, err = e.wasClosed(ctx, sc, r)
 	}
 	if err != nil {
 		return false, err
 	}
-	return r.state == "", n.closeDone(ctx, user, at) // also if what is below it was closed meanwhile
+	return r.state == "", e.closeDone(ctx, user, at) // also if what is below it was closed meanwhile
 }
 
 // answerTo makes an open request an answered one, and a closed one if nothing is left
 // to wait for. final is the answer, if it is not stored yet.
-func (n *Node) answerTo(ctx context.Context, sc store.Scope, r *storedRequest, outcome, code string, final *message.Message) error {
+func (e *requestEngine) answerTo(ctx context.Context, sc store.Scope, r *storedRequest, outcome, code string, final *message.Message) error {
 	if r.state != record.RequestOpen {
 		return errUnchanged
 	}
@@ -228,44 +269,17 @@ func (n *Node) answerTo(ctx context.Context, sc store.Scope, r *storedRequest, o
 	if r.Kind == record.RequestTask { // whoever delivers its result has to see that it was answered
 		return nil
 	}
-	return n.shut(ctx, sc, r, final)
-}
-
-// journal is the session of a run. The commit that ends the run also answers the
-// request that the run works on, if there is one.
-type journal struct {
-	*conversation.Session
-	node *Node
-	chat *chat
-}
-
-// Finish implements agent.Journal.
-func (j journal) Finish(ctx context.Context, final *message.Message, outcome, code string) (uint64, error) {
-	sc := store.ForUser(j.chat.user)
-	return j.Session.Finish(ctx, final, outcome, code, func() ([]store.Change, error) {
-		at := j.node.worksOn(j.Session)
-		if at.Zero() {
-			return nil, nil
-		}
-		r, err := loadRequest(ctx, j.node.opt.Store, sc, at)
-		if err != nil || r.state != record.RequestOpen {
-			return nil, notThere(err)
-		}
-		if err := j.node.answerTo(ctx, sc, &r, outcome, code, final); err != nil {
-			return nil, err
-		}
-		return []store.Change{putRequest(at, &r.Request, r.state, store.If{Version: r.version})}, nil
-	})
+	return e.shut(ctx, sc, r, final)
 }
 
 // worksOn returns the recorded request that a session's turn works on: that of the
 // asker, or the turn's own. It is zero if there is none.
-func (n *Node) worksOn(s *conversation.Session) resource.URI {
+func (e *requestEngine) worksOn(s *conversation.Session) resource.URI {
 	inter := record.IDOf(s.Interaction(), record.TypeInteraction)
 	if asked := s.Conversation().Asked; record.IDOf(asked, record.TypeRequest) == inter {
 		return asked
 	}
-	if n.leases.noted(inter) {
+	if e.noted(inter) {
 		return s.Interaction().ChildID(record.TypeRequest, inter)
 	}
 	return resource.URI{}
@@ -273,42 +287,24 @@ func (n *Node) worksOn(s *conversation.Session) resource.URI {
 
 // answerByRun answers a request with the outcome of an interaction's run. It
 // returns false if there is none that has ended.
-func (n *Node) answerByRun(ctx context.Context, user string, at, inter resource.URI) (bool, error) {
-	run, found, err := lastRun(ctx, n.opt.Store, store.ForUser(user), inter)
+func (e *requestEngine) answerByRun(ctx context.Context, user string, at, inter resource.URI) (bool, error) {
+	run, found, err := lastRun(ctx, e.store, store.ForUser(user), inter)
 	if err != nil || !found || run.Ended.IsZero() {
 		return false, err
 	}
-	_, err = n.answerRequest(ctx, user, at, run.Outcome, run.Error)
+	_, err = e.answerRequest(ctx, user, at, run.Outcome, run.Error)
 	return true, err
-}
-
-// retry runs do until it succeeds, fails with a final error (nil: no error is
-// final), or the node closes. It logs each failure and waits after it: one second
-// first, then twice as long each time, up to one minute.
-func (n *Node) retry(what string, do func() error, final func(error) bool, about ...any) error {
-	for pause := time.Second; ; pause = min(2*pause, time.Minute) {
-		err := do()
-		if err == nil || n.life.Err() != nil || final != nil && final(err) {
-			return err
-		}
-		n.log.Warn(what, append(slices.Clip(about), "error", err)...)
-		select {
-		case <-time.After(pause):
-		case <-n.life.Done():
-			return request.ErrSuspend
-		}
-	}
 }
 
 // closeDone closes a request whose work is over and below which nothing is open,
 // and then the requests above it for which the same holds. Everybody checks the
 // parent after committing their own change, so whoever closes the last child sees
 // that it was the last.
-func (n *Node) closeDone(ctx context.Context, user string, at resource.URI) error {
+func (e *requestEngine) closeDone(ctx context.Context, user string, at resource.URI) error {
 	ctx, sc := context.WithoutCancel(ctx), store.ForUser(user)
 	for !at.Zero() {
-		r, err := n.changeRequest(ctx, sc, at, func(r *storedRequest) error {
-			if err := n.shut(ctx, sc, r, nil); err != nil {
+		r, err := e.changeRequest(ctx, sc, at, func(r *storedRequest) error {
+			if err := e.shut(ctx, sc, r, nil); err != nil {
 				return err
 			}
 			if r.state != "" {
@@ -319,7 +315,7 @@ func (n *Node) closeDone(ctx context.Context, user string, at resource.URI) erro
 		if err != nil || r.state != "" || r.at.Zero() {
 			return err
 		}
-		if at, err = n.wasClosed(ctx, sc, r); err != nil {
+		if at, err = e.wasClosed(ctx, sc, r); err != nil {
 			return err
 		}
 	}
@@ -328,17 +324,17 @@ func (n *Node) closeDone(ctx context.Context, user string, at resource.URI) erro
 
 // shut makes an answered request a closed one if nothing below it is open. final is
 // its answer, if it is not stored yet.
-func (n *Node) shut(ctx context.Context, sc store.Scope, r *storedRequest, final *message.Message) error {
+func (e *requestEngine) shut(ctx context.Context, sc store.Scope, r *storedRequest, final *message.Message) error {
 	if r.state != record.RequestAnswered {
 		return nil
 	}
 	if r.Kind == record.RequestTask && r.Error != codeUntold && !r.quiet() {
-		if told, err := n.toldThrough(ctx, sc, r); !told || err != nil {
+		if told, err := e.toldThrough(ctx, sc, r); !told || err != nil {
 			return err
 		}
 	}
-	sum := tally{price: n.parts.Price}
-	if err := sum.all(ctx, n.opt.Store, sc, r); err != nil || sum.open {
+	sum := tally{price: e.price}
+	if err := sum.all(ctx, e.store, sc, r); err != nil || sum.open {
 		return err
 	}
 	if final != nil {
@@ -350,9 +346,9 @@ func (n *Node) shut(ctx context.Context, sc store.Scope, r *storedRequest, final
 }
 
 // wasClosed returns the request above one that was closed.
-func (n *Node) wasClosed(ctx context.Context, sc store.Scope, r storedRequest) (resource.URI, error) {
-	n.log.Debug("a request is closed", "request", r.ID.String(), "kind", r.Kind, "outcome", r.Outcome, "error", r.Error)
-	return n.above(ctx, sc, r)
+func (e *requestEngine) wasClosed(ctx context.Context, sc store.Scope, r storedRequest) (resource.URI, error) {
+	e.log.Debug("a request is closed", "request", r.ID.String(), "kind", r.Kind, "outcome", r.Outcome, "error", r.Error)
+	return e.above(ctx, sc, r)
 }
 
 // places returns the interactions in which the work of a request is done. The
@@ -374,7 +370,7 @@ func places(ctx context.Context, st store.Store, sc store.Scope, r *storedReques
 }
 
 // above returns the request that waits for r, or the zero URI if none does.
-func (n *Node) above(ctx context.Context, sc store.Scope, r storedRequest) (resource.URI, error) {
+func (e *requestEngine) above(ctx context.Context, sc store.Scope, r storedRequest) (resource.URI, error) {
 	inter := r.at.Parent()
 	own := record.IDOf(inter, record.TypeInteraction)
 	if own.Zero() || r.Kind == record.RequestTurn && r.Parent.Zero() { // a person asked
@@ -382,11 +378,11 @@ func (n *Node) above(ctx context.Context, sc store.Scope, r storedRequest) (reso
 	}
 	if r.Kind != record.RequestTurn {
 		at := inter.ChildID(record.TypeRequest, own)
-		if _, err := n.opt.Store.Get(ctx, sc, at); !fault.Is(err, fault.NotFound) {
+		if _, err := e.store.Get(ctx, sc, at); !fault.Is(err, fault.NotFound) {
 			return at, err
 		}
 	}
-	c, err := n.opt.Store.Get(ctx, sc, record.ConversationURI(record.IDOf(inter, record.TypeConversation)))
+	c, err := e.store.Get(ctx, sc, record.ConversationURI(record.IDOf(inter, record.TypeConversation)))
 	if err != nil {
 		return resource.URI{}, notThere(err)
 	}
@@ -394,7 +390,7 @@ func (n *Node) above(ctx context.Context, sc store.Scope, r storedRequest) (reso
 	if err != nil {
 		return resource.URI{}, err
 	}
-	_, above, err := lineage(ctx, n.opt.Store, sc, conv, own)
+	_, above, err := lineage(ctx, e.store, sc, conv, own)
 	return above.at, notThere(err)
 }
 
@@ -405,3 +401,5 @@ func notThere(err error) error {
 	}
 	return err
 }
+
+func userOf(s resource.Space) string { return strings.TrimPrefix(string(s), "user:") }
