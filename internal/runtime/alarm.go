@@ -12,6 +12,7 @@ import (
 	"steward/internal/jobs"
 	"steward/internal/message"
 	"steward/internal/record"
+	"steward/internal/requests"
 	"steward/internal/store"
 )
 
@@ -54,7 +55,7 @@ func (n *Node) notifyOf(a record.Alarm, text string) {
 func (n *Node) tellAlarm(ctx context.Context, a record.Alarm, o jobs.Occurrence, text string) (final bool, err error) {
 	conv := a.Conversation
 	for !conv.Zero() {
-		c, found, err := getConversation(ctx, n.opt.Store, store.ForUser(a.User), conv)
+		c, found, err := requests.Conversation(ctx, n.opt.Store, store.ForUser(a.User), conv)
 		if err != nil {
 			return false, err
 		}

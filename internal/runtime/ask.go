@@ -21,6 +21,7 @@ import (
 	"steward/internal/message"
 	"steward/internal/record"
 	"steward/internal/request"
+	"steward/internal/requests"
 	"steward/internal/resource"
 	"steward/internal/store"
 	"steward/internal/tool"
@@ -81,8 +82,8 @@ func (t *askTool) Call(ctx context.Context, in tool.Invocation) (tool.Result, er
 		return res, err
 	}
 	m := t.node.seen(ctx, a.chat.user, record.AskedConversation(in.Call))
-	res.Labels, res.Sources, res.Denied = m.labels, m.sources, m.denied
-	if t.task && m.offline && (m.failed || len(m.called) == 0) { // this model answers alike whether its calls fail or not
+	res.Labels, res.Sources, res.Denied = m.Labels, m.Sources, m.Denied
+	if t.task && m.Offline && (m.Failed || len(m.Called) == 0) { // this model answers alike whether its calls fail or not
 		res.Failed = true
 	}
 	if t.task && err == nil {
@@ -103,11 +104,11 @@ func (t *askTool) Call(ctx context.Context, in tool.Invocation) (tool.Result, er
 // takes these labels even if the agent did not answer, failed or was stopped,
 // since that alone may reveal what it read. If the labels cannot be read, seen
 // assumes the worst.
-func (n *Node) seen(ctx context.Context, user string, conv id.ID) gist {
-	m, err := sumUp(context.WithoutCancel(ctx), n.opt.Store, store.ForUser(user), record.ConversationURI(conv))
+func (n *Node) seen(ctx context.Context, user string, conv id.ID) requests.Gist {
+	m, err := requests.SumUp(context.WithoutCancel(ctx), n.opt.Store, store.ForUser(user), record.ConversationURI(conv))
 	if err != nil {
 		n.log.ErrorContext(ctx, "what an agent had read cannot be told", "conversation", conv.String(), "error", err)
-		m.labels = message.Private | message.Untrusted
+		m.Labels = message.Private | message.Untrusted
 	}
 	return m
 }
@@ -118,7 +119,7 @@ func (n *Node) ask(ctx context.Context, a *turnCall, path string, in tool.Invoca
 	at := record.RequestURI(a.chat.id, rc.ID, own)
 	child := rc.ChildAs(own, "")
 	child.Lineage = append(slices.Clip(rc.Lineage), a.run.Agent)
-	if err := n.requests.openTurn(ctx, a.chat.user, at.Parent(), rc.Attended); err != nil {
+	if err := n.requests.OpenTurn(ctx, a.chat.user, at.Parent(), rc.Attended); err != nil {
 		return tool.Result{}, err
 	}
 	t := Turn{Conversation: conv, ClientID: "ask", Agent: path, Attended: rc.Attended, Content: []message.Block{&message.Text{Text: readable(in.Args)}},
@@ -371,8 +372,8 @@ func (c *chat) move() {
 func (n *Node) over(c *chat, s *conversation.Session, live *liveRun) (led bool) {
 	ctx := context.WithoutCancel(n.life) // the end is recorded even if the node closes now
 	closed := false
-	if at, run := n.requests.worksOn(s), s.Run(); !at.Zero() {
-		answer := func() (bool, error) { return n.requests.answerRequest(ctx, c.user, at, run.Outcome, run.Error) }
+	if at, run := n.requests.WorksOn(s), s.Run(); !at.Zero() {
+		answer := func() (bool, error) { return n.requests.Answer(ctx, c.user, at, run.Outcome, run.Error) }
 		var err error
 		if closed, err = answer(); err != nil {
 			n.goes(func() {
@@ -380,7 +381,7 @@ func (n *Node) over(c *chat, s *conversation.Session, live *liveRun) (led bool) 
 			})
 		}
 	}
-	if led = n.requests.forget(live.interaction) && !closed; led {
+	if led = n.requests.Forget(live.interaction) && !closed; led {
 		if err := n.stopBelow(ctx, c.user, record.InteractionURI(c.id, live.interaction)); err != nil {
 			n.log.Error("what agents were asked could not be stopped", "conversation", c.id.String(), "error", err)
 		}
@@ -391,7 +392,7 @@ func (n *Node) over(c *chat, s *conversation.Session, live *liveRun) (led bool) 
 // stopBelow stops the agents that were asked in a turn that is over, since nobody
 // waits for them any more. It answers for those that had not begun.
 func (n *Node) stopBelow(ctx context.Context, user string, inter resource.URI) error {
-	open, err := findRequests(ctx, n.opt.Store, store.ForUser(user), store.Query{Under: inter, State: record.RequestOpen})
+	open, err := requests.Find(ctx, n.opt.Store, store.ForUser(user), store.Query{Under: inter, State: record.RequestOpen})
 	if err != nil {
 		return err
 	}
@@ -428,7 +429,7 @@ func (n *Node) stopChildren(ctx context.Context, user string, conv id.ID) error 
 }
 
 // stopAsked stops an asked agent, or answers for it if its conversation is gone.
-func (n *Node) stopAsked(ctx context.Context, user string, r *storedRequest) error {
+func (n *Node) stopAsked(ctx context.Context, user string, r *requests.Stored) error {
 	inter := record.InteractionURI(r.Conversation, r.Interaction)
 	if n.stopRun(user, inter) {
 		return nil
@@ -439,6 +440,6 @@ func (n *Node) stopAsked(ctx context.Context, user string, r *storedRequest) err
 	if open || err != nil {
 		return err
 	}
-	_, err = n.requests.answerRequest(ctx, user, r.at, string(agent.Stopped), "agent_stopped")
+	_, err = n.requests.Answer(ctx, user, r.At, string(agent.Stopped), "agent_stopped")
 	return err
 }

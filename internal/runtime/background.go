@@ -13,6 +13,7 @@ import (
 	"steward/internal/message"
 	"steward/internal/record"
 	"steward/internal/request"
+	"steward/internal/requests"
 	"steward/internal/resource"
 	"steward/internal/store"
 	"steward/internal/tool"
@@ -103,7 +104,7 @@ func (n *Node) enqueue(ctx context.Context, rc request.Context, ec effect.Call, 
 	}
 	row := t.row(rc)
 	row.Intent, row.Wish = effect.IntentURI(ec.Message, ec.Ref.Block).String(), record.WishQueued
-	if err := n.requests.openRequest(context.WithoutCancel(ctx), t.chat.user, t.at, row); err != nil {
+	if err := n.requests.Open(context.WithoutCancel(ctx), t.chat.user, t.at, row); err != nil {
 		return nil, err
 	}
 	return res, nil
@@ -127,7 +128,7 @@ func (n *Node) runAside(ctx context.Context, rc request.Context, t *backgroundCa
 		end := <-t.result
 		return end.res, end.err
 	}
-	if err := n.requests.openRequest(context.WithoutCancel(ctx), t.chat.user, t.at, t.row(rc)); err != nil {
+	if err := n.requests.Open(context.WithoutCancel(ctx), t.chat.user, t.at, t.row(rc)); err != nil {
 		t.cancel(request.ErrSuspend)
 		<-t.result
 		return nil, err
@@ -147,18 +148,18 @@ const maxChain = 32
 // tooFar reports whether a turn follows from maxChain background calls in a row.
 func (n *Node) tooFar(ctx context.Context, sc store.Scope, conv, inter id.ID) (bool, error) {
 	for tasks := 0; tasks < maxChain; {
-		c, found, err := getConversation(ctx, n.opt.Store, sc, conv)
+		c, found, err := requests.Conversation(ctx, n.opt.Store, sc, conv)
 		if err != nil || !found { // it is about to be created
 			return false, err
 		}
-		_, above, err := lineage(ctx, n.opt.Store, sc, c, inter)
+		_, above, err := requests.Lineage(ctx, n.opt.Store, sc, c, inter)
 		if err != nil || above.Kind == "" {
 			return false, err
 		}
 		if above.Kind == record.RequestTask {
 			tasks++
 		}
-		conv, inter = record.IDOf(above.at, record.TypeConversation), record.IDOf(above.at, record.TypeInteraction)
+		conv, inter = record.IDOf(above.At, record.TypeConversation), record.IDOf(above.At, record.TypeInteraction)
 	}
 	return true, nil
 }

@@ -15,6 +15,7 @@ import (
 	"steward/internal/message"
 	"steward/internal/record"
 	"steward/internal/request"
+	"steward/internal/requests"
 	"steward/internal/resource"
 	"steward/internal/store"
 	"steward/internal/tool"
@@ -22,15 +23,15 @@ import (
 
 // takeUp continues a background call that an earlier process left behind. It
 // returns false if the node is closing.
-func (n *Node) takeUp(user string, r *storedRequest) bool {
-	c := n.enter(user, record.IDOf(r.at, record.TypeConversation))
+func (n *Node) takeUp(user string, r *requests.Stored) bool {
+	c := n.enter(user, record.IDOf(r.At, record.TypeConversation))
 	defer n.exit(c)
 	t := n.recordedCall(c, r)
 	if !n.start(t) {
 		return false
 	}
 	switch {
-	case r.state == record.RequestAnswered: // its result is only to be delivered
+	case r.State == record.RequestAnswered: // its result is only to be delivered
 		t.result <- ended{}
 	default:
 		if r.Error == codeCancelled {
@@ -45,7 +46,7 @@ func (n *Node) takeUp(user string, r *storedRequest) bool {
 }
 
 // recordedCall restores a background call from its record.
-func (n *Node) recordedCall(c *chat, r *storedRequest) *backgroundCall {
+func (n *Node) recordedCall(c *chat, r *requests.Stored) *backgroundCall {
 	user, conv := c.user, c.id
 	sc := store.ForUser(user)
 	if sc.Actor = actorOf(r.Agent); r.Intent != "" && r.Wish != record.WishQueued {
@@ -55,7 +56,7 @@ func (n *Node) recordedCall(c *chat, r *storedRequest) *backgroundCall {
 		Lineage: r.Lineage, Labels: message.Labels(r.Labels), Attended: r.Attended,
 		Request: request.Context{ID: r.Parent, Lineage: r.Lineage, Root: r.Root, User: user, Actor: sc.Actor, Conversation: record.ConversationURI(conv), Attended: r.Attended}}
 	if !r.Call.Message.Zero() {
-		ec.Message = r.at.Parent().ChildID(record.TypeMessage, r.Call.Message)
+		ec.Message = r.At.Parent().ChildID(record.TypeMessage, r.Call.Message)
 	}
 	var spec tool.Spec
 	if found, ok := n.callee(r.Agent, r.Tool); ok {
@@ -63,7 +64,7 @@ func (n *Node) recordedCall(c *chat, r *storedRequest) *backgroundCall {
 	}
 	spec.Name = r.Tool
 	t := newBackgroundCall(c, ec, spec)
-	t.first, t.at, t.id = nil, r.at, r.ID
+	t.first, t.at, t.id = nil, r.At, r.ID
 	t.intent, t.wish = r.Intent, r.Wish
 	t.work, t.cancel = context.WithCancelCause(request.With(context.WithoutCancel(n.life), ec.Request))
 	return t
@@ -114,12 +115,12 @@ func (n *Node) callee(path, name string) (tool.Tool, bool) {
 func (n *Node) follow(t *backgroundCall, known func()) {
 	defer known()
 	ctx := context.WithoutCancel(n.life)
-	r, err := loadRequest(ctx, n.opt.Store, t.call.Scope, t.at)
-	if err != nil || r.state == "" {
+	r, err := requests.Load(ctx, n.opt.Store, t.call.Scope, t.at)
+	if err != nil || r.State == "" {
 		n.abandon(t, err)
 		return
 	}
-	if r.state == record.RequestOpen {
+	if r.State == record.RequestOpen {
 		if r, err = n.working(t); err != nil {
 			n.abandon(t, err)
 			return
@@ -128,7 +129,7 @@ func (n *Node) follow(t *backgroundCall, known func()) {
 	}
 	known()
 	err = n.retry("the result of a task cannot be told yet", func() error {
-		r, err := loadRequest(ctx, n.opt.Store, t.call.Scope, t.at)
+		r, err := requests.Load(ctx, n.opt.Store, t.call.Scope, t.at)
 		if err != nil {
 			return err
 		}
@@ -158,7 +159,7 @@ const (
 
 // working records the progress of a background call until it has its result, and
 // then the result.
-func (n *Node) working(t *backgroundCall) (storedRequest, error) {
+func (n *Node) working(t *backgroundCall) (requests.Stored, error) {
 	n.showTask(t, record.TaskAcknowledged)
 	var recorded effect.Progress
 	at := time.Time{}
@@ -180,7 +181,7 @@ func (n *Node) working(t *backgroundCall) (storedRequest, error) {
 		if !at.IsZero() && (!moved || since < recordEvery || since < recordStill && math.Abs(p.Fraction-recorded.Fraction) < recordStep) {
 			continue
 		}
-		_, err := n.requests.changeRequest(context.WithoutCancel(n.life), t.call.Scope, t.at, func(r *storedRequest) error {
+		_, err := n.requests.Change(context.WithoutCancel(n.life), t.call.Scope, t.at, func(r *requests.Stored) error {
 			r.Status, r.Message, r.Progress = record.TaskRunning, p.Message, max(p.Fraction, 0)
 			return nil
 		})
@@ -193,8 +194,8 @@ func (n *Node) working(t *backgroundCall) (storedRequest, error) {
 
 // finish records the result of a task. If the call ended in an error, it is run
 // again: it continues from its intent.
-func (n *Node) finish(t *backgroundCall, end ended) (storedRequest, error) {
-	var r storedRequest
+func (n *Node) finish(t *backgroundCall, end ended) (requests.Stored, error) {
+	var r requests.Stored
 	seen, failed := false, false // seen: by the agent's hooks
 	err := n.retry("the result of a task cannot be recorded yet", func() (err error) {
 		if failed {
@@ -228,16 +229,16 @@ func (n *Node) hooked(t *backgroundCall, res *message.ToolResult) *message.ToolR
 }
 
 // recordResult stores the result until it has been delivered.
-func (n *Node) recordResult(t *backgroundCall, res *message.ToolResult) (storedRequest, error) {
+func (n *Node) recordResult(t *backgroundCall, res *message.ToolResult) (requests.Stored, error) {
 	telling, err := n.telling(t)
 	if err != nil {
-		return storedRequest{}, err
+		return requests.Stored{}, err
 	}
-	return n.requests.changeRequest(context.WithoutCancel(n.life), t.call.Scope, t.at, func(r *storedRequest) error {
-		if r.state != record.RequestOpen {
-			return errUnchanged
+	return n.requests.Change(context.WithoutCancel(n.life), t.call.Scope, t.at, func(r *requests.Stored) error {
+		if r.State != record.RequestOpen {
+			return requests.ErrUnchanged
 		}
-		r.state, r.Status, r.Outcome = record.RequestAnswered, record.TaskCompleted, string(res.Status)
+		r.State, r.Status, r.Outcome = record.RequestAnswered, record.TaskCompleted, string(res.Status)
 		if res.Status != message.OK {
 			r.Status = record.TaskError
 		} else {

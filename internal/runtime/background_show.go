@@ -11,6 +11,7 @@ import (
 	"steward/internal/plan"
 	"steward/internal/record"
 	"steward/internal/request"
+	"steward/internal/requests"
 	"steward/internal/resource"
 	"steward/internal/store"
 )
@@ -45,13 +46,13 @@ func (t *backgroundCall) callID() string {
 	if t.call.Ref.Message.Zero() {
 		return ""
 	}
-	return callID(t.call.Ref)
+	return requests.CallID(t.call.Ref)
 }
 
 // taskView returns the view of a step of a background call. Its status is empty
 // unless a person is asked.
 func taskView(task id.ID, p effect.Progress) TaskView {
-	v := TaskView{ID: task, Call: callID(p.Call), Tool: p.Tool, Message: p.Message, Fraction: max(p.Fraction, 0)}
+	v := TaskView{ID: task, Call: requests.CallID(p.Call), Tool: p.Tool, Message: p.Message, Fraction: max(p.Fraction, 0)}
 	if p.Status == effect.Awaiting {
 		v.Status = callAwaiting
 		v.Approval = approvalView(p.Question)
@@ -61,7 +62,7 @@ func taskView(task id.ID, p effect.Progress) TaskView {
 }
 
 // showEnd shows the watchers that a background call has ended.
-func (n *Node) showEnd(t *backgroundCall, r *storedRequest) {
+func (n *Node) showEnd(t *backgroundCall, r *requests.Stored) {
 	t.chat.feed.untask(t.id, &Frame{Kind: FrameTask, Interaction: record.IDOf(t.at, record.TypeInteraction),
 		Task: &TaskView{ID: t.id, Call: t.callID(), Tool: t.spec.Name, Status: cmp.Or(r.Status, record.TaskError), Message: r.Message, Fraction: r.Progress}})
 }
@@ -116,36 +117,36 @@ func (n *Node) CancelRequest(ctx context.Context, user, which string) error {
 		return n.OrderTask(ctx, user, which, plan.Cancel, nil)
 	}
 	sc := store.ForUser(user)
-	own, err := resolveRequest(ctx, n.opt.Store, sc, which)
+	own, err := requests.ResolveRequest(ctx, n.opt.Store, sc, which)
 	if err != nil {
 		return err
 	}
-	r, err := findRequest(ctx, n.opt.Store, sc, own)
+	r, err := requests.FindRequest(ctx, n.opt.Store, sc, own)
 	if err != nil {
 		return err
 	}
 	return n.cancelRequest(ctx, user, &r)
 }
 
-func (n *Node) cancelRequest(ctx context.Context, user string, r *storedRequest) error {
+func (n *Node) cancelRequest(ctx context.Context, user string, r *requests.Stored) error {
 	sc := store.ForUser(user)
 	switch {
-	case r.state == "" && r.Kind != "":
+	case r.State == "" && r.Kind != "":
 		return fault.New(fault.Conflict, "request_closed", "request %s is closed already", r.ID)
 	case r.Kind == record.RequestCall:
 		return fault.New(fault.Conflict, "request_begun", "%s was called from outside, and goes on to its end", r.Tool).
 			WithHint("call it again with the id %s to learn what becomes of it", r.CallID)
-	case r.Wish == record.WishQueued && r.state == record.RequestOpen:
+	case r.Wish == record.WishQueued && r.State == record.RequestOpen:
 		withdrawn, err := n.cancelIntent(ctx, sc, r.Intent)
 		if err == nil && !withdrawn {
 			err = fault.New(fault.Conflict, "request_begun", "%s has begun, and goes on to its end", r.Tool).
 				WithHint("look with steward requests show at what becomes of it")
 		}
 		return err
-	case r.Kind == record.RequestTask && r.state == record.RequestOpen:
-		_, err := n.requests.changeRequest(ctx, sc, r.at, func(r *storedRequest) error {
-			if r.state != record.RequestOpen || r.Error == codeCancelled {
-				return errUnchanged
+	case r.Kind == record.RequestTask && r.State == record.RequestOpen:
+		_, err := n.requests.Change(ctx, sc, r.At, func(r *requests.Stored) error {
+			if r.State != record.RequestOpen || r.Error == codeCancelled {
+				return requests.ErrUnchanged
 			}
 			r.Error = codeCancelled
 			return nil
@@ -158,7 +159,7 @@ func (n *Node) cancelRequest(ctx context.Context, user string, r *storedRequest)
 		}
 		return nil
 	}
-	at, err := places(ctx, n.opt.Store, sc, r)
+	at, err := requests.Places(ctx, n.opt.Store, sc, r)
 	if err != nil {
 		return err
 	}
@@ -168,13 +169,13 @@ func (n *Node) cancelRequest(ctx context.Context, user string, r *storedRequest)
 		if err := n.endIdle(ctx, user, inter); err != nil {
 			return err
 		}
-		below, err := findRequests(ctx, n.opt.Store, sc, store.Query{Under: inter})
+		below, err := requests.Find(ctx, n.opt.Store, sc, store.Query{Under: inter})
 		if err != nil {
 			return err
 		}
 		for i := range below {
 			b := &below[i]
-			if b.at == r.at || b.state == "" {
+			if b.At == r.At || b.State == "" {
 				continue
 			}
 			switch err := n.cancelRequest(ctx, user, b); {

@@ -15,6 +15,7 @@ import (
 	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/record"
+	"steward/internal/requests"
 )
 
 // telling is content that opens an interaction by itself.
@@ -29,28 +30,28 @@ type telling struct {
 // tell opens an interaction with the result of a background call. In an agent's
 // conversation, it then passes the agent's answer on to whoever asked the agent.
 // What was delivered before a crash is not delivered again.
-func (n *Node) tell(t *backgroundCall, r storedRequest) error {
-	if r.state == "" { // erased in the meantime
+func (n *Node) tell(t *backgroundCall, r requests.Stored) error {
+	if r.State == "" { // erased in the meantime
 		return nil
 	}
 	ctx := context.WithoutCancel(n.life)
-	if r.quiet() {
-		return n.requests.closeDone(ctx, t.chat.user, t.at)
+	if r.Quiet() {
+		return n.requests.CloseDone(ctx, t.chat.user, t.at)
 	}
 	what, err := resultTold(&r)
 	if err != nil {
 		return err
 	}
 	conv := t.chat.id
-	for level := range maxLevels {
-		c, found, err := getConversation(ctx, n.opt.Store, t.call.Scope, conv)
+	for level := range requests.MaxLevels {
+		c, found, err := requests.Conversation(ctx, n.opt.Store, t.call.Scope, conv)
 		switch {
 		case err != nil:
 			return err
 		case !found:
 			return n.untold(t, level, errDeleted)
 		}
-		inter := opened(t.id, level)
+		inter := requests.Opened(t.id, level)
 		if level > 0 || !r.Told {
 			if err := n.sendTold(ctx, t, &r, c, level, what); err != nil {
 				if forGood(err) {
@@ -75,13 +76,13 @@ func (n *Node) tell(t *backgroundCall, r storedRequest) error {
 		}
 		conv = record.IDOf(c.Asked, record.TypeConversation)
 	}
-	return n.requests.closeDone(ctx, t.chat.user, t.at)
+	return n.requests.CloseDone(ctx, t.chat.user, t.at)
 }
 
 // sendTold opens the interaction. Calling it again has no effect.
-func (n *Node) sendTold(ctx context.Context, t *backgroundCall, r *storedRequest, c record.Conversation, level int, what telling) error {
-	inter := opened(t.id, level)
-	rc, _, err := lineage(ctx, n.opt.Store, t.call.Scope, c, inter)
+func (n *Node) sendTold(ctx context.Context, t *backgroundCall, r *requests.Stored, c record.Conversation, level int, what telling) error {
+	inter := requests.Opened(t.id, level)
+	rc, _, err := requests.Lineage(ctx, n.opt.Store, t.call.Scope, c, inter)
 	if err != nil {
 		return err
 	}
@@ -109,27 +110,27 @@ func (n *Node) untold(t *backgroundCall, level int, why error) error {
 	e := fault.Of(why)
 	n.log.Warn("the result of a task could not be told", "task", t.id.String(), "tool", t.spec.Name, "level", level, "error", why)
 	ctx := context.WithoutCancel(n.life)
-	_, err := n.requests.changeRequest(ctx, t.call.Scope, t.at, func(r *storedRequest) error {
-		if r.Error == codeUntold {
-			return errUnchanged
+	_, err := n.requests.Change(ctx, t.call.Scope, t.at, func(r *requests.Stored) error {
+		if r.Error == requests.CodeUntold {
+			return requests.ErrUnchanged
 		}
-		r.Error, r.Message = codeUntold, llm.Line(e.Error())
+		r.Error, r.Message = requests.CodeUntold, llm.Line(e.Error())
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	return n.requests.closeDone(ctx, t.chat.user, t.at)
+	return n.requests.CloseDone(ctx, t.chat.user, t.at)
 }
 
 // markTold records that the interaction that delivers the result is durable.
-func (n *Node) markTold(t *backgroundCall) (storedRequest, error) {
-	return n.requests.changeRequest(context.WithoutCancel(n.life), t.call.Scope, t.at, func(r *storedRequest) error {
+func (n *Node) markTold(t *backgroundCall) (requests.Stored, error) {
+	return n.requests.Change(context.WithoutCancel(n.life), t.call.Scope, t.at, func(r *requests.Stored) error {
 		if r.Told {
-			return errUnchanged
+			return requests.ErrUnchanged
 		}
 		r.Told, r.Result = true, nil
-		r.Conversation, r.Interaction = t.chat.id, opened(t.id, 0)
+		r.Conversation, r.Interaction = t.chat.id, requests.Opened(t.id, 0)
 		return nil
 	})
 }
@@ -166,30 +167,30 @@ func (n *Node) awaitRun(ctx context.Context, c *chat, inter id.ID, wait func(*li
 // answerTold builds the message that passes on an agent's answer to a result.
 func (n *Node) answerTold(ctx context.Context, t *backgroundCall, c record.Conversation, inter id.ID) (telling, error) {
 	at := record.InteractionURI(c.ID, inter)
-	below, err := sumUp(ctx, n.opt.Store, t.call.Scope, at)
+	below, err := requests.SumUp(ctx, n.opt.Store, t.call.Scope, at)
 	if err != nil {
 		return telling{}, err
 	}
 	text := ""
-	if below.final != nil {
-		text = below.final.Text()
+	if below.Final != nil {
+		text = below.Final.Text()
 	}
 	name := cmp.Or(c.Agent, kits.DefaultAgent)
 	head := fmt.Sprintf("The agent %s, which you had asked, has more to say: a task of its own (%s, task %s) has ended since.", name, t.spec.Name, t.id)
 	if text == "" {
-		run, _, err := lastRun(ctx, n.opt.Store, t.call.Scope, at)
+		run, _, err := requests.LastRun(ctx, n.opt.Store, t.call.Scope, at)
 		if err != nil {
 			return telling{}, err
 		}
 		text = "(It could not say what: its turn ended as " + strings.TrimSuffix(run.Outcome+", "+run.Error, ", ") + ".)"
 	}
 	m := n.seen(ctx, t.chat.user, c.ID)
-	return telling{origin: "agent:" + name, labels: m.labels, sources: m.sources,
+	return telling{origin: "agent:" + name, labels: m.Labels, sources: m.Sources,
 		blocks: []message.Block{&message.Text{Text: head + "\n" + llm.Fenced("its answer", text)}}}, nil
 }
 
 // resultTold builds the message that delivers a background call's result.
-func resultTold(r *storedRequest) (telling, error) {
+func resultTold(r *requests.Stored) (telling, error) {
 	out := telling{origin: "tool:" + r.Tool, labels: message.Labels(r.Labels)}
 	if r.Intent != "" {
 		out.origin = "intent:" + r.Tool
@@ -199,7 +200,7 @@ func resultTold(r *storedRequest) (telling, error) {
 	}
 	res, err := effect.DecodeResult(r.Result)
 	if err != nil {
-		return out, fault.New(fault.Internal, "store_broken", "%s: the result of a task cannot be read: %w", r.at, err)
+		return out, fault.New(fault.Internal, "store_broken", "%s: the result of a task cannot be read: %w", r.At, err)
 	}
 	out.labels |= message.LabelsOf([]message.Block{res})
 	var texts []string

@@ -19,6 +19,7 @@ import (
 	"steward/internal/message"
 	"steward/internal/record"
 	"steward/internal/request"
+	"steward/internal/requests"
 	"steward/internal/resource"
 	"steward/internal/store"
 	"steward/internal/taint"
@@ -288,7 +289,7 @@ func (n *Node) act(ctx context.Context, x *external) (Executed, error) {
 	r := record.Request{Kind: record.RequestCall, Agent: x.path, Tool: x.Tool, Call: x.call.Ref,
 		CallID: x.ClientID, Args: string(x.args), User: x.user, Created: time.Now().UTC().Truncate(time.Microsecond)}
 	_, err := n.opt.Store.Commit(ctx, store.ForUser(x.user), store.Batch{Request: x.Request,
-		Changes: []store.Change{putRequest(x.at, &r, record.RequestOpen, store.If{Absent: true})}})
+		Changes: []store.Change{requests.Put(x.at, &r, record.RequestOpen, store.If{Absent: true})}})
 	again := fault.HasCode(err, "conflict")
 	if again { // another call with the same id is in progress, or has just ended
 		var done *message.ToolResult
@@ -362,9 +363,9 @@ func (n *Node) perform(ctx context.Context, x *external) (*message.ToolResult, e
 
 // closeCall records how a call ended, unless its end is recorded already.
 func (n *Node) closeCall(ctx context.Context, x *external, how message.Status) error {
-	_, err := n.requests.changeRequest(ctx, store.ForUser(x.user), x.at, func(r *storedRequest) error {
+	_, err := n.requests.Change(ctx, store.ForUser(x.user), x.at, func(r *requests.Stored) error {
 		r.Answered = time.Now().UTC().Truncate(time.Microsecond)
-		r.state, r.Closed, r.Outcome = "", r.Answered, string(how)
+		r.State, r.Closed, r.Outcome = "", r.Answered, string(how)
 		return nil
 	})
 	return err
@@ -373,7 +374,7 @@ func (n *Node) closeCall(ctx context.Context, x *external, how message.Status) e
 // recorded returns the outcome of an action that was called before with the same
 // id, or nil if there is none yet.
 func (n *Node) recorded(ctx context.Context, x *external) (*message.ToolResult, error) {
-	r, err := loadRequest(ctx, n.opt.Store, store.ForUser(x.user), x.at)
+	r, err := requests.Load(ctx, n.opt.Store, store.ForUser(x.user), x.at)
 	switch {
 	case fault.Is(err, fault.NotFound):
 		return nil, nil

@@ -15,6 +15,7 @@ import (
 	"steward/internal/message"
 	"steward/internal/policy"
 	"steward/internal/record"
+	"steward/internal/requests"
 	"steward/internal/runtime"
 	"steward/internal/store"
 )
@@ -89,7 +90,7 @@ func TestExternalActionContinuesWithoutItsCaller(t *testing.T) {
 	if got := o.ledger.list(); got != "one" {
 		t.Error(got)
 	}
-	o.listed(runtime.RequestClosed)
+	o.listed(requests.Closed)
 }
 
 // listed checks that anna's only call from outside is listed like other requests
@@ -106,7 +107,7 @@ func (o *outer) listed(state string) {
 		o.t.Errorf("%+v, %v", one, err)
 	}
 	coded(o.t, second(o.RequestTree(ctx, "bert", which)), "request_not_found") // to bert
-	code := map[string]string{record.RequestOpen: "request_begun", runtime.RequestClosed: "request_closed"}[state]
+	code := map[string]string{record.RequestOpen: "request_begun", requests.Closed: "request_closed"}[state]
 	if err := o.CancelRequest(ctx, "anna", which); !fault.HasCode(err, code) {
 		o.t.Errorf("cancelled: %v", err)
 	}

@@ -11,6 +11,7 @@ import (
 	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/record"
+	"steward/internal/requests"
 )
 
 // feed is the live side of one conversation: the draft of the message that is
@@ -322,7 +323,7 @@ func (f *feed) delta(msg id.ID, ev llm.Event) {
 	case llm.CallStart:
 		b.kind = llm.CallStart
 		f.push(Frame{Kind: FrameCall, Message: msg, Block: ev.Block,
-			Call: &CallView{ID: callID(message.Ref{Message: msg, Block: ev.Block}), Name: ev.Name, Status: callWriting}})
+			Call: &CallView{ID: requests.CallID(message.Ref{Message: msg, Block: ev.Block}), Name: ev.Name, Status: callWriting}})
 	case llm.TextDelta, llm.ReasoningDelta:
 		b.kind = ev.Kind
 		b.text = append(b.text, ev.Text...)
@@ -457,7 +458,7 @@ func (f *feed) close(call string) {
 // args returns the arguments of an open call.
 func (f *feed) args(ref message.Ref) string {
 	for i := range f.open {
-		if f.open[i].ID == callID(ref) {
+		if f.open[i].ID == requests.CallID(ref) {
 			return f.open[i].Args
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"steward/internal/llm"
 	"steward/internal/llm/tokens"
 	"steward/internal/message"
+	"steward/internal/requests"
 	"steward/internal/store"
 )
 
@@ -210,7 +211,7 @@ func (n *Node) compact(ctx context.Context, sc store.Scope, user string, conv id
 	if err != nil {
 		return err
 	}
-	rc, _, err := lineage(ctx, n.opt.Store, sc, c, id.ID{})
+	rc, _, err := requests.Lineage(ctx, n.opt.Store, sc, c, id.ID{})
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"steward/internal/intent"
 	"steward/internal/message"
 	"steward/internal/record"
+	"steward/internal/requests"
 	"steward/internal/resource"
 	"steward/internal/store"
 )
@@ -66,8 +67,8 @@ func intentView(r resource.Resource, in *intent.Intent, log *worklog.Engine) cli
 		Args: json.RawMessage(in.Args), ArgsHash: in.ArgsHash, Key: in.Key, User: in.User, Agent: in.Agent, Lineage: in.Lineage,
 		Labels: in.Labels.Names(), Fixed: in.Fixed, Open: in.Open, Deferred: in.Deferred, Reason: in.Reason, Rule: in.Rule, Policy: in.Policy,
 		Approvers: in.Approvers, Approval: (*client.GivenApproval)(in.Approval), DeniedBy: in.DeniedBy, Resolved: (*client.Resolution)(in.Resolved), Attempts: in.Attempts,
-		Conversation: idText(record.IDOf(r.URI, record.TypeConversation)), Interaction: idText(record.IDOf(r.URI, record.TypeInteraction)),
-		Request: idText(in.Request), Created: in.Created, Changed: r.At, Call: callID(in.Call),
+		Conversation: requests.IDText(record.IDOf(r.URI, record.TypeConversation)), Interaction: requests.IDText(record.IDOf(r.URI, record.TypeInteraction)),
+		Request: requests.IDText(in.Request), Created: in.Created, Changed: r.At, Call: requests.CallID(in.Call),
 		Undoes: linked(in.Undoes), Undone: linked(in.Undone), Retries: linked(in.Retries), Retried: linked(in.Retried)}
 	v.Summary = log.Summary(message.Call{ToolCall: &message.ToolCall{Common: message.Common{Labels: in.Labels}, Name: in.Tool, Args: []byte(in.Args)}})
 	if in.State == intent.Awaiting {
@@ -164,7 +165,7 @@ func (k *Records) resolveIntent(ctx context.Context, sc store.Scope, which strin
 		}
 		return uri, err
 	}
-	own, err := named(which, "intent", "actions", missing, func(yield func(id.ID, error) bool) {
+	own, err := requests.ByPrefix(which, "intent", "actions", missing, func(yield func(id.ID, error) bool) {
 		q := store.Query{Term: store.Term{Name: effect.TermIntents}, Type: effect.TypeIntent, Reverse: true, NoBody: true, Limit: 1000}
 		for it, err := range store.Items(ctx, k.store, sc, q) {
 			if !yield(effect.IntentID(it.URI), err) {
@@ -228,7 +229,7 @@ func (n *Node) again(ctx context.Context, user, which string, step effect.Step) 
 		return inter.ChildID(record.TypeRequest, id.Derive("again", at.String()))
 	}
 	at, err := n.effects.Again(ctx, sc, of, step, t, func(at resource.URI) ([]store.Change, error) {
-		return n.requests.opening(ctx, sc, row(at), requestAbout(at, &in, string(step)))
+		return n.requests.Opening(ctx, sc, row(at), requestAbout(at, &in, string(step)))
 	})
 	if err != nil {
 		return client.Intent{}, err
@@ -261,17 +262,17 @@ func (n *Node) carry(user string, at resource.URI) (*backgroundCall, error) {
 	}
 	ctx, inter := context.WithoutCancel(n.life), at.Parent()
 	turn := record.IDOf(inter, record.TypeInteraction)
-	n.requests.note(turn)
-	over, err := n.requests.answerByRun(ctx, user, inter.ChildID(record.TypeRequest, turn), inter) // the turn was over before it led to anything
+	n.requests.Note(turn)
+	over, err := n.requests.AnswerByRun(ctx, user, inter.ChildID(record.TypeRequest, turn), inter) // the turn was over before it led to anything
 	if err != nil {
 		return nil, err
 	}
 	if over {
-		n.requests.forget(turn)
+		n.requests.Forget(turn)
 	}
-	row, err := loadRequest(ctx, n.opt.Store, store.ForUser(user), at)
-	if err != nil || row.state == "" {
-		return nil, notThere(err)
+	row, err := requests.Load(ctx, n.opt.Store, store.ForUser(user), at)
+	if err != nil || row.State == "" {
+		return nil, requests.NotThere(err)
 	}
 	if !n.takeUp(user, &row) {
 		return nil, errClosed
@@ -312,7 +313,7 @@ func (n *Node) ResolveIntent(ctx context.Context, user, which string, w effect.R
 			return client.Intent{}, err
 		}
 		at := inter.ChildID(record.TypeRequest, id.Derive("resolved", uri.String()))
-		if err := n.requests.openRequest(context.WithoutCancel(ctx), user, at, requestAbout(uri, &in, record.WishResolve)); err != nil {
+		if err := n.requests.Open(context.WithoutCancel(ctx), user, at, requestAbout(uri, &in, record.WishResolve)); err != nil {
 			return client.Intent{}, err
 		}
 		if _, err := n.carry(user, at); err != nil {

@@ -15,6 +15,7 @@ import (
 	"steward/internal/message"
 	"steward/internal/record"
 	"steward/internal/request"
+	"steward/internal/requests"
 	"steward/internal/resource"
 	"steward/internal/store"
 )
@@ -23,7 +24,7 @@ import (
 // resumed settle their queue when they end.
 func (n *Node) recoverQueues(ctx context.Context, queues map[resource.URI]string) error {
 	for inter, user := range queues {
-		run, found, err := lastRun(ctx, n.opt.Store, store.ForUser(user), inter)
+		run, found, err := requests.LastRun(ctx, n.opt.Store, store.ForUser(user), inter)
 		if err != nil {
 			return err
 		}
@@ -103,9 +104,9 @@ func (n *Node) settleQueue(ctx context.Context, c *chat, inter resource.URI, sto
 }
 
 // queuedRows returns the records of the actions queued below an interaction.
-func (n *Node) queuedRows(sc store.Scope, inter resource.URI) ([]storedRequest, error) {
-	rows, err := findRequests(context.WithoutCancel(n.life), n.opt.Store, sc, store.Query{Under: inter, State: record.RequestOpen})
-	return slices.DeleteFunc(rows, func(r storedRequest) bool { return r.Wish != record.WishQueued }), err
+func (n *Node) queuedRows(sc store.Scope, inter resource.URI) ([]requests.Stored, error) {
+	rows, err := requests.Find(context.WithoutCancel(n.life), n.opt.Store, sc, store.Query{Under: inter, State: record.RequestOpen})
+	return slices.DeleteFunc(rows, func(r requests.Stored) bool { return r.Wish != record.WishQueued }), err
 }
 
 // showQueued shows watchers a step of a queued action.
@@ -119,8 +120,8 @@ func (n *Node) showQueued(c *chat, inter resource.URI, p effect.Progress) {
 // settleQueue handles it.
 func (n *Node) queuedEnded(c *chat, inter resource.URI, call message.Ref) {
 	at := inter.ChildID(record.TypeRequest, record.TaskID(call))
-	r, err := loadRequest(context.WithoutCancel(n.life), n.opt.Store, store.ForUser(c.user), at)
-	if err == nil && r.state == record.RequestOpen {
+	r, err := requests.Load(context.WithoutCancel(n.life), n.opt.Store, store.ForUser(c.user), at)
+	if err == nil && r.State == record.RequestOpen {
 		err = n.toldQueued(c, &r)
 	}
 	if err != nil && !fault.Is(err, fault.NotFound) {
@@ -130,7 +131,7 @@ func (n *Node) queuedEnded(c *chat, inter resource.URI, call message.Ref) {
 
 // toldQueued records the outcome of a queued action, and has it told if
 // necessary.
-func (n *Node) toldQueued(c *chat, r *storedRequest) error {
+func (n *Node) toldQueued(c *chat, r *requests.Stored) error {
 	if n.leases.task(r.ID) != nil {
 		return nil // it is being told already
 	}
@@ -191,7 +192,7 @@ func (n *Node) telling(t *backgroundCall) (bool, error) {
 
 // intentTold describes the outcome of an action for its conversation. It returns
 // "" for a task that is not about an action.
-func intentTold(r *storedRequest, how message.Status) string {
+func intentTold(r *requests.Stored, how message.Status) string {
 	what := r.Tool
 	if r.Args != "" && r.Args != "{}" {
 		what += " with " + llm.Line(r.Args)

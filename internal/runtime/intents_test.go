@@ -16,6 +16,7 @@ import (
 	"steward/internal/message"
 	"steward/internal/policy"
 	"steward/internal/record"
+	"steward/internal/requests"
 	"steward/internal/runtime"
 	"steward/internal/tool"
 )
@@ -164,7 +165,7 @@ func TestQueuedActionsAreDoneWhenTheTurnEnds(t *testing.T) {
 		t.Errorf("the actions are %s", got)
 	}
 	tree, err := w.RequestTree(t.Context(), "anna", list[0].ID)
-	if err != nil || tree.State != runtime.RequestClosed || len(tree.Below) != 3 || tree.Below[0].Wish != record.WishQueued || tree.Below[0].Intent != "done" {
+	if err != nil || tree.State != requests.Closed || len(tree.Below) != 3 || tree.Below[0].Wish != record.WishQueued || tree.Below[0].Intent != "done" {
 		t.Errorf("%+v, %v", tree, err)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"steward/internal/message"
 	"steward/internal/record"
 	"steward/internal/request"
+	"steward/internal/requests"
 	"steward/internal/store"
 	"steward/internal/taint"
 	"steward/internal/tool"
@@ -172,11 +173,11 @@ func (x *calls) call(ctx context.Context, call agent.Call) (*message.ToolResult,
 		c.Args = fitted
 		call.ToolCall, ec.Args = &c, fitted
 	}
-	if call.Name == startTool && x.startsAfter(call) {
+	if call.Name == requests.StartTool && x.startsAfter(call) {
 		return says(call.Ref, call.Name, message.Interrupted, "Not begun: a reply may carry out one plan, and this is its second. "+
 			"Put what belongs together into one plan, or start this one when you have the result of the first."), nil
 	}
-	if x.run.Plan && call.Name == startTool {
+	if x.run.Plan && call.Name == requests.StartTool {
 		w := &treeWorker{turnCall: &turnCall{x, call, nil}}
 		_, problem := w.read(ctx, call.Args)
 		ec.Tool = planTree{asks: problem == ""} // the model corrects a plan that does not hold
@@ -202,7 +203,7 @@ func (x *calls) call(ctx context.Context, call agent.Call) (*message.ToolResult,
 func (x *calls) startsAfter(call agent.Call) bool {
 	for _, m := range slices.Backward(x.session.Transcript().Messages()) {
 		if m.ID == call.Message {
-			return slices.ContainsFunc(m.Calls(), func(c message.Call) bool { return c.Name == startTool && c.Block < call.Block })
+			return slices.ContainsFunc(m.Calls(), func(c message.Call) bool { return c.Name == requests.StartTool && c.Block < call.Block })
 		}
 	}
 	return false

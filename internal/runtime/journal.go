@@ -9,6 +9,7 @@ import (
 	"steward/internal/message"
 	"steward/internal/record"
 	"steward/internal/request"
+	"steward/internal/requests"
 	"steward/internal/store"
 )
 
@@ -24,18 +25,18 @@ type journal struct {
 func (j journal) Finish(ctx context.Context, final *message.Message, outcome, code string) (uint64, error) {
 	sc := store.ForUser(j.chat.user)
 	return j.Session.Finish(ctx, final, outcome, code, func() ([]store.Change, error) {
-		at := j.node.requests.worksOn(j.Session)
+		at := j.node.requests.WorksOn(j.Session)
 		if at.Zero() {
 			return nil, nil
 		}
-		r, err := loadRequest(ctx, j.node.opt.Store, sc, at)
-		if err != nil || r.state != record.RequestOpen {
-			return nil, notThere(err)
+		r, err := requests.Load(ctx, j.node.opt.Store, sc, at)
+		if err != nil || r.State != record.RequestOpen {
+			return nil, requests.NotThere(err)
 		}
-		if err := j.node.requests.answerTo(ctx, sc, &r, outcome, code, final); err != nil {
+		if err := j.node.requests.AnswerTo(ctx, sc, &r, outcome, code, final); err != nil {
 			return nil, err
 		}
-		return []store.Change{putRequest(at, &r.Request, r.state, store.If{Version: r.version})}, nil
+		return []store.Change{requests.Put(at, &r.Request, r.State, store.If{Version: r.Version})}, nil
 	})
 }
 

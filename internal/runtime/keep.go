@@ -9,6 +9,7 @@ import (
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/record"
+	"steward/internal/requests"
 	"steward/internal/resource"
 	"steward/internal/store"
 )
@@ -152,7 +153,7 @@ func (n *Node) pack(ctx context.Context, k chatKey, whole bool) (bool, error) {
 		_, err := n.conversations.Pack(ctx, sc, k.id, whole)
 		return err
 	})
-	return packed, notThere(err)
+	return packed, requests.NotThere(err)
 }
 
 // packUnused packs the conversations that were last used before a time.

@@ -39,6 +39,7 @@ import (
 	"steward/internal/message"
 	"steward/internal/policy"
 	"steward/internal/request"
+	"steward/internal/requests"
 	"steward/internal/search"
 	"steward/internal/service"
 	"steward/internal/store"
@@ -163,7 +164,7 @@ type Node struct {
 
 	slots    slots // for the tool calls of all turns
 	leases   leases
-	requests *requestEngine
+	requests *requests.Engine
 	outer    map[id.ID]*performing // actions called from outside that are in progress
 	trees    map[*liveTree]struct{}
 	queue    *lease.Queue // of trees
@@ -214,7 +215,7 @@ func Open(ctx context.Context, opt Options) (*Node, error) {
 	n.conversations = conversation.New(opt.Store, conversation.Options{Tools: n.kits.ToolOf, Names: n.kits.NamesOf, Key: opt.ExportKey, Codecs: Codecs(), Log: opt.Log})
 	n.Records = NewRecords(RecordsOptions{Store: opt.Store, Conversations: n.conversations, Effects: n.effects, Search: opt.Search,
 		Price: func(model string, u message.Usage) float64 { return n.spent(model, u).Cost }, Tool: n.callee, Spec: n.kits.SpecOf, Zone: opt.Zone, Log: opt.Log})
-	n.requests = n.Records.requestEngine
+	n.requests = n.Records.Engine
 	if err := opt.Tools.Add(n.effects.ReadTool()); err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"steward/internal/fault"
 	"steward/internal/plan"
 	"steward/internal/record"
+	"steward/internal/requests"
 	"steward/internal/resource"
 	"steward/internal/store"
 )
@@ -114,7 +115,7 @@ func (n *Node) ResumeRequest(ctx context.Context, user, which string) error {
 		return n.OrderTask(ctx, user, which, plan.Resume, nil)
 	}
 	sc := store.ForUser(user)
-	own, err := resolveRequest(ctx, n.opt.Store, sc, which)
+	own, err := requests.ResolveRequest(ctx, n.opt.Store, sc, which)
 	if err != nil {
 		return err
 	}
@@ -124,7 +125,7 @@ func (n *Node) ResumeRequest(ctx context.Context, user, which string) error {
 	}
 	i := slices.IndexFunc(runs, func(r conversation.OpenRun) bool { return r.Interaction == own && !r.Parked.IsZero() })
 	if i < 0 {
-		if _, err := findRequest(ctx, n.opt.Store, sc, own); err != nil {
+		if _, err := requests.FindRequest(ctx, n.opt.Store, sc, own); err != nil {
 			return err
 		}
 		return fault.New(fault.Conflict, "request_not_parked", "request %s is not parked", which).WithHint("steward requests list shows what is")

@@ -21,6 +21,7 @@ import (
 	"steward/internal/policy"
 	"steward/internal/record"
 	"steward/internal/request"
+	"steward/internal/requests"
 	"steward/internal/resource"
 	"steward/internal/store"
 	"steward/internal/taint"
@@ -30,10 +31,10 @@ import (
 // planner is the definition of the agent that plans. Its time is that of its
 // tasks, which have limits of their own.
 var planner = agent.Definition{
-	Name: kits.PlannerAgent, Version: "1", Model: "strong", Tools: []string{startTool},
+	Name: kits.PlannerAgent, Version: "1", Model: "strong", Tools: []string{requests.StartTool},
 	Limits: agent.Limits{Iterations: 4, Time: askTimeout},
 	Prompt: "You plan for a person, and do nothing else. You are given a request, and the tools and agents there are. " +
-		"Call " + startTool + " once, with your whole plan. " +
+		"Call " + requests.StartTool + " once, with your whole plan. " +
 		"Where one agent can do it alone, leave subtasks out: the plan's prompt, tools and guidance make that agent. " +
 		"Where the work really divides, nest subtasks, each with a purpose, everything it has to know, and, where it matters, by what one sees that it is achieved; " +
 		"what does not need another task's output runs at the same time. " +
@@ -45,7 +46,7 @@ var planner = agent.Definition{
 
 // plannerKit builds the kit of the agent that plans.
 func plannerKit() (*kits.Kit, error) {
-	kit := &kits.Kit{Definition: planner, Registry: &tool.Registry{}, Asks: map[string]bool{startTool: true}}
+	kit := &kits.Kit{Definition: planner, Registry: &tool.Registry{}, Asks: map[string]bool{requests.StartTool: true}}
 	if err := kit.Registry.Add(planTree{}); err != nil {
 		return nil, err
 	}
@@ -94,7 +95,7 @@ type planTree struct{ asks bool } // a person is asked about the plan
 
 // Spec implements tool.Tool.
 func (p planTree) Spec() tool.Spec {
-	return tool.Spec{Name: startTool, Effect: tool.Query, Asks: p.asks, Version: "1", Reach: tool.ReachHere, Input: []byte(plan.Schema), Timeout: askTimeout,
+	return tool.Spec{Name: requests.StartTool, Effect: tool.Query, Asks: p.asks, Version: "1", Reach: tool.ReachHere, Input: []byte(plan.Schema), Timeout: askTimeout,
 		ResultCap: 256 << 10, Description: "Carries out a plan: its tasks are given to agents, and their outputs come back when all are over.",
 		Log: tool.LogSpec{Summary: "Carry out a plan: {plan}", Does: "begins with the tasks of the plan", Parameters: []string{"plan"}, Previewed: planShown}}
 }
@@ -113,7 +114,7 @@ func (planTree) Preview(_ context.Context, in tool.Invocation) (string, error) {
 
 // Call implements tool.Tool.
 func (planTree) Call(ctx context.Context, in tool.Invocation) (tool.Result, error) {
-	a, err := inTurn(ctx, startTool, nil, nil)
+	a, err := inTurn(ctx, requests.StartTool, nil, nil)
 	if err != nil {
 		return tool.Result{}, err
 	}
@@ -182,7 +183,7 @@ func (w *treeWorker) of(t *plan.Task) *knownTask {
 			above, meter = p.at, p.meter
 		}
 		c := *t
-		k = &knownTask{Task: &c, at: above.ChildID(typeTask, t.ID), meter: meter}
+		k = &knownTask{Task: &c, at: above.ChildID(requests.TypeTask, t.ID), meter: meter}
 		if l := (llm.Budget{MaxTokens: t.Tokens, MaxCost: t.Cost}); l != (llm.Budget{}) {
 			if k.meter = llm.NewMeter(l); meter != nil {
 				k.meter.Under(meter)
@@ -215,7 +216,7 @@ func (w *treeWorker) read(ctx context.Context, args []byte) (d *plan.Draft, prob
 		return nil, "The plan was not begun, since you are not sure of it. The agent " + to + " gets the request."
 	}
 	if bad := plan.Check(d, w.world(ctx)); bad != nil {
-		return nil, "The plan was not begun. Correct these points and call " + startTool + " again:\n" + plan.Describe(bad)
+		return nil, "The plan was not begun. Correct these points and call " + requests.StartTool + " again:\n" + plan.Describe(bad)
 	}
 	return d, ""
 }
@@ -232,7 +233,7 @@ func (w *treeWorker) world(ctx context.Context) plan.World {
 		switch {
 		case !ok && w.node.awaited(name) != "":
 			return plan.NotApproved
-		case !ok || name == startTool || unknown == plan.UnknownAgent && !kit.Asks[name]:
+		case !ok || name == requests.StartTool || unknown == plan.UnknownAgent && !kit.Asks[name]:
 			return unknown
 		}
 		d, err := w.node.effects.Authorize(ctx, policy.PointTool, effect.Call{Name: name, Tool: t, Message: w.at, Scope: w.scope, Request: w.request,
@@ -274,12 +275,12 @@ func (n *Node) unknownTool(name string) *fault.Error {
 
 // load reads the tasks of the tree, in the order in which they were made.
 func (w *treeWorker) load(ctx context.Context) ([]*plan.Task, error) {
-	stored, err := tasksBelow(ctx, w.node.opt.Store, store.ForUser(w.chat.user), w.at)
+	stored, err := requests.TasksBelow(ctx, w.node.opt.Store, store.ForUser(w.chat.user), w.at)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var out []*plan.Task
 	for _, t := range stored {
-		w.know(t.Task, t.version)
+		w.know(t.Task, t.Version)
 		out = append(out, t.Task)
 	}
 	return out, err
@@ -302,7 +303,7 @@ func (w *treeWorker) Save(ctx context.Context, tasks, over []*plan.Task) error {
 		if t.State.Over() {
 			state = ""
 		}
-		changes = append(changes, store.Change{URI: k.at, Body: record.Encode(t), State: state, If: cond, Terms: []store.Term{{Name: termTask, Value: t.ID.String()}}})
+		changes = append(changes, store.Change{URI: k.at, Body: record.Encode(t), State: state, If: cond, Terms: []store.Term{{Name: requests.TermTask, Value: t.ID.String()}}})
 	}
 	var err error
 	rec := store.Receipt{Versions: make([]uint64, len(changes))} // nobody needs those of a tree that is over
@@ -353,7 +354,7 @@ func (w *treeWorker) Work(ctx context.Context, t *plan.Task, before []*plan.Task
 	res, err := w.node.effects.Run(context.WithValue(request.With(ctx, w.request), turnCallKey{}, &turnCall{w.calls, call, known.meter}), ec)
 	out := plan.Output{Conversation: record.AskedConversation(call.Ref)}
 	if err != nil {
-		out.Labels = w.node.seen(ctx, w.chat.user, out.Conversation).labels
+		out.Labels = w.node.seen(ctx, w.chat.user, out.Conversation).Labels
 		return out, aside(ctx, err)
 	}
 	if out.Labels, out.Summary = res.Labels, res.Text(); res.Status != message.OK {
@@ -379,7 +380,7 @@ func (w *treeWorker) earlier(ctx context.Context, t *plan.Task) (string, message
 	ref := taskCall(t, t.Attempt-1)
 	conv := record.AskedConversation(ref)
 	var b strings.Builder
-	for m, err := range messagesUnder(ctx, w.node.opt.Store, store.ForUser(w.chat.user), record.ConversationURI(conv)) {
+	for m, err := range requests.MessagesUnder(ctx, w.node.opt.Store, store.ForUser(w.chat.user), record.ConversationURI(conv)) {
 		if err != nil {
 			return "", 0, err
 		}
@@ -395,7 +396,7 @@ func (w *treeWorker) earlier(ctx context.Context, t *plan.Task) (string, message
 	}
 	text := b.String()
 	return "\n\nIt was begun before. Do not do again what was done then.\n" + llm.Fenced("what was called then", strings.ToValidUTF8(text[:min(len(text), maxEarlier)], "")),
-		w.node.seen(ctx, w.chat.user, conv).labels, nil
+		w.node.seen(ctx, w.chat.user, conv).Labels, nil
 }
 
 // assignment returns what the agent is asked: the task, what it is a part of, and

@@ -15,6 +15,7 @@ import (
 	"steward/internal/message"
 	"steward/internal/plan"
 	"steward/internal/record"
+	"steward/internal/requests"
 	"steward/internal/store"
 	"steward/internal/taint"
 )
@@ -36,11 +37,11 @@ const originFallback = "system"
 func (x *calls) afterPlan(ctx context.Context, failed error) (*message.Message, error) {
 	msgs := x.session.Transcript().Messages()
 	res := msgs[len(msgs)-1].Result()
-	if failed == nil && (res == nil || res.Name != startTool) {
+	if failed == nil && (res == nil || res.Name != requests.StartTool) {
 		return nil, nil
 	}
 	st, sc := x.node.opt.Store, store.ForUser(x.chat.user)
-	tasks, err := tasksBelow(ctx, st, sc, x.session.Interaction())
+	tasks, err := requests.TasksBelow(ctx, st, sc, x.session.Interaction())
 	if err != nil || len(tasks) > 1 {
 		return nil, err
 	}
@@ -53,8 +54,8 @@ func (x *calls) afterPlan(ctx context.Context, failed error) (*message.Message, 
 	if failed != nil || res.Status != message.OK || tasks[0].State != plan.Done {
 		return nil, nil
 	}
-	did, err := sumUp(ctx, st, sc, record.ConversationURI(tasks[0].Output.Conversation))
-	final := did.final
+	did, err := requests.SumUp(ctx, st, sc, record.ConversationURI(tasks[0].Output.Conversation))
+	final := did.Final
 	if err != nil || final == nil || len(shown(final)) == 0 {
 		return nil, err
 	}
@@ -82,7 +83,7 @@ func (x *calls) fallBack(ctx context.Context, msgs []*message.Message, failed er
 				return nil, nil // once
 			}
 		}
-		if r := m.Result(); r != nil && r.Name == startTool && r.Status == message.Failed {
+		if r := m.Result(); r != nil && r.Name == requests.StartTool && r.Status == message.Failed {
 			refused++
 		}
 	}
@@ -116,5 +117,5 @@ func (x *calls) fallBack(ctx context.Context, msgs []*message.Message, failed er
 	x.chat.emit(agent.Event{Kind: agent.Delta, ID: own, Stream: llm.Event{Kind: llm.Notice,
 		Text: fmt.Sprintf("No plan came of this: %s. The agent %s answers instead.", why, to)}})
 	return &message.Message{ID: own, Role: message.Assistant, Stop: message.StopTools, Blocks: []message.Block{&message.ToolCall{
-		Common: message.Common{Origin: originFallback}, CallID: "call_" + own.String(), Name: startTool, Args: args}}}, nil
+		Common: message.Common{Origin: originFallback}, CallID: "call_" + own.String(), Name: requests.StartTool, Args: args}}}, nil
 }

@@ -12,6 +12,7 @@ import (
 	"steward/internal/llm"
 	"steward/internal/plan"
 	"steward/internal/policy"
+	"steward/internal/requests"
 	"steward/internal/resource"
 	"steward/internal/store"
 	"steward/internal/taint"
@@ -58,13 +59,13 @@ func (n *Node) redesign(path string) (*kits.Kit, error) {
 }
 
 // designedFor returns the task that an agent was designed for. Error code: agent_not_found.
-func designedFor(ctx context.Context, st store.Store, path string) (PlannedTask, error) {
-	q := store.Query{Term: store.Term{Name: termTask, Value: strings.TrimPrefix(path, kits.DesignedPrefix)}, Type: typeTask, Limit: 1}
+func designedFor(ctx context.Context, st store.Store, path string) (requests.PlannedTask, error) {
+	q := store.Query{Term: store.Term{Name: requests.TermTask, Value: strings.TrimPrefix(path, kits.DesignedPrefix)}, Type: requests.TypeTask, Limit: 1}
 	page, err := st.Query(ctx, store.ForNode(resource.System), q)
 	if err != nil || len(page.Items) == 0 {
-		return PlannedTask{}, cmp.Or(err, kits.UnknownAgent(path))
+		return requests.PlannedTask{}, cmp.Or(err, kits.UnknownAgent(path))
 	}
-	return decodeTask(page.Items[0])
+	return requests.DecodeTask(page.Items[0])
 }
 
 // Called returns a function that says in words what an agent was designed for; of others,
@@ -92,7 +93,7 @@ func (n *Node) design(t *plan.Task) (*kits.Kit, error) {
 	kit := &kits.Kit{Registry: &tool.Registry{}, Tree: level.Tree, Own: true, Asks: map[string]bool{}, Definition: agent.Definition{
 		Name: designedPath(t), Version: "1", Prompt: t.SystemPrompt(), Limits: kits.Narrower(catalog.Limits{Iterations: cmp.Or(t.Iterations, plan.IterationsPlanned)}, n.opt.Limits)}}
 	for _, name := range append([]string{effect.ReadToolName}, t.Tools...) {
-		if !level.Has(name) || name == startTool || kit.Has(name) {
+		if !level.Has(name) || name == requests.StartTool || kit.Has(name) {
 			continue // taken away since it was planned
 		}
 		if err := kit.Registry.AddFrom(level.Registry, name); err != nil {

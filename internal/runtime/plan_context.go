@@ -14,6 +14,7 @@ import (
 	"steward/internal/message"
 	"steward/internal/plan"
 	"steward/internal/record"
+	"steward/internal/requests"
 	"steward/internal/routing"
 	"steward/internal/store"
 	"steward/internal/taint"
@@ -154,18 +155,18 @@ func (readTask) Call(ctx context.Context, in tool.Invocation) (tool.Result, erro
 	live.worker.mu.Lock()
 	t := *live.worker.tasks[of].Task
 	live.worker.mu.Unlock()
-	did, err := sumUp(ctx, a.node.opt.Store, store.ForUser(a.chat.user), record.ConversationURI(t.Output.Conversation))
-	if err != nil || did.final == nil || t.Output.Conversation.Zero() || t.State != plan.Done {
+	did, err := requests.SumUp(ctx, a.node.opt.Store, store.ForUser(a.chat.user), record.ConversationURI(t.Output.Conversation))
+	if err != nil || did.Final == nil || t.Output.Conversation.Zero() || t.State != plan.Done {
 		return tool.Result{}, cmp.Or[error](err, fault.New(fault.NotFound, "output_not_found", "the task %s has no more than you were given", t.Name))
 	}
-	text := did.final.Text()
+	text := did.Final.Text()
 	from := min(asked.Offset, len(text))
 	end := min(from+maxRead, len(text))
 	for end < len(text) && !utf8.RuneStart(text[end]) {
 		end--
 	}
 	res := tool.Text(fmt.Sprintf("%s\n[Bytes %d to %d of %d.]", text[from:end], from, end, len(text)))
-	res.Labels, res.Sources = plan.LabelsOf(&t)|did.labels, did.sources
+	res.Labels, res.Sources = plan.LabelsOf(&t)|did.Labels, did.Sources
 	return res, nil
 }
 
@@ -176,7 +177,7 @@ type askPerson struct{}
 
 // Spec implements tool.Tool.
 func (askPerson) Spec() tool.Spec {
-	return tool.Spec{Name: askPersonTool, Effect: tool.Action, Asks: true, Version: "1", Reach: tool.ReachHere,
+	return tool.Spec{Name: requests.AskPersonTool, Effect: tool.Action, Asks: true, Version: "1", Reach: tool.ReachHere,
 		Input: []byte(`{"type":"object","properties":{"question":{"type":"string","minLength":1,"maxLength":2000},` +
 			`"answer":{"type":"string","maxLength":4000,"description":"what you would assume, for the user to change; left out: you cannot tell"}},` +
 			`"required":["question"],"additionalProperties":false}`),

@@ -10,6 +10,7 @@ import (
 
 	"steward/client"
 	"steward/internal/plan"
+	"steward/internal/requests"
 	similar "steward/internal/search/words"
 	"steward/internal/store"
 )
@@ -79,13 +80,13 @@ func (e *examples) like(ctx context.Context, st store.Store, user, asked string)
 	defer e.mu.Unlock()
 	x := e.made[user]
 	if x == nil {
-		page, err := st.Query(ctx, store.ForUser(user), store.Query{Term: store.Term{Name: termPlans}, Type: typePlan, Reverse: true, Limit: exampleCandidates})
+		page, err := st.Query(ctx, store.ForUser(user), store.Query{Term: store.Term{Name: requests.TermPlans}, Type: requests.TypePlan, Reverse: true, Limit: exampleCandidates})
 		if err != nil {
 			return nil, err
 		}
 		x = &exampleIndex{requests: similar.NewFinder(nil)}
 		for _, it := range slices.Backward(page.Items) {
-			p, err := decodePlan(it)
+			p, err := requests.DecodePlan(it)
 			if err != nil {
 				return nil, err
 			}
@@ -122,7 +123,7 @@ func (n *Node) exemplify(ctx context.Context, user, asked string) (string, error
 	shown := 0
 	var b strings.Builder
 	for _, own := range found {
-		p, err := n.requests.planOf(ctx, store.ForUser(user), own)
+		p, err := n.requests.PlanOf(ctx, store.ForUser(user), own)
 		if err != nil {
 			return "", err
 		}

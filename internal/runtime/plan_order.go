@@ -7,6 +7,7 @@ import (
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/plan"
+	"steward/internal/requests"
 )
 
 // liveTree is a tree of tasks that is being worked on.
@@ -19,7 +20,7 @@ type liveTree struct {
 // least the first 8 characters of it.
 func (n *Node) liveTask(user, which string) (live *liveTree, own id.ID, ok bool) {
 	which = strings.ToLower(strings.TrimSpace(which))
-	if len(which) < shortest {
+	if len(which) < requests.Shortest {
 		return nil, own, false
 	}
 	n.mu.Lock()

@@ -15,6 +15,7 @@ import (
 	"steward/internal/message"
 	"steward/internal/plan"
 	"steward/internal/record"
+	"steward/internal/requests"
 	"steward/internal/store"
 	"steward/internal/store/lease"
 	"steward/internal/taint"
@@ -65,7 +66,7 @@ func (w *treeWorker) record(ctx context.Context, tasks []*plan.Task, changes []s
 		p.Started = turn[i].At
 	}
 	p.Request = strings.ToValidUTF8(p.Request[:min(len(p.Request), maxAsked)], "")
-	below, err := findRequests(ctx, w.node.opt.Store, store.ForUser(w.chat.user), store.Query{Under: w.at.Parent()})
+	below, err := requests.Find(ctx, w.node.opt.Store, store.ForUser(w.chat.user), store.Query{Under: w.at.Parent()})
 	if err != nil {
 		return err
 	}
@@ -73,7 +74,7 @@ func (w *treeWorker) record(ctx context.Context, tasks []*plan.Task, changes []s
 	if err != nil {
 		return err
 	}
-	p.Tokens, p.Cost = used.usage.Input+used.usage.Output, used.cost
+	p.Tokens, p.Cost = used.Usage.Input+used.Usage.Output, used.Cost
 	for _, t := range tasks {
 		p.Corrections += t.Rounds
 		if t.Supervised() {
@@ -85,8 +86,8 @@ func (w *treeWorker) record(ctx context.Context, tasks []*plan.Task, changes []s
 		}
 		p.Tasks = append(p.Tasks, x)
 	}
-	at := w.at.Parent().ChildID(typePlan, root.ID)
-	kept := store.Change{URI: at, Body: record.Encode(&p), If: store.If{Absent: true}, Terms: []store.Term{{Name: termPlan, Value: root.ID.String()}, {Name: termPlans}}}
+	at := w.at.Parent().ChildID(requests.TypePlan, root.ID)
+	kept := store.Change{URI: at, Body: record.Encode(&p), If: store.If{Absent: true}, Terms: []store.Term{{Name: requests.TermPlan, Value: root.ID.String()}, {Name: requests.TermPlans}}}
 	if err := lease.From(ctx).End(ctx, append(changes, kept)...); err != nil {
 		return err
 	}
@@ -106,25 +107,25 @@ func draftOf(tasks []*plan.Task) ([]byte, error) {
 
 // usedSoFar adds up what the turn has used, from what is stored: the memory of a process that was killed
 // is gone. below are the requests of the turn.
-func (w *treeWorker) usedSoFar(ctx context.Context, below []storedRequest) (tally, error) {
+func (w *treeWorker) usedSoFar(ctx context.Context, below []requests.Stored) (requests.Tally, error) {
 	st, sc := w.node.opt.Store, store.ForUser(w.chat.user)
-	sum := tally{price: w.node.parts.Price}
-	for m, err := range messagesUnder(ctx, st, sc, w.at.Parent()) {
+	sum := requests.Tally{Price: w.node.parts.Price}
+	for m, err := range requests.MessagesUnder(ctx, st, sc, w.at.Parent()) {
 		if err != nil {
 			return sum, err
 		}
-		sum.message(m)
+		sum.Message(m)
 	}
-	if err := sum.apart(ctx, st, sc, w.at.Parent()); err != nil {
+	if err := sum.Apart(ctx, st, sc, w.at.Parent()); err != nil {
 		return sum, err
 	}
 	for i := range below {
 		switch b := &below[i]; {
 		case b.Kind == record.RequestTurn:
 		case b.Usage != (message.Usage{}):
-			sum.usage, sum.cost = sum.usage.Add(b.Usage), sum.cost+b.Cost
+			sum.Usage, sum.Cost = sum.Usage.Add(b.Usage), sum.Cost+b.Cost
 		default: // it is not closed yet, so its record has no sum
-			if err := sum.all(ctx, st, sc, b); err != nil {
+			if err := sum.All(ctx, st, sc, b); err != nil {
 				return sum, err
 			}
 		}
@@ -133,7 +134,7 @@ func (w *treeWorker) usedSoFar(ctx context.Context, below []storedRequest) (tall
 }
 
 // used adds what the agents did that a task was given to. below are the requests of the turn.
-func (w *treeWorker) used(ctx context.Context, t *plan.Task, below []storedRequest, x *client.PlanTask, p *client.Plan) error {
+func (w *treeWorker) used(ctx context.Context, t *plan.Task, below []requests.Stored, x *client.PlanTask, p *client.Plan) error {
 	st, sc := w.node.opt.Store, store.ForUser(w.chat.user)
 	for _, r := range below {
 		if r.Call.Message != t.ID {
@@ -143,11 +144,11 @@ func (w *treeWorker) used(ctx context.Context, t *plan.Task, below []storedReque
 			x.Agent = r.Agent
 		}
 		conv := record.ConversationURI(r.Conversation)
-		did, err := sumUp(ctx, st, sc, conv)
+		did, err := requests.SumUp(ctx, st, sc, conv)
 		if err != nil {
 			return err
 		}
-		x.Iterations, x.Tools = x.Iterations+did.replies, message.JoinSources(x.Tools, did.called)
+		x.Iterations, x.Tools = x.Iterations+did.Replies, message.JoinSources(x.Tools, did.Called)
 		for _, err := range store.Items(ctx, st, sc, store.Query{Under: conv, Type: effect.TypeIntent, NoBody: true}) {
 			if err != nil {
 				return err

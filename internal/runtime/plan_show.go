@@ -9,6 +9,7 @@ import (
 	"steward/internal/agent"
 	"steward/internal/plan"
 	"steward/internal/record"
+	"steward/internal/requests"
 	"steward/internal/resource"
 	"steward/internal/store"
 )
@@ -38,23 +39,23 @@ func (w *treeWorker) show(ctx context.Context, tasks []*plan.Task) {
 		if t.ID == root && t.Supervised() {
 			continue
 		}
-		var worked []storedRequest
+		var worked []requests.Stored
 		for i := range t.Attempt + 1 {
-			r, err := loadRequest(ctx, st, sc, record.RequestURI(w.chat.id, w.request.ID, askedRequest(taskCall(t, i))))
+			r, err := requests.Load(ctx, st, sc, record.RequestURI(w.chat.id, w.request.ID, askedRequest(taskCall(t, i))))
 			if err == nil {
 				worked = append(worked, r)
 			}
 		}
-		v := PlannedView{Call: callID(w.call.Ref), Order: t.Order, At: w.of(t).at}
+		v := PlannedView{Call: requests.CallID(w.call.Ref), Order: t.Order, At: w.of(t).at}
 		var err error
-		if v.Task, err = viewTask(ctx, st, sc, PlannedTask{Task: t, At: w.of(t).at}, worked); err != nil {
+		if v.Task, err = requests.ViewTask(ctx, st, sc, requests.PlannedTask{Task: t, At: w.of(t).at}, worked); err != nil {
 			w.node.log.Warn("a task of a plan cannot be shown", "task", t.ID.String(), "error", err)
 			continue
 		}
 		if v.Task.Agent == "" && !t.Supervised() {
 			v.Task.Agent = designed
 		}
-		if v.Task.Parent = idText(t.Parent); t.Parent == root {
+		if v.Task.Parent = requests.IDText(t.Parent); t.Parent == root {
 			v.Task.Parent = ""
 		}
 		w.tell(w.of(t), v)

@@ -10,6 +10,7 @@ import (
 	"steward/internal/intent"
 	"steward/internal/message"
 	"steward/internal/record"
+	"steward/internal/requests"
 	"steward/internal/store"
 )
 
@@ -41,7 +42,7 @@ func (n *Node) undone(ctx context.Context, user string, conv id.ID) ([]string, e
 			case intent.Done:
 				open = slices.DeleteFunc(open, func(x intent.Intent) bool { return x.State == intent.Failed && category(x.Tool) == category(in.Tool) })
 			case intent.Denied, intent.Expired, intent.Cancelled, intent.Awaiting, intent.Unknown, intent.Failed:
-				if in.Tool != askPersonTool {
+				if in.Tool != requests.AskPersonTool {
 					open = append(open, in)
 				}
 			}
@@ -52,7 +53,7 @@ func (n *Node) undone(ctx context.Context, user string, conv id.ID) ([]string, e
 		if depth == maxDepth {
 			return nil
 		}
-		for m, err := range messagesUnder(ctx, n.opt.Store, sc, at) {
+		for m, err := range requests.MessagesUnder(ctx, n.opt.Store, sc, at) {
 			if err != nil {
 				return err
 			}

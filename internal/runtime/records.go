@@ -16,6 +16,7 @@ import (
 	"steward/internal/intent"
 	"steward/internal/message"
 	"steward/internal/record"
+	"steward/internal/requests"
 	"steward/internal/search"
 	"steward/internal/store"
 	"steward/internal/tool"
@@ -26,7 +27,7 @@ import (
 // over its store; commands create one when no node is running. Safe for
 // concurrent use.
 type Records struct {
-	*requestEngine
+	*requests.Engine
 	store         store.Store
 	conversations *conversation.Engine
 	effects       *effect.Engine
@@ -49,7 +50,7 @@ type RecordsOptions struct {
 
 // NewRecords returns Records made of the given parts.
 func NewRecords(o RecordsOptions) Records {
-	return Records{newRequests(o.Store, o.Conversations, o.Price, o.Log), o.Store, o.Conversations, o.Effects, o}
+	return Records{requests.New(o.Store, o.Conversations, o.Price, o.Log), o.Store, o.Conversations, o.Effects, o}
 }
 
 // Conversations returns a page of the user's conversations, most recently used
@@ -321,7 +322,7 @@ func (p *Path) begins(ctx context.Context, st store.Store, sc store.Scope, conv 
 		if err != nil {
 			return err
 		}
-		if p.Begins = beginning(m); p.Begins != "" {
+		if p.Begins = requests.Beginning(m); p.Begins != "" {
 			return nil
 		}
 	}

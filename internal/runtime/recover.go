@@ -13,6 +13,7 @@ import (
 	"steward/internal/message"
 	"steward/internal/record"
 	"steward/internal/request"
+	"steward/internal/requests"
 	"steward/internal/resource"
 	"steward/internal/store"
 	"steward/internal/tool"
@@ -36,7 +37,7 @@ func (n *Node) unfinished(ctx context.Context, c *chat, s *conversation.Session)
 // launched. If it was not, the run was recorded as ended, the node is closing, or
 // there is an error.
 func (n *Node) resume(ctx context.Context, c *chat, s *conversation.Session, r conversation.OpenRun) (bool, error) {
-	rc, _, err := lineage(ctx, n.opt.Store, store.ForUser(c.user), s.Conversation(), r.Interaction)
+	rc, _, err := requests.Lineage(ctx, n.opt.Store, store.ForUser(c.user), s.Conversation(), r.Interaction)
 	if err != nil {
 		return false, err
 	}
@@ -46,7 +47,7 @@ func (n *Node) resume(ctx context.Context, c *chat, s *conversation.Session, r c
 	case err != nil:
 		return false, err
 	case above.gone: // the asking turn was stopped
-		return false, n.giveUp(ctx, c, s, r, agent.Stopped, codeOrphaned)
+		return false, n.giveUp(ctx, c, s, r, agent.Stopped, requests.CodeOrphaned)
 	case !r.Parked.IsZero():
 		return false, errParked(r)
 	case above.asked && !above.run.Parked.IsZero():
@@ -84,7 +85,7 @@ func (n *Node) giveUp(ctx context.Context, c *chat, s *conversation.Session, r c
 	if err := n.answerOpen(ctx, c, s, r); err != nil {
 		return err
 	}
-	n.requests.note(r.Interaction) // it may have led to some
+	n.requests.Note(r.Interaction) // it may have led to some
 	if _, err := (journal{s, n, c}).Finish(ctx, nil, string(out), code); err != nil {
 		return err
 	}
@@ -154,23 +155,23 @@ func (n *Node) asker(ctx context.Context, c *chat, r conversation.OpenRun) (abov
 // so far. Agents that are still running report their usage themselves.
 func (n *Node) recount(ctx context.Context, c *chat, live *liveRun) error {
 	sc := store.ForUser(c.user)
-	below, err := findRequests(ctx, n.opt.Store, sc, store.Query{Under: record.InteractionURI(c.id, live.interaction)})
+	below, err := requests.Find(ctx, n.opt.Store, sc, store.Query{Under: record.InteractionURI(c.id, live.interaction)})
 	if err != nil {
 		return err
 	}
 	if len(below) > 0 {
-		n.requests.note(live.interaction)
+		n.requests.Note(live.interaction)
 	}
 	for i := range below {
 		r := &below[i]
-		if r.Kind != record.RequestAgent || r.state == record.RequestOpen {
+		if r.Kind != record.RequestAgent || r.State == record.RequestOpen {
 			continue
 		}
-		sum := tally{price: n.parts.Price}
-		if err := sum.all(ctx, n.opt.Store, sc, r); err != nil {
+		sum := requests.Tally{Price: n.parts.Price}
+		if err := sum.All(ctx, n.opt.Store, sc, r); err != nil {
 			return err
 		}
-		live.meter.Add(llm.Spend{Tokens: sum.usage.Input + sum.usage.Output, Cost: sum.cost})
+		live.meter.Add(llm.Spend{Tokens: sum.Usage.Input + sum.Usage.Output, Cost: sum.Cost})
 	}
 	return nil
 }
@@ -216,7 +217,7 @@ func abreast(n int, do func(i int)) {
 // here: the asking turn resumes it when it makes the call again, so that both are
 // parked and resumed together.
 func (n *Node) recoverRun(ctx context.Context, r conversation.OpenRun, crashed bool) error {
-	c := n.enter(userOf(r.Space), r.Conversation)
+	c := n.enter(requests.UserOf(r.Space), r.Conversation)
 	defer n.exit(c)
 	switch above, err := n.asker(ctx, c, r); {
 	case err != nil:

@@ -8,6 +8,7 @@ import (
 	"steward/internal/agent"
 	"steward/internal/id"
 	"steward/internal/record"
+	"steward/internal/requests"
 	"steward/internal/resource"
 	"steward/internal/store"
 )
@@ -15,35 +16,35 @@ import (
 // recoverRequests continues the requests that were not closed. It runs after
 // recover has resumed the runs.
 func (n *Node) recoverRequests(ctx context.Context) error {
-	found, err := openRequests(ctx, n.opt.Store, store.ForNode(resource.System))
+	found, err := requests.OpenRequests(ctx, n.opt.Store, store.ForNode(resource.System))
 	if err != nil {
 		return err
 	}
 	for i := range found {
-		n.requests.note(record.IDOf(found[i].at, record.TypeInteraction))
+		n.requests.Note(record.IDOf(found[i].At, record.TypeInteraction))
 	}
 	queues := map[resource.URI]string{} // interactions with queued actions, and their users
 	for i := range found {
-		if r := &found[i]; r.Kind != record.RequestCall && r.Wish == record.WishQueued && r.state == record.RequestOpen {
-			queues[r.at.Parent()] = userOf(r.space)
+		if r := &found[i]; r.Kind != record.RequestCall && r.Wish == record.WishQueued && r.State == record.RequestOpen {
+			queues[r.At.Parent()] = requests.UserOf(r.Space)
 		}
 	}
 	abreast(len(found), func(i int) {
 		r := &found[i]
 		var err error
-		switch user := userOf(r.space); {
+		switch user := requests.UserOf(r.Space); {
 		case r.Kind == record.RequestCall:
 			n.runs.Go(func() { n.settleCall(n.life, r.Request) })
-		case r.Wish == record.WishQueued && r.state == record.RequestOpen: // in queues
-		case r.state == record.RequestAnswered && r.quiet():
-			err = n.requests.closeDone(ctx, user, r.at)
+		case r.Wish == record.WishQueued && r.State == record.RequestOpen: // in queues
+		case r.State == record.RequestAnswered && r.Quiet():
+			err = n.requests.CloseDone(ctx, user, r.At)
 		case r.Kind == record.RequestTask:
 			n.takeUp(user, r)
 		default:
 			err = n.settleOrphan(ctx, user, r)
 		}
 		if err != nil {
-			n.log.Error("an open request cannot be settled", "request", r.at.String(), "error", err)
+			n.log.Error("an open request cannot be settled", "request", r.At.String(), "error", err)
 		}
 	})
 	return n.recoverQueues(ctx, queues)
@@ -51,25 +52,25 @@ func (n *Node) recoverRequests(ctx context.Context) error {
 
 // settleOrphan answers a request that has no run left, and closes it if it is
 // answered.
-func (n *Node) settleOrphan(ctx context.Context, user string, r *storedRequest) error {
-	if r.state == record.RequestAnswered {
-		return n.requests.closeDone(ctx, user, r.at)
+func (n *Node) settleOrphan(ctx context.Context, user string, r *requests.Stored) error {
+	if r.State == record.RequestAnswered {
+		return n.requests.CloseDone(ctx, user, r.At)
 	}
-	inter := r.at.Parent()
+	inter := r.At.Parent()
 	if r.Kind == record.RequestAgent {
 		inter = record.InteractionURI(r.Conversation, r.Interaction)
 	}
-	run, found, err := lastRun(ctx, n.opt.Store, store.ForUser(user), inter)
+	run, found, err := requests.LastRun(ctx, n.opt.Store, store.ForUser(user), inter)
 	switch {
 	case err != nil:
 		return err
 	case !found: // it was erased
-		run.Outcome, run.Error = string(agent.Failure), codeOrphaned
-		n.log.Warn("a request was left behind; nobody goes on with it", "request", r.at.String(), "kind", r.Kind)
+		run.Outcome, run.Error = string(agent.Failure), requests.CodeOrphaned
+		n.log.Warn("a request was left behind; nobody goes on with it", "request", r.At.String(), "kind", r.Kind)
 	case run.Ended.IsZero():
 		return nil // it was resumed, or is when it is asked again
 	}
-	_, err = n.requests.answerRequest(ctx, user, r.at, run.Outcome, run.Error)
+	_, err = n.requests.Answer(ctx, user, r.At, run.Outcome, run.Error)
 	return err
 }
 

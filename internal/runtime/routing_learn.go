@@ -14,6 +14,7 @@ import (
 	"steward/internal/kits"
 	"steward/internal/message"
 	"steward/internal/record"
+	"steward/internal/requests"
 	"steward/internal/routing"
 	"steward/internal/store"
 	"steward/internal/taint"
@@ -170,7 +171,7 @@ func (n *Node) routedBefore(ctx context.Context, user, text string) (string, boo
 		if err != nil {
 			return "", false
 		}
-		for m, err := range messagesUnder(ctx, n.opt.Store, sc, run.URI.Parent()) {
+		for m, err := range requests.MessagesUnder(ctx, n.opt.Store, sc, run.URI.Parent()) {
 			if err != nil {
 				return "", false
 			}

@@ -12,6 +12,7 @@ import (
 	"steward/internal/id"
 	"steward/internal/message"
 	"steward/internal/record"
+	"steward/internal/requests"
 	"steward/internal/resource"
 	"steward/internal/runtime"
 	"steward/internal/store"
@@ -213,7 +214,7 @@ func TestBackgroundResultOfAnAgentIsPassedUp(t *testing.T) {
 	}
 	for _, which := range []string{top.String(), task.ID.String(), task.ID.String()[:9], rows[record.RequestAgent][0].ID.String(), task.Interaction.String()} {
 		tree, err := w.RequestTree(t.Context(), "anna", which)
-		if err != nil || tree.ID != top.String() || tree.State != runtime.RequestClosed || tree.Usage.Input != 90 {
+		if err != nil || tree.ID != top.String() || tree.State != requests.Closed || tree.Usage.Input != 90 {
 			t.Fatalf("%s: %+v %v", which, tree, err)
 		}
 		personal := tree.Below[0]

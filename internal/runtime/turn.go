@@ -303,7 +303,7 @@ func (n *Node) begin(ctx context.Context, c *chat, t Turn, m *message.Message) (
 	seq, err := commit(context.WithoutCancel(ctx))
 	if err == nil {
 		if run.Agent == kits.PlannerAgent {
-			n.requests.note(inter)
+			n.requests.Note(inter)
 		}
 		c.feed.began(m, inter, seq, t.ClientID)
 		n.routed(c, &run, cmp.Or(conv.Agent, kits.DefaultAgent))
@@ -319,9 +319,9 @@ func (n *Node) begin(ctx context.Context, c *chat, t Turn, m *message.Message) (
 func (n *Node) begins(ctx context.Context, c *chat, s *conversation.Session, t *Turn, run *record.Run, inter id.ID) ([]store.Change, error) {
 	switch sc := store.ForUser(c.user); {
 	case t.request.Kind != "":
-		return n.requests.opening(ctx, sc, t.above, t.request)
+		return n.requests.Opening(ctx, sc, t.above, t.request)
 	case run.Agent == kits.PlannerAgent:
-		return n.requests.turnRow(ctx, sc, s.Conversation(), record.InteractionURI(c.id, inter), run.Attended)
+		return n.requests.TurnRow(ctx, sc, s.Conversation(), record.InteractionURI(c.id, inter), run.Attended)
 	}
 	return nil, nil
 }

@@ -12,6 +12,7 @@ import (
 	"steward/internal/id"
 	"steward/internal/llm"
 	"steward/internal/message"
+	"steward/internal/requests"
 	"steward/internal/store"
 )
 
@@ -338,9 +339,9 @@ func ParseCursor(s string) (Cursor, error) {
 }
 
 func callView(c message.Call, status string) CallView {
-	return CallView{ID: callID(c.Ref), Name: c.Name, Args: string(c.Args), Status: status, labels: c.Labels}
+	return CallView{ID: requests.CallID(c.Ref), Name: c.Name, Args: string(c.Args), Status: status, labels: c.Labels}
 }
 
 func resultView(r *message.ToolResult, args string) CallView {
-	return CallView{ID: callID(r.Call), Name: r.Name, Args: args, Status: string(r.Status), Result: r}
+	return CallView{ID: requests.CallID(r.Call), Name: r.Name, Args: args, Status: string(r.Status), Result: r}
 }

@@ -11,6 +11,7 @@ import (
 	"steward/internal/message"
 	"steward/internal/plan"
 	"steward/internal/record"
+	"steward/internal/requests"
 	"steward/internal/resource"
 	"steward/internal/runtime"
 	"steward/internal/server/auth"
@@ -21,7 +22,7 @@ import (
 type Work interface {
 	Send(ctx context.Context, user string, t runtime.Turn) (runtime.Accepted, error)
 	Watch(ctx context.Context, user string, conversation id.ID, from runtime.Cursor) iter.Seq2[runtime.Frame, error]
-	Tasks(ctx context.Context, user string, under resource.URI, after store.Cursor, limit int) ([]runtime.PlannedTask, store.Cursor, error)
+	Tasks(ctx context.Context, user string, under resource.URI, after store.Cursor, limit int) ([]requests.PlannedTask, store.Cursor, error)
 	Agents(ctx context.Context) []kits.AgentView
 }
 
@@ -185,7 +186,7 @@ func (f *Server) listTasks(ctx context.Context, in *listTasksRequest) (out listT
 	return out, err
 }
 
-func formOf(t runtime.PlannedTask) *taskForm {
+func formOf(t requests.PlannedTask) *taskForm {
 	x := &taskForm{Meta: resourceForm{t.At, t.Metadata()}, Assistant: t.Assistant, Completed: t.State == plan.Done, Name: t.Name, State: t.State, Error: t.Error, Verdict: t.Verdict}
 	if !t.CompletedAt.IsZero() {
 		x.CompletedAt = t.CompletedAt.Format(time.RFC3339)

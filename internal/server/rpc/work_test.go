@@ -13,6 +13,7 @@ import (
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/kits"
+	"steward/internal/requests"
 	"steward/internal/resource"
 	"steward/internal/runtime"
 	"steward/internal/server/auth"
@@ -35,7 +36,7 @@ func (r *refusing) Watch(context.Context, string, id.ID, runtime.Cursor) iter.Se
 	}
 }
 
-func (r *refusing) Tasks(context.Context, string, resource.URI, store.Cursor, int) ([]runtime.PlannedTask, store.Cursor, error) {
+func (r *refusing) Tasks(context.Context, string, resource.URI, store.Cursor, int) ([]requests.PlannedTask, store.Cursor, error) {
 	return nil, "", nil
 }
 func (r *refusing) Agents(context.Context) []kits.AgentView { return nil }

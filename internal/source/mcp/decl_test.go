@@ -39,7 +39,7 @@ func TestDeclRefused(t *testing.T) {
 		"relative path":                    {Command: "./x"},
 		"not a valid environment":          {Command: "x", Env: map[string]string{"A=B": "c"}},
 		"sandbox and unsandboxed":          {Command: "x", Sandbox: &Sandbox{}, Unsandboxed: true},
-		"not a text or a list":        {Command: 7},
+		"not a text or a list":             {Command: 7},
 		"need a command; use headers":      {URL: "http://x", Args: []string{"a"}},
 		"cannot be sandboxed":              {URL: "http://x", Unsandboxed: true},
 		"not a valid header":               {URL: "http://x", Headers: map[string]string{"A B": "c"}},

@@ -1,4 +1,4 @@
-package runtime
+package requests
 
 import (
 	"cmp"
@@ -25,18 +25,18 @@ const requestTask = "plan_task"
 type PlannedTask struct {
 	*plan.Task
 	At      resource.URI
-	version uint64
+	Version uint64
 }
 
-// tasksBelow returns the tasks below a message, in the order in which they were
+// TasksBelow returns the tasks below a message, in the order in which they were
 // made.
-func tasksBelow(ctx context.Context, st store.Store, sc store.Scope, msg resource.URI) ([]PlannedTask, error) {
+func TasksBelow(ctx context.Context, st store.Store, sc store.Scope, msg resource.URI) ([]PlannedTask, error) {
 	var out []PlannedTask
-	for it, err := range store.Items(ctx, st, sc, store.Query{Under: msg, Type: typeTask, Limit: store.MaxLimit}) {
+	for it, err := range store.Items(ctx, st, sc, store.Query{Under: msg, Type: TypeTask, Limit: store.MaxLimit}) {
 		if err != nil {
 			return nil, err
 		}
-		t, err := decodeTask(it)
+		t, err := DecodeTask(it)
 		if err != nil {
 			return nil, err
 		}
@@ -48,20 +48,20 @@ func tasksBelow(ctx context.Context, st store.Store, sc store.Scope, msg resourc
 
 func byOrder(a, b PlannedTask) int { return cmp.Compare(a.Order, b.Order) }
 
-func decodeTask(it store.Item) (PlannedTask, error) {
+func DecodeTask(it store.Item) (PlannedTask, error) {
 	t := &plan.Task{}
 	err := record.Decode(it.URI, it.Body, t)
-	t.ID = record.IDOf(it.URI, typeTask)
+	t.ID = record.IDOf(it.URI, TypeTask)
 	return PlannedTask{t, it.URI, it.Version}, err
 }
 
 // Tasks returns a page of a user's tasks of plans below a resource, parents before their
 // subtasks. A tree may go on in the next page.
-func (e *requestEngine) Tasks(ctx context.Context, user string, under resource.URI, after store.Cursor, limit int) ([]PlannedTask, store.Cursor, error) {
-	page, err := e.store.Query(ctx, store.ForUser(user), store.Query{Under: under, Type: typeTask, After: after, Limit: limit})
+func (e *Engine) Tasks(ctx context.Context, user string, under resource.URI, after store.Cursor, limit int) ([]PlannedTask, store.Cursor, error) {
+	page, err := e.store.Query(ctx, store.ForUser(user), store.Query{Under: under, Type: TypeTask, After: after, Limit: limit})
 	var out []PlannedTask
 	for _, it := range page.Items {
-		t, err := decodeTask(it)
+		t, err := DecodeTask(it)
 		if err != nil {
 			return nil, "", err
 		}
@@ -72,8 +72,8 @@ func (e *requestEngine) Tasks(ctx context.Context, user string, under resource.U
 }
 
 // tasks adds the tasks of a plan to the view of the call that carries it out.
-func (d *drawer) tasks(v *client.Request, msg resource.URI, below []storedRequest, depth int) error {
-	tasks, err := tasksBelow(d.ctx, d.st, d.sc, msg)
+func (d *drawer) tasks(v *client.Request, msg resource.URI, below []Stored, depth int) error {
+	tasks, err := TasksBelow(d.ctx, d.st, d.sc, msg)
 	if err != nil {
 		return err
 	}
@@ -116,8 +116,8 @@ func addUp(to, v *client.Request) {
 
 // task returns the view of a task itself: its state, and what the agents did
 // that it was given to.
-func (d *drawer) task(t PlannedTask, below []storedRequest, depth int) (client.Request, error) {
-	v := client.Request{ID: t.ID.String(), Kind: requestTask, Title: t.Name, Agent: t.Assistant, State: RequestClosed, Status: string(t.State), Error: t.Error,
+func (d *drawer) task(t PlannedTask, below []Stored, depth int) (client.Request, error) {
+	v := client.Request{ID: t.ID.String(), Kind: requestTask, Title: t.Name, Agent: t.Assistant, State: Closed, Status: string(t.State), Error: t.Error,
 		Started: t.StartedAt, Ended: t.CompletedAt}
 	if !t.State.Over() {
 		v.State = record.RequestOpen
@@ -149,21 +149,21 @@ func (d *drawer) task(t PlannedTask, below []storedRequest, depth int) (client.R
 	return v, nil
 }
 
-// startTool is the name of the tool that carries out a plan.
-const startTool = "plan.start"
+// StartTool is the name of the tool that carries out a plan.
+const StartTool = "plan.start"
 
 // typeTask is the type of a task's resource, and termTask the term by which it is
 // found by its id.
 const (
-	typeTask = "plan.Task"
-	termTask = "task"
+	TypeTask = "plan.Task"
+	TermTask = "task"
 )
 
-const askPersonTool = "person.ask"
+const AskPersonTool = "person.ask"
 
-// viewTask returns the view of a task itself, without what is below it. worked are the requests that
+// ViewTask returns the view of a task itself, without what is below it. worked are the requests that
 // gave it to agents.
-func viewTask(ctx context.Context, st store.Store, sc store.Scope, t PlannedTask, worked []storedRequest) (client.Request, error) {
+func ViewTask(ctx context.Context, st store.Store, sc store.Scope, t PlannedTask, worked []Stored) (client.Request, error) {
 	d := drawer{ctx: ctx, st: st, sc: sc}
 	return d.task(t, worked, maxDrawn)
 }

@@ -1,4 +1,4 @@
-package runtime
+package requests
 
 import (
 	"context"
@@ -31,7 +31,7 @@ const maxDrawn = 64
 // turn returns the view of an interaction with everything that it led to.
 func (d *drawer) turn(inter resource.URI, depth int) (client.Request, error) {
 	own := record.IDOf(inter, record.TypeInteraction)
-	v := client.Request{ID: own.String(), Kind: record.RequestTurn, State: RequestClosed, Interaction: own.String(), Conversation: idText(record.IDOf(inter, record.TypeConversation))}
+	v := client.Request{ID: own.String(), Kind: record.RequestTurn, State: Closed, Interaction: own.String(), Conversation: IDText(record.IDOf(inter, record.TypeConversation))}
 	r, err := d.st.Get(d.ctx, d.sc, inter)
 	if fault.Is(err, fault.NotFound) {
 		err = requestNotFound(own.String())
@@ -44,7 +44,7 @@ func (d *drawer) turn(inter resource.URI, depth int) (client.Request, error) {
 		return v, err
 	}
 	v.Started, v.Origin = in.Started, in.Origin
-	run, found, err := lastRun(d.ctx, d.st, d.sc, inter)
+	run, found, err := LastRun(d.ctx, d.st, d.sc, inter)
 	if err != nil {
 		return v, err
 	}
@@ -62,7 +62,7 @@ func (d *drawer) turn(inter resource.URI, depth int) (client.Request, error) {
 
 // fill adds what an interaction led to.
 func (d *drawer) fill(v *client.Request, inter resource.URI, depth int) error {
-	below, err := findRequests(d.ctx, d.st, d.sc, store.Query{Under: inter})
+	below, err := Find(d.ctx, d.st, d.sc, store.Query{Under: inter})
 	if err != nil {
 		return err
 	}
@@ -74,18 +74,18 @@ func (d *drawer) fill(v *client.Request, inter resource.URI, depth int) error {
 	if err != nil {
 		return err
 	}
-	sum := tally{price: d.price}
+	sum := Tally{Price: d.price}
 	results := map[message.Ref]*message.Message{}
 	for _, m := range msgs {
-		sum.message(m)
+		sum.Message(m)
 		if r := m.Result(); r != nil {
 			results[r.Call] = m
 		}
 		if v.Title == "" && m.Role == message.User {
-			v.Title = beginning(m)
+			v.Title = Beginning(m)
 		}
 	}
-	if err := sum.apart(d.ctx, d.st, d.sc, inter); err != nil {
+	if err := sum.Apart(d.ctx, d.st, d.sc, inter); err != nil {
 		return err
 	}
 	for _, m := range msgs {
@@ -97,7 +97,7 @@ func (d *drawer) fill(v *client.Request, inter resource.URI, depth int) error {
 			call.Intent = intents[c.Ref]
 			call.Conversation, call.Interaction = v.Conversation, v.Interaction
 			v.Below = append(v.Below, call)
-			sum.usage, sum.cost = sum.usage.Add(message.Usage(call.Usage)), sum.cost+call.Cost
+			sum.Usage, sum.Cost = sum.Usage.Add(message.Usage(call.Usage)), sum.Cost+call.Cost
 		}
 	}
 	for i := range below {
@@ -109,13 +109,13 @@ func (d *drawer) fill(v *client.Request, inter resource.URI, depth int) error {
 			return err
 		}
 		v.Below = append(v.Below, wish)
-		sum.usage, sum.cost = sum.usage.Add(message.Usage(wish.Usage)), sum.cost+wish.Cost
+		sum.Usage, sum.Cost = sum.Usage.Add(message.Usage(wish.Usage)), sum.Cost+wish.Cost
 	}
-	v.Usage, v.Cost = client.Usage(sum.usage), sum.cost
+	v.Usage, v.Cost = client.Usage(sum.Usage), sum.Cost
 	for i := range below {
 		if b := &below[i]; b.Kind == record.RequestTurn {
 			v.State = viewOf(b).State
-			if v.State == RequestClosed {
+			if v.State == Closed {
 				v.Usage, v.Cost = client.Usage(b.Usage), b.Cost
 			}
 		}
@@ -125,8 +125,8 @@ func (d *drawer) fill(v *client.Request, inter resource.URI, depth int) error {
 
 // call returns the view of a tool call, or of the asked agent or task that it
 // became.
-func (d *drawer) call(inter resource.URI, m *message.Message, c message.Call, res *message.Message, below []storedRequest, depth int) (client.Request, error) {
-	v := client.Request{Kind: requestTool, Tool: c.Name, Call: callID(c.Ref), State: RequestClosed, Started: m.At}
+func (d *drawer) call(inter resource.URI, m *message.Message, c message.Call, res *message.Message, below []Stored, depth int) (client.Request, error) {
+	v := client.Request{Kind: viewTool, Tool: c.Name, Call: CallID(c.Ref), State: Closed, Started: m.At}
 	if res == nil {
 		v.State, v.Status = record.RequestOpen, client.CallRunning
 	} else {
@@ -136,13 +136,13 @@ func (d *drawer) call(inter resource.URI, m *message.Message, c message.Call, re
 			v.Message = llm.Line(r.Plain())
 		}
 	}
-	if q := (struct{ Question string }{}); c.Name == askPersonTool && !c.Labels.Has(message.Secret) && json.Unmarshal(c.Args, &q) == nil {
+	if q := (struct{ Question string }{}); c.Name == AskPersonTool && !c.Labels.Has(message.Secret) && json.Unmarshal(c.Args, &q) == nil {
 		v.Title = llm.Line(q.Question)
 	}
-	if c.Name == startTool {
+	if c.Name == StartTool {
 		return v, d.tasks(&v, inter.ChildID(record.TypeMessage, m.ID), below, depth)
 	}
-	i := slices.IndexFunc(below, func(b storedRequest) bool { return b.Call == c.Ref && b.Kind != record.RequestTurn })
+	i := slices.IndexFunc(below, func(b Stored) bool { return b.Call == c.Ref && b.Kind != record.RequestTurn })
 	if i < 0 {
 		return v, nil
 	}
@@ -156,12 +156,12 @@ func (d *drawer) call(inter resource.URI, m *message.Message, c message.Call, re
 }
 
 // led adds to a request's view what the request led to.
-func (d *drawer) led(out client.Request, b *storedRequest, depth int) (client.Request, error) {
-	at, err := places(d.ctx, d.st, d.sc, b)
+func (d *drawer) led(out client.Request, b *Stored, depth int) (client.Request, error) {
+	at, err := Places(d.ctx, d.st, d.sc, b)
 	if err != nil {
 		return out, err
 	}
-	sum := tally{}
+	sum := Tally{}
 	for _, inter := range at {
 		sub, err := d.turn(inter, depth+1)
 		switch {
@@ -170,15 +170,15 @@ func (d *drawer) led(out client.Request, b *storedRequest, depth int) (client.Re
 		case err != nil:
 			return out, err
 		}
-		sum.usage, sum.cost = sum.usage.Add(message.Usage(sub.Usage)), sum.cost+sub.Cost
+		sum.Usage, sum.Cost = sum.Usage.Add(message.Usage(sub.Usage)), sum.Cost+sub.Cost
 		if b.Kind == record.RequestAgent {
 			out.Title, out.Below = sub.Title, sub.Below
 		} else {
 			out.Below = append(out.Below, sub)
 		}
 	}
-	if out.State != RequestClosed {
-		out.Usage, out.Cost = client.Usage(sum.usage), sum.cost
+	if out.State != Closed {
+		out.Usage, out.Cost = client.Usage(sum.Usage), sum.Cost
 	}
 	return out, nil
 }
@@ -187,7 +187,7 @@ func (d *drawer) led(out client.Request, b *storedRequest, depth int) (client.Re
 // written.
 func (d *drawer) messages(inter resource.URI) ([]*message.Message, error) {
 	var out []*message.Message
-	for m, err := range messagesUnder(d.ctx, d.st, d.sc, inter) {
+	for m, err := range MessagesUnder(d.ctx, d.st, d.sc, inter) {
 		if err != nil {
 			return nil, err
 		}
@@ -213,51 +213,51 @@ func (d *drawer) intents(inter resource.URI) (map[message.Ref]string, error) {
 	return out, nil
 }
 
-// tally sums up what requests have used.
-type tally struct {
-	price func(model string, u message.Usage) float64
-	usage message.Usage
-	cost  float64
+// Tally sums up what requests have used.
+type Tally struct {
+	Price func(model string, u message.Usage) float64
+	Usage message.Usage
+	Cost  float64
 	open  bool // something below is not closed
 }
 
-// all adds the usage of a request itself and of the requests below it.
-func (t *tally) all(ctx context.Context, st store.Store, sc store.Scope, r *storedRequest) error {
-	at, err := places(ctx, st, sc, r)
+// All adds the usage of a request itself and of the requests below it.
+func (t *Tally) All(ctx context.Context, st store.Store, sc store.Scope, r *Stored) error {
+	at, err := Places(ctx, st, sc, r)
 	if err != nil {
 		return err
 	}
 	for _, inter := range at {
-		below, err := findRequests(ctx, st, sc, store.Query{Under: inter})
+		below, err := Find(ctx, st, sc, store.Query{Under: inter})
 		if err != nil {
 			return err
 		}
-		t.open = t.open || slices.ContainsFunc(below, func(b storedRequest) bool { return b.state != "" && b.at != r.at })
-		if i := slices.IndexFunc(below, func(b storedRequest) bool { return b.Kind == record.RequestTurn && b.at != r.at }); i >= 0 {
+		t.open = t.open || slices.ContainsFunc(below, func(b Stored) bool { return b.State != "" && b.At != r.At })
+		if i := slices.IndexFunc(below, func(b Stored) bool { return b.Kind == record.RequestTurn && b.At != r.At }); i >= 0 {
 			below = below[i : i+1] // the turn's record already sums up the whole turn
 		} else {
-			for m, err := range messagesUnder(ctx, st, sc, inter) {
+			for m, err := range MessagesUnder(ctx, st, sc, inter) {
 				if err != nil {
 					return err
 				}
-				t.message(m)
+				t.Message(m)
 			}
-			if err := t.apart(ctx, st, sc, inter); err != nil {
+			if err := t.Apart(ctx, st, sc, inter); err != nil {
 				return err
 			}
 		}
 		for _, b := range below {
-			if b.at != r.at {
-				t.usage, t.cost = t.usage.Add(b.Usage), t.cost+b.Cost
+			if b.At != r.At {
+				t.Usage, t.Cost = t.Usage.Add(b.Usage), t.Cost+b.Cost
 			}
 		}
 	}
 	return nil
 }
 
-// findRequests returns the requests that match a query.
-func findRequests(ctx context.Context, st store.Store, sc store.Scope, q store.Query) ([]storedRequest, error) {
-	var out []storedRequest
+// Find returns the requests that match a query.
+func Find(ctx context.Context, st store.Store, sc store.Scope, q store.Query) ([]Stored, error) {
+	var out []Stored
 	for r, err := range requestsIn(ctx, st, sc, q) {
 		if err != nil {
 			return nil, err
@@ -268,13 +268,13 @@ func findRequests(ctx context.Context, st store.Store, sc store.Scope, q store.Q
 }
 
 // requestsIn yields the requests that match a query.
-func requestsIn(ctx context.Context, st store.Store, sc store.Scope, q store.Query) iter.Seq2[storedRequest, error] {
+func requestsIn(ctx context.Context, st store.Store, sc store.Scope, q store.Query) iter.Seq2[Stored, error] {
 	q.Type = record.TypeRequest
-	return func(yield func(storedRequest, error) bool) {
+	return func(yield func(Stored, error) bool) {
 		for it, err := range store.Items(ctx, st, sc, q) {
-			var r storedRequest
+			var r Stored
 			if err == nil {
-				r, err = decodeRequest(it.Resource)
+				r, err = decode(it.Resource)
 			}
 			if !yield(r, err) || err != nil {
 				return
@@ -283,33 +283,33 @@ func requestsIn(ctx context.Context, st store.Store, sc store.Scope, q store.Que
 	}
 }
 
-// openRequests returns the requests that are not closed. A request that is
+// OpenRequests returns the requests that are not closed. A request that is
 // answered in between is found both as open and as answered; the later record
 // wins.
-func openRequests(ctx context.Context, st store.Store, sc store.Scope) ([]storedRequest, error) {
-	var out []storedRequest
+func OpenRequests(ctx context.Context, st store.Store, sc store.Scope) ([]Stored, error) {
+	var out []Stored
 	at := map[resource.URI]int{}
 	for _, state := range []string{record.RequestOpen, record.RequestAnswered} {
-		list, err := findRequests(ctx, st, sc, store.Query{State: state})
+		list, err := Find(ctx, st, sc, store.Query{State: state})
 		if err != nil {
 			return nil, err
 		}
 		for _, r := range list {
-			if i, twice := at[r.at]; twice {
+			if i, twice := at[r.At]; twice {
 				out[i] = r
 				continue
 			}
-			at[r.at] = len(out)
+			at[r.At] = len(out)
 			out = append(out, r)
 		}
 	}
 	return out, nil
 }
 
-func (t *tally) message(m *message.Message) { t.call(m.Model, m.Usage) }
+func (t *Tally) Message(m *message.Message) { t.call(m.Model, m.Usage) }
 
-// apart adds what an interaction used beside its messages.
-func (t *tally) apart(ctx context.Context, st store.Store, sc store.Scope, inter resource.URI) error {
+// Apart adds what an interaction used beside its messages.
+func (t *Tally) Apart(ctx context.Context, st store.Store, sc store.Scope, inter resource.URI) error {
 	for u, err := range conversation.Recorded(ctx, st, sc, inter) {
 		if err != nil {
 			return err
@@ -320,13 +320,13 @@ func (t *tally) apart(ctx context.Context, st store.Store, sc store.Scope, inter
 }
 
 // call adds what a model call used.
-func (t *tally) call(model string, u message.Usage) {
-	t.usage = t.usage.Add(u)
-	if t.price != nil && model != "" && u != (message.Usage{}) {
-		t.cost += t.price(model, u)
+func (t *Tally) call(model string, u message.Usage) {
+	t.Usage = t.Usage.Add(u)
+	if t.Price != nil && model != "" && u != (message.Usage{}) {
+		t.Cost += t.Price(model, u)
 	}
 }
 
-// codeOrphaned is the code of requests whose work was lost in a crash and that
+// CodeOrphaned is the code of requests whose work was lost in a crash and that
 // nobody continues.
-const codeOrphaned = "orphaned"
+const CodeOrphaned = "orphaned"

@@ -1,4 +1,4 @@
-package runtime
+package requests
 
 import (
 	"context"
@@ -21,21 +21,21 @@ import (
 
 // A kind of view that no record has, and the state of a closed request.
 const (
-	requestTool   = "tool" // a call that was answered directly
-	RequestClosed = "closed"
+	viewTool = "tool" // a call that was answered directly
+	Closed   = "closed"
 )
 
 // RequestTree returns the turn that a request belongs to, with everything that
 // the turn led to. which is the id of the turn's interaction or of any request
 // below it, or at least the first 8 characters of such an id. Error codes:
 // request_not_found, request_ambiguous.
-func (e *requestEngine) RequestTree(ctx context.Context, user, which string) (client.Request, error) {
+func (e *Engine) RequestTree(ctx context.Context, user, which string) (client.Request, error) {
 	st, sc := e.store, store.ForUser(user)
-	own, err := resolveRequest(ctx, st, sc, which)
+	own, err := ResolveRequest(ctx, st, sc, which)
 	if err != nil {
 		return client.Request{}, err
 	}
-	r, err := findRequest(ctx, st, sc, own)
+	r, err := FindRequest(ctx, st, sc, own)
 	if err != nil {
 		return client.Request{}, err
 	}
@@ -53,16 +53,16 @@ func (e *requestEngine) RequestTree(ctx context.Context, user, which string) (cl
 // Requests returns the user's open requests or, if all is set, the most recently
 // changed ones; at most limit of them, newest first, without the requests below
 // them.
-func (e *requestEngine) Requests(ctx context.Context, user string, all bool, limit int) ([]client.Request, error) {
+func (e *Engine) Requests(ctx context.Context, user string, all bool, limit int) ([]client.Request, error) {
 	return e.requests(ctx, store.ForUser(user), all, limit)
 }
 
 // EverybodysRequests is like Requests, for all users. It is for admins.
-func (e *requestEngine) EverybodysRequests(ctx context.Context, all bool, limit int) ([]client.Request, error) {
+func (e *Engine) EverybodysRequests(ctx context.Context, all bool, limit int) ([]client.Request, error) {
 	return e.requests(ctx, store.ForNode(resource.System), all, limit)
 }
 
-func (e *requestEngine) requests(ctx context.Context, sc store.Scope, all bool, limit int) ([]client.Request, error) {
+func (e *Engine) requests(ctx context.Context, sc store.Scope, all bool, limit int) ([]client.Request, error) {
 	st := e.store
 	out := []client.Request{}
 	if all {
@@ -76,7 +76,7 @@ func (e *requestEngine) requests(ctx context.Context, sc store.Scope, all bool, 
 			}
 		}
 	} else {
-		open, err := openRequests(ctx, st, sc)
+		open, err := OpenRequests(ctx, st, sc)
 		if err != nil {
 			return nil, err
 		}
@@ -106,7 +106,7 @@ const (
 
 // held marks the turns that are parked or wait for their model, and adds those
 // that have no record because they led to no other request.
-func (e *requestEngine) held(ctx context.Context, sc store.Scope, list *[]client.Request) error {
+func (e *Engine) held(ctx context.Context, sc store.Scope, list *[]client.Request) error {
 	runs, err := e.conversations.OpenRuns(ctx, sc, resource.URI{})
 	for i := range runs {
 		r := &runs[i]
@@ -116,7 +116,7 @@ func (e *requestEngine) held(ctx context.Context, sc store.Scope, list *[]client
 		at := slices.IndexFunc(*list, func(v client.Request) bool { return v.ID == r.Interaction.String() })
 		if at < 0 {
 			at = len(*list)
-			*list = append(*list, client.Request{ID: r.Interaction.String(), User: userOf(r.Space), Kind: record.RequestTurn, Agent: r.Agent,
+			*list = append(*list, client.Request{ID: r.Interaction.String(), User: UserOf(r.Space), Kind: record.RequestTurn, Agent: r.Agent,
 				Conversation: r.Conversation.String(), Interaction: r.Interaction.String(), State: record.RequestOpen, Started: r.Started})
 		}
 		v := &(*list)[at]
@@ -139,9 +139,9 @@ func (d *drawer) entitle(v *client.Request) error {
 	case record.RequestAgent:
 		r, err := d.st.Get(d.ctx, d.sc, at.Child(record.TypeRequest, v.ID))
 		if err != nil {
-			return notThere(err)
+			return NotThere(err)
 		}
-		own, err := decodeRequest(r)
+		own, err := decode(r)
 		if err != nil || own.Conversation.Zero() {
 			return err
 		}
@@ -153,31 +153,31 @@ func (d *drawer) entitle(v *client.Request) error {
 	msgs, err := d.messages(at)
 	for _, m := range msgs {
 		if v.Title == "" && m.Role == message.User {
-			v.Title = beginning(m)
+			v.Title = Beginning(m)
 		}
 	}
 	return err
 }
 
 // viewOf returns the view of a request's own record.
-func viewOf(r *storedRequest) client.Request {
-	v := client.Request{ID: r.ID.String(), User: userOf(r.space), Kind: r.Kind, Agent: r.Agent, Tool: r.Tool, State: r.state, Message: r.Message,
+func viewOf(r *Stored) client.Request {
+	v := client.Request{ID: r.ID.String(), User: UserOf(r.Space), Kind: r.Kind, Agent: r.Agent, Tool: r.Tool, State: r.State, Message: r.Message,
 		Progress: r.Progress, Outcome: r.Outcome, Error: r.Error, Started: r.Created, Ended: r.Answered, Usage: client.Usage(r.Usage), Cost: r.Cost,
-		Conversation: idText(record.IDOf(r.at, record.TypeConversation)), Interaction: idText(record.IDOf(r.at, record.TypeInteraction))}
-	if r.state == "" {
-		v.State = RequestClosed
+		Conversation: IDText(record.IDOf(r.At, record.TypeConversation)), Interaction: IDText(record.IDOf(r.At, record.TypeInteraction))}
+	if r.State == "" {
+		v.State = Closed
 	}
 	if r.Kind == record.RequestTask {
 		v.Status, v.Wish = r.Status, r.Wish
 	}
 	if !r.Call.Message.Zero() {
-		v.Call = callID(r.Call)
+		v.Call = CallID(r.Call)
 	}
 	return v
 }
 
-// idText returns an id as text, or "" for the zero id.
-func idText(x id.ID) string {
+// IDText returns an id as text, or "" for the zero id.
+func IDText(x id.ID) string {
 	if x.Zero() {
 		return ""
 	}
@@ -189,13 +189,13 @@ func requestNotFound(which string) error {
 		WithHint("steward requests list --all shows the newest ones")
 }
 
-// shortest is the least number of characters of an id that names a request.
-const shortest = 8
+// Shortest is the least number of characters of an id that names a request.
+const Shortest = 8
 
-// resolveRequest returns the id, of a request or of an interaction, that a text
+// ResolveRequest returns the id, of a request or of an interaction, that a text
 // names.
-func resolveRequest(ctx context.Context, st store.Store, sc store.Scope, which string) (id.ID, error) {
-	return named(which, "request", "requests", requestNotFound(which), func(yield func(id.ID, error) bool) {
+func ResolveRequest(ctx context.Context, st store.Store, sc store.Scope, which string) (id.ID, error) {
+	return ByPrefix(which, "request", "requests", requestNotFound(which), func(yield func(id.ID, error) bool) {
 		for _, typ := range []string{record.TypeRequest, record.TypeInteraction} {
 			for it, err := range store.Items(ctx, st, sc, store.Query{Type: typ, NoBody: true, Limit: 1000}) {
 				if own, ok := id.Parse(it.URI.ID()); (ok || err != nil) && !yield(own, err) {
@@ -206,16 +206,16 @@ func resolveRequest(ctx context.Context, st store.Store, sc store.Scope, which s
 	})
 }
 
-// named returns the id that which spells out, or the only id among all that
+// ByPrefix returns the id that which spells out, or the only id among all that
 // begins with it. kind is the prefix of the error codes.
-func named(which, kind, things string, missing error, all iter.Seq2[id.ID, error]) (id.ID, error) {
+func ByPrefix(which, kind, things string, missing error, all iter.Seq2[id.ID, error]) (id.ID, error) {
 	which = strings.ToLower(strings.TrimSpace(which))
 	if own, ok := id.Parse(which); ok && !own.Zero() {
 		return own, nil
 	}
-	if len(which) < shortest {
+	if len(which) < Shortest {
 		return id.ID{}, fault.New(fault.Invalid, kind+"_ambiguous", "%q may be the beginning of many %s", which, things).
-			WithHint("name at least %d characters of the id", shortest)
+			WithHint("name at least %d characters of the id", Shortest)
 	}
 	var found []id.ID
 	for own, err := range all {
@@ -236,35 +236,35 @@ func named(which, kind, things string, missing error, all iter.Seq2[id.ID, error
 		WithHint("name more of the id, such as %s", found[0])
 }
 
-// findRequest returns a request by its id. A turn that led to no request has no
+// FindRequest returns a request by its id. A turn that led to no request has no
 // record; for such a turn only the id and the place are set.
-func findRequest(ctx context.Context, st store.Store, sc store.Scope, own id.ID) (storedRequest, error) {
+func FindRequest(ctx context.Context, st store.Store, sc store.Scope, own id.ID) (Stored, error) {
 	page, err := st.Query(ctx, sc, store.Query{Term: store.Term{Name: termRequest, Value: own.String()}, Type: record.TypeRequest, Limit: 1})
 	if err != nil {
-		return storedRequest{}, err
+		return Stored{}, err
 	}
 	if len(page.Items) > 0 {
-		return decodeRequest(page.Items[0].Resource)
+		return decode(page.Items[0].Resource)
 	}
 	for it, err := range store.Items(ctx, st, sc, store.Query{Type: record.TypeInteraction, NoBody: true, Limit: 1000}) {
 		if err != nil {
-			return storedRequest{}, err
+			return Stored{}, err
 		}
 		if record.IDOf(it.URI, record.TypeInteraction) == own {
-			r := storedRequest{at: it.URI.ChildID(record.TypeRequest, own), space: it.Space}
+			r := Stored{At: it.URI.ChildID(record.TypeRequest, own), Space: it.Space}
 			r.ID = own
 			return r, nil
 		}
 	}
-	return storedRequest{}, requestNotFound(own.String())
+	return Stored{}, requestNotFound(own.String())
 }
 
 // rootOf returns the conversation and the interaction of the turn that a request
 // belongs to.
-func rootOf(ctx context.Context, st store.Store, sc store.Scope, r *storedRequest) (conv, root id.ID, err error) {
-	conv, root = record.IDOf(r.at, record.TypeConversation), r.Root
-	inter := record.IDOf(r.at, record.TypeInteraction)
-	c, found, err := getConversation(ctx, st, sc, conv)
+func rootOf(ctx context.Context, st store.Store, sc store.Scope, r *Stored) (conv, root id.ID, err error) {
+	conv, root = record.IDOf(r.At, record.TypeConversation), r.Root
+	inter := record.IDOf(r.At, record.TypeInteraction)
+	c, found, err := Conversation(ctx, st, sc, conv)
 	if err == nil && !found {
 		err = requestNotFound(r.ID.String())
 	}
@@ -272,7 +272,7 @@ func rootOf(ctx context.Context, st store.Store, sc store.Scope, r *storedReques
 		return conv, root, err
 	}
 	if root.Zero() {
-		rc, _, err := lineage(ctx, st, sc, c, inter)
+		rc, _, err := Lineage(ctx, st, sc, c, inter)
 		if err != nil {
 			return conv, root, err
 		}
@@ -291,14 +291,14 @@ func rootOf(ctx context.Context, st store.Store, sc store.Scope, r *storedReques
 	return c.ID, root, err
 }
 
-// beginning returns the beginning of the user's or the assistant's text in a
+// Beginning returns the beginning of the user's or the assistant's text in a
 // message, on one line. It returns "" for secret messages.
-func beginning(m *message.Message) string {
+func Beginning(m *message.Message) string {
 	if m.Role == message.Tool || message.LabelsOf(m.Blocks)&message.Secret != 0 {
 		return ""
 	}
 	return llm.Line(m.Text())
 }
 
-// callID returns the text form of a call's identity.
-func callID(r message.Ref) string { return r.Message.String() + "/" + strconv.Itoa(r.Block) }
+// CallID returns the text form of a call's identity.
+func CallID(r message.Ref) string { return r.Message.String() + "/" + strconv.Itoa(r.Block) }

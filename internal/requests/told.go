@@ -1,4 +1,4 @@
-package runtime
+package requests
 
 import (
 	"context"
@@ -11,26 +11,26 @@ import (
 	"steward/internal/store"
 )
 
-// opened returns the interaction that delivers the result of a background call:
+// Opened returns the interaction that delivers the result of a background call:
 // on level 0 in the conversation that made the call, on higher levels in those of
 // the agents above it, up to the user's conversation.
-func opened(task id.ID, level int) id.ID {
+func Opened(task id.ID, level int) id.ID {
 	return id.Derive("opened", task.String(), strconv.Itoa(level))
 }
 
-// codeUntold is the code of a background call whose result could not be
+// CodeUntold is the code of a background call whose result could not be
 // delivered.
-const codeUntold = "untold"
+const CodeUntold = "untold"
 
 // passage returns the interactions that deliver the result of a background call
 // and the answers to it, as far as their conversations exist.
-func passage(ctx context.Context, st store.Store, sc store.Scope, r *storedRequest) ([]resource.URI, error) {
+func passage(ctx context.Context, st store.Store, sc store.Scope, r *Stored) ([]resource.URI, error) {
 	var out []resource.URI
-	for c, err := range upward(ctx, st, sc, record.IDOf(r.at, record.TypeConversation)) {
+	for c, err := range upward(ctx, st, sc, record.IDOf(r.At, record.TypeConversation)) {
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, record.InteractionURI(c.ID, opened(r.ID, len(out))))
+		out = append(out, record.InteractionURI(c.ID, Opened(r.ID, len(out))))
 	}
 	return out, nil
 }
@@ -39,8 +39,8 @@ func passage(ctx context.Context, st store.Store, sc store.Scope, r *storedReque
 // the user's. It ends early at one that was erased or deleted.
 func upward(ctx context.Context, st store.Store, sc store.Scope, conv id.ID) iter.Seq2[record.Conversation, error] {
 	return func(yield func(record.Conversation, error) bool) {
-		for range maxLevels {
-			c, found, err := getConversation(ctx, st, sc, conv)
+		for range MaxLevels {
+			c, found, err := Conversation(ctx, st, sc, conv)
 			if err == nil && !found || !yield(c, err) || err != nil || c.Asked.Zero() {
 				return
 			}
@@ -49,12 +49,12 @@ func upward(ctx context.Context, st store.Store, sc store.Scope, conv id.ID) ite
 	}
 }
 
-// getConversation reads a conversation. It is not found if it was erased or
+// Conversation reads a conversation. It is not found if it was erased or
 // deleted.
-func getConversation(ctx context.Context, st store.Store, sc store.Scope, conv id.ID) (c record.Conversation, found bool, err error) {
+func Conversation(ctx context.Context, st store.Store, sc store.Scope, conv id.ID) (c record.Conversation, found bool, err error) {
 	r, err := st.Get(ctx, sc, record.ConversationURI(conv))
 	if err != nil {
-		return c, false, notThere(err)
+		return c, false, NotThere(err)
 	}
 	c, err = record.DecodeConversation(r.URI, r.Body)
 	return c, err == nil && c.Deleted.IsZero(), err
@@ -62,7 +62,7 @@ func getConversation(ctx context.Context, st store.Store, sc store.Scope, conv i
 
 // toldThrough reports whether the result of a background call was delivered and
 // each answer to it passed on.
-func (e *requestEngine) toldThrough(ctx context.Context, sc store.Scope, r *storedRequest) (bool, error) {
+func (e *Engine) toldThrough(ctx context.Context, sc store.Scope, r *Stored) (bool, error) {
 	if !r.Told {
 		return false, nil
 	}
@@ -71,7 +71,7 @@ func (e *requestEngine) toldThrough(ctx context.Context, sc store.Scope, r *stor
 		return false, err
 	}
 	for _, inter := range at {
-		run, found, err := lastRun(ctx, e.store, sc, inter)
+		run, found, err := LastRun(ctx, e.store, sc, inter)
 		if err != nil || !found || run.Ended.IsZero() {
 			return false, err
 		}
@@ -79,7 +79,7 @@ func (e *requestEngine) toldThrough(ctx context.Context, sc store.Scope, r *stor
 	return true, nil
 }
 
-// quiet reports whether an action's outcome need not be told to anybody.
-func (r *storedRequest) quiet() bool {
+// Quiet reports whether an action's outcome need not be told to anybody.
+func (r *Stored) Quiet() bool {
 	return r.Intent != "" && !r.Answered.IsZero() && !r.Told && len(r.Result) == 0
 }
