@@ -241,21 +241,21 @@ func (c *Catalog) recheck(u *unit, s *liveSource) {
 		return
 	}
 	u.announced = said
-	c.heard(u, said)
+	c.applyAnnouncement(u, said)
 }
 
-// heard puts into effect what the sources of a unit announce. Approved tools that are unchanged
+// applyAnnouncement applies the announcement of a unit's sources. Approved tools that are unchanged
 // stay available. New or different ones are disabled until they are approved, and tools that are no
 // longer announced are not offered. Called under mu.
-func (c *Catalog) heard(u *unit, said *announced) {
-	u.heard = said
+func (c *Catalog) applyAnnouncement(u *unit, said *announced) {
+	u.lastAnnounced = said
 	status, _ := c.status(u)
 	if status != Approved {
 		return
 	}
 	rec := c.records[u.path]
 	d := u.differs(rec)
-	news, lost := u.untold(d.Waiting, said), u.untold(d.Gone, said)
+	news, lost := u.notYetLogged(d.Waiting, said), u.notYetLogged(d.Gone, said)
 	if len(news) > 0 {
 		c.log.Warn("tools are disabled until they are approved: they are new or have changed",
 			"agent", u.path, "tools", listed(news), "remedy", "review them: steward agents approve "+u.path)
@@ -266,7 +266,7 @@ func (c *Catalog) heard(u *unit, said *announced) {
 	// The difference is stored for the next start, when the sources have announced nothing yet.
 	// It is stored once per change, however often a source goes back and forth.
 	if len(news)+len(lost) > 0 || d.same() && !rec.Differs.same() {
-		if err := c.keep(c.life, rec, d); err != nil && c.life.Err() == nil {
+		if err := c.saveDifference(c.life, rec, d); err != nil && c.life.Err() == nil {
 			c.log.Error("the changed tools of a source could not be stored", "agent", u.path, "error", err)
 		}
 	}
@@ -288,17 +288,17 @@ func (d difference) off(name string) bool {
 
 // differs compares the last announcement of a unit with what was approved.
 func (u *unit) differs(rec *record) difference {
-	if u.heard == nil {
+	if u.lastAnnounced == nil {
 		return rec.Differs
 	}
-	d := difference{Hash: u.heard.hash}
+	d := difference{Hash: u.lastAnnounced.hash}
 	was := map[string]string{}
 	for _, it := range rec.Approved.Items {
 		if name, ok := strings.CutPrefix(it.Name, "tool "); ok {
 			was[name] = it.Hash
 		}
 	}
-	for _, it := range u.heard.items {
+	for _, it := range u.lastAnnounced.items {
 		name, ok := strings.CutPrefix(it.Name, "tool ")
 		if ok && was[name] != it.Hash {
 			d.Waiting = append(d.Waiting, name)
@@ -309,17 +309,17 @@ func (u *unit) differs(rec *record) difference {
 	return d
 }
 
-// untold returns the tools that were not already logged in this form.
-func (u *unit) untold(names []string, said *announced) []string {
+// notYetLogged returns the tools that were not already logged in this form.
+func (u *unit) notYetLogged(names []string, said *announced) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool {
 		key := name + " " + hashIn(said.items, "tool "+name)
-		if u.told[key] {
+		if u.logged[key] {
 			return true
 		}
-		if len(u.told) >= mostTools || u.told == nil {
-			u.told = map[string]bool{}
+		if len(u.logged) >= mostTools || u.logged == nil {
+			u.logged = map[string]bool{}
 		}
-		u.told[key] = true
+		u.logged[key] = true
 		return false
 	})
 }

@@ -232,7 +232,7 @@ func (c checker) metadata(d *definition) {
 		case into != nil:
 			*into = f.Value.Text
 		default:
-			if remedy := meant(f.Key, sortedKeys(parts), ""); remedy != "" {
+			if remedy := suggestion(f.Key, sortedKeys(parts), ""); remedy != "" {
 				c.bad(f.Position, "key_unknown", remedy, "unknown key %q in metadata", strict.Clip(f.Key))
 			}
 		}
@@ -335,11 +335,11 @@ func (c checker) fields(n *strict.Node, remedy, expected string) []strict.Field 
 
 // unknown reports an unknown key, with the known one that was probably meant.
 func (c checker) unknown(p strict.Position, key, what string, known []string, remedy string) {
-	c.bad(p, "key_unknown", meant(key, known, remedy), "there is no "+what, strict.Clip(key))
+	c.bad(p, "key_unknown", suggestion(key, known, remedy), "there is no "+what, strict.Clip(key))
 }
 
-// meant returns a remedy that names the known word closest to a wrong one, or else the given one.
-func meant(word string, known []string, otherwise string) string {
+// suggestion returns a remedy that names the known word closest to a wrong one, or else the given one.
+func suggestion(word string, known []string, otherwise string) string {
 	if w := strict.Likely(word, known); w != "" {
 		return fmt.Sprintf("did you mean %q?", w)
 	}

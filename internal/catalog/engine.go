@@ -77,15 +77,15 @@ type Catalog struct {
 	opt Options
 	log *slog.Logger
 
-	mu      sync.Mutex // one scan or decision at a time
-	units   []*unit    // sorted by path
-	retired []*unit    // no longer in use, but calls may still be running
-	records map[string]*record
-	dirs    []string // to watch
-	logged  map[string]string
-	told    string // the state that the last change notification was about
-	used    string // what the tree was made from
-	closed  bool
+	mu       sync.Mutex // one scan or decision at a time
+	units    []*unit    // sorted by path
+	retired  []*unit    // no longer in use, but calls may still be running
+	records  map[string]*record
+	dirs     []string // to watch
+	logged   map[string]string
+	notified string // the state that the last change notification was about
+	used     string // what the tree was made from
+	closed   bool
 
 	tree    atomic.Pointer[Tree]
 	noted   atomic.Uint64 // changes that the watch has seen
@@ -174,17 +174,17 @@ func errClosed() error {
 	return fault.New(fault.Unavailable, "catalog_closed", "Steward is closing").WithHint("restart it")
 }
 
-// again asks the watch for a scan; it returns at once.
-func (c *Catalog) again() {
+// requestScan asks the watch for a scan; it returns at once.
+func (c *Catalog) requestScan() {
 	select {
 	case c.kick <- struct{}{}:
 	default:
 	}
 }
 
-// tops returns a digest over the sizes and times of the configured folders and files themselves,
+// rootsDigest returns a digest over the sizes and times of the configured folders and files themselves,
 // without what is in the folders.
-func (c *Catalog) tops() string {
+func (c *Catalog) rootsDigest() string {
 	var b strings.Builder
 	for _, name := range slices.Concat(c.opt.Folders, c.opt.Servers) {
 		if info, err := os.Stat(name); err == nil {
@@ -197,7 +197,7 @@ func (c *Catalog) tops() string {
 // scan reads everything, opens what is new, and retires what is gone. Called under mu.
 func (c *Catalog) scan() {
 	c.seen.Store(c.noted.Load())
-	tops := c.tops()
+	tops := c.rootsDigest()
 	c.top.Store(&tops)
 	c.scans.Add(1)
 	r := &reader{dirs: map[string]bool{}}
@@ -206,14 +206,14 @@ func (c *Catalog) scan() {
 	}
 	for _, f := range c.opt.Folders {
 		if err := r.folder(f); err != nil {
-			c.complain(f, []Problem{{File: f, Code: "folder_unreadable", Message: err.Error(), Remedy: "correct its permissions, or name another folder"}})
+			c.logProblems(f, []Problem{{File: f, Code: "folder_unreadable", Message: err.Error(), Remedy: "correct its permissions, or name another folder"}})
 		} else {
-			c.complain(f, nil)
+			c.logProblems(f, nil)
 		}
 	}
 	for _, f := range c.opt.Servers {
 		problems := r.servers(f)
-		c.complain(f, problems)
+		c.logProblems(f, problems)
 		r.broken(f, problems)
 	}
 	for _, s := range c.opt.Root {
@@ -222,7 +222,7 @@ func (c *Catalog) scan() {
 	slices.SortStableFunc(r.units, func(a, b *unit) int { return strings.Compare(a.path, b.path) })
 	r.check()
 	r.bind()
-	c.adopt(r.units)
+	c.replaceUnits(r.units)
 	c.settleNames()
 	for _, u := range c.units {
 		for _, p := range u.run {
@@ -231,15 +231,15 @@ func (c *Catalog) scan() {
 			}
 		}
 		if !u.isBroken() { // that was logged
-			c.complain(u.path+" "+u.dir, u.faults())
+			c.logProblems(u.path+" "+u.dir, u.faults())
 		}
 	}
 	c.dirs = sortedKeys(r.dirs)
 	c.publish()
 }
 
-// complain logs problems, unless the same ones were logged last time.
-func (c *Catalog) complain(what string, problems []Problem) {
+// logProblems logs problems, unless the same ones were logged last time.
+func (c *Catalog) logProblems(what string, problems []Problem) {
 	var lines []string
 	for _, p := range problems {
 		lines = append(lines, p.String())
@@ -254,9 +254,9 @@ func (c *Catalog) complain(what string, problems []Problem) {
 	}
 }
 
-// adopt replaces the known units by those just read. Units that have not changed stay, with
+// replaceUnits replaces the known units by those just read. Units that have not changed stay, with
 // everything that they have open.
-func (c *Catalog) adopt(read []*unit) {
+func (c *Catalog) replaceUnits(read []*unit) {
 	old := map[string]*unit{}
 	for _, u := range c.units {
 		old[u.path+"\x00"+u.dir] = u
@@ -264,7 +264,7 @@ func (c *Catalog) adopt(read []*unit) {
 	for i, u := range read {
 		u.read = u.content()
 		key := u.path + "\x00" + u.dir
-		if o := old[key]; o != nil && o.stays(u) {
+		if o := old[key]; o != nil && o.unchangedIn(u) {
 			read[i] = o
 			delete(old, key)
 			continue
@@ -277,7 +277,7 @@ func (c *Catalog) adopt(read []*unit) {
 			u.retire(true)
 			u.sources, u.hooks = nil, nil
 		}
-		u.seal()
+		u.computeHash()
 	}
 	for _, o := range old {
 		o.retire(false)
@@ -286,9 +286,9 @@ func (c *Catalog) adopt(read []*unit) {
 	c.units = read
 }
 
-// stays reports whether a scan found no change in the unit, including the files that are
+// unchangedIn reports whether a scan found no change in the unit, including the files that are
 // executed.
-func (u *unit) stays(read *unit) bool {
+func (u *unit) unchangedIn(read *unit) bool {
 	if u.read != read.read || u.file != read.file || len(u.problems) > 0 {
 		return false
 	}
@@ -300,7 +300,7 @@ func (u *unit) stays(read *unit) bool {
 	u.run = now.run // the same bytes, though perhaps in new files
 	u.bindings = read.bindings
 	if u.grant != nil {
-		u.grant.look(u.run)
+		u.grant.setChecked(u.run)
 	}
 	return true
 }
@@ -334,8 +334,8 @@ func (c *Catalog) env(u *unit, d decl, s *liveSource) tool.Env {
 	return e
 }
 
-// shut closes something in the background.
-func (c *Catalog) shut(what string, closing func() error) {
+// closeInBackground closes something in the background.
+func (c *Catalog) closeInBackground(what string, closing func() error) {
 	c.work.Go(func() {
 		if err := closing(); err != nil {
 			c.log.Warn("a source could not be closed", "source", what, "error", err)
@@ -425,7 +425,7 @@ func (c *Catalog) listing(u *unit) Listing {
 // was not scanned yet, if something has appeared or disappeared at the top level, of which the
 // watch may not know yet, or if there is no watch.
 func (c *Catalog) List(ctx context.Context) ([]Listing, error) {
-	if !c.opt.Watch || c.noted.Load() != c.seen.Load() || c.tops() != *c.top.Load() {
+	if !c.opt.Watch || c.noted.Load() != c.seen.Load() || c.rootsDigest() != *c.top.Load() {
 		if err := c.Rescan(ctx); err != nil {
 			return nil, err
 		}

@@ -59,14 +59,14 @@ func (c *Catalog) inspect(ctx context.Context, path string, fresh bool) (*unit, 
 		}
 	}
 	if !invalid && (proposed == nil || was.hash != said.hash) {
-		proposed = c.look(ctx, said.specs)
+		proposed = c.reviewTools(ctx, said.specs)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !invalid {
 		said.proposal = proposed
 		u.announced = said
-		c.heard(u, said)
+		c.applyAnnouncement(u, said)
 	}
 	return u, c.inspection(u), nil
 }
@@ -91,7 +91,7 @@ func (c *Catalog) inspection(u *unit) Inspection {
 	if rec := c.records[u.path]; rec != nil && rec.Approved != nil {
 		insp.Diff = diffItems(rec.Approved.Items, insp.Items)
 	}
-	if old := c.moved(u, insp.Items); old != "" {
+	if old := c.renamedFrom(u, insp.Items); old != "" {
 		more = append(slices.Clone(more), fmt.Sprintf("it has the content of %s, which no longer exists: if you renamed it, its stored data (state, database and STEWARD_DATA) stays under the old name; rename it back to keep using that data", old))
 	}
 	insp.Warnings = c.warnings(u, specs, refused, more)
@@ -108,7 +108,7 @@ func (c *Catalog) announce(ctx context.Context, u *unit) (*announced, error) {
 		said, err := announceOne(ctx, s)
 		if err != nil {
 			e := fault.Of(err)
-			say := fault.New(e.Kind, e.Code, "cannot list the tools of %s: %s", whose(u, s), withoutRemedy(e))
+			say := fault.New(e.Kind, e.Code, "cannot list the tools of %s: %s", sourceLabel(u, s), withoutRemedy(e))
 			return nil, say.WithHint("%s", e.Remedy).Retrying(e.Retry, e.After)
 		}
 		if own, ok := s.src.(interface{ Warnings() []string }); ok {
@@ -126,7 +126,7 @@ func (c *Catalog) announce(ctx context.Context, u *unit) (*announced, error) {
 			a.specs = append(a.specs, spec)
 		}
 	}
-	a.warnings = append(a.warnings, unmet(ctx, u)...)
+	a.warnings = append(a.warnings, missingPackages(ctx, u)...)
 	a.specs = slices.DeleteFunc(a.specs, func(s tool.Spec) bool {
 		if count[s.Name] > 1 {
 			a.refused = append(a.refused, fmt.Sprintf("%s: there are %d tools of this name; none of them is used", s.Name, count[s.Name]))
@@ -144,8 +144,8 @@ func (c *Catalog) announce(ctx context.Context, u *unit) (*announced, error) {
 	return a, nil
 }
 
-// whose returns the name of a source with that of its agent.
-func whose(u *unit, s *liveSource) string {
+// sourceLabel returns the name of a source with that of its agent.
+func sourceLabel(u *unit, s *liveSource) string {
 	if u.kind == KindSource {
 		return u.path
 	}
@@ -206,7 +206,7 @@ func toolItem(s tool.Spec) Item {
 	}
 	for _, st := range s.Tidy {
 		if s.Foreign() {
-			fmt.Fprintf(&b, "makes obsolete: %s\n", st.Told())
+			fmt.Fprintf(&b, "makes obsolete: %s\n", st.Description())
 		}
 	}
 	fmt.Fprintf(&b, "origin: %s\n", s.Origin)

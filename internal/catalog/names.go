@@ -38,16 +38,16 @@ func badName(name string) string {
 	return ""
 }
 
-// fits reports whether an agent's name matches that of its folder.
-func fits(name, folder string) bool { return folder == name || folder == name+"_agent" }
+// matchesFolder reports whether an agent's name matches that of its folder.
+func matchesFolder(name, folder string) bool { return folder == name || folder == name+"_agent" }
 
 // ownWords are reserved names: Steward uses them itself. For example, the private folders of an
 // agent's sources are in a folder sources, beside those of the agents below it.
 var ownWords = []string{"conversation", "result", "skill", "sources", "steward"}
 
-// taken says why a name cannot be used on a level, or returns "". tools are the names of the node's
+// nameConflict says why a name cannot be used on a level, or returns "". tools are the names of the node's
 // own tools.
-func taken(name string, tools []string) string {
+func nameConflict(name string, tools []string) string {
 	for _, t := range tools {
 		if category, _, _ := strings.Cut(t, "."); category == name {
 			return fmt.Sprintf("it is the name of Steward's own tools, such as %s", t)

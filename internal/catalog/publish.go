@@ -37,15 +37,15 @@ func (c *Catalog) publish() {
 		c.used = used.String()
 		c.tree.Store(c.makeTree(usable))
 	}
-	var told strings.Builder
+	var state strings.Builder
 	for _, u := range c.units {
 		l := c.listing(u)
-		fmt.Fprintf(&told, "%s %s %s %v %v %v %v %v\n", l.Path, l.Status, l.Hash, l.Changed, l.Usable, l.Problems, l.Waiting, l.Gone)
+		fmt.Fprintf(&state, "%s %s %s %v %v %v %v %v\n", l.Path, l.Status, l.Hash, l.Changed, l.Usable, l.Problems, l.Waiting, l.Gone)
 	}
-	if told.WriteString(c.used); c.told == told.String() {
+	if state.WriteString(c.used); c.notified == state.String() {
 		return
 	}
-	c.told = told.String()
+	c.notified = state.String()
 	c.dropSnapshots()
 	c.changes.Lock()
 	close(c.changes.next)
@@ -58,8 +58,8 @@ func (c *Catalog) grantTo(u *unit, rec *record) {
 	if u.grant != nil {
 		u.grant.ended.Store(true)
 	}
-	u.grant = &grant{path: u.path, approval: rec.Approved, stale: c.again}
-	u.grant.look(u.run)
+	u.grant = &grant{path: u.path, approval: rec.Approved, stale: c.requestScan}
+	u.grant.setChecked(u.run)
 	if c.opt.Snapshots != "" && u.runs() { // an older approval may have no snapshot yet
 		if _, err := c.snapshotOf(u); err != nil {
 			c.log.Warn("the programs of an approved agent cannot be run", "agent", u.path, "error", err)
@@ -119,7 +119,7 @@ func (c *Catalog) makeTree(usable map[string]bool) *Tree {
 			continue
 		}
 		if u.kind == KindSource {
-			c.lend(root.Tools, u)
+			c.addRootTools(root.Tools, u)
 			continue
 		}
 		a := u.agent(c.records[u.path].Approved.Hash)
@@ -133,8 +133,8 @@ func (c *Catalog) makeTree(usable map[string]bool) *Tree {
 	return t
 }
 
-// lend adds the tools of a source to the root level.
-func (c *Catalog) lend(root *tool.Registry, u *unit) {
+// addRootTools adds the tools of a source to the root level.
+func (c *Catalog) addRootTools(root *tool.Registry, u *unit) {
 	for _, name := range u.tools.Names() {
 		if err := root.AddFrom(u.tools, name); err != nil {
 			c.log.Warn("an approved tool cannot be used", "source", u.path, "tool", name, "error", err)

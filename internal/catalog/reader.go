@@ -113,7 +113,7 @@ func (r *reader) read(f folder, u *unit, folderName string) {
 		if why := badName(strings.TrimSuffix(folderName, "_agent")); why != "" {
 			u.add(strict.At(1, 1), "name_invalid", nameRemedy, "invalid folder name “%s”: %s", folderName, why)
 		}
-	case !fits(name, folderName):
+	case !matchesFolder(name, folderName):
 		if badName(folderName) == "" {
 			u.name = folderName
 		}
@@ -122,7 +122,7 @@ func (r *reader) read(f folder, u *unit, folderName string) {
 	default:
 		u.name = name
 	}
-	r.beside(f, u)
+	r.readPrompts(f, u)
 	r.skills(f, u)
 	r.toolFiles(f, u)
 }
@@ -160,8 +160,8 @@ func (r *reader) definition(f folder, u *unit) (pin, bool) {
 	return found[0], true
 }
 
-// beside reads PROMPT.md and AGENTS.md.
-func (r *reader) beside(f folder, u *unit) {
+// readPrompts reads PROMPT.md and AGENTS.md.
+func (r *reader) readPrompts(f folder, u *unit) {
 	for _, name := range []string{filePrompt, fileNotes} {
 		p, err := f.text(name)
 		switch {
@@ -231,7 +231,7 @@ func (r *reader) check() {
 		if u.kind == KindAgent && u.path == rootName {
 			u.add(u.namePlace(), "name_taken", "give it another name", "an agent cannot be called %q: that is the name of the root agent", u.name)
 		}
-		if why := taken(u.name, r.ownTools(u)); why != "" && badName(u.name) == "" {
+		if why := nameConflict(u.name, r.ownTools(u)); why != "" && badName(u.name) == "" {
 			u.add(u.namePlace(), "name_taken", "give it another name", "%s %s cannot be called %q: %s", article(u.kind), u.kind, u.name, why)
 		}
 		if u.def != nil {
@@ -313,7 +313,7 @@ func (r *reader) sourceNames(u *unit) {
 			bad(d.node.Position, "name_taken", "rename one of the two", "there are two sources called %q", d.name)
 		}
 		seen[d.name] = true
-		if why := taken(d.name, u.uses(r.names)); why != "" {
+		if why := nameConflict(d.name, u.uses(r.names)); why != "" {
 			bad(d.node.Position, "name_taken", "give it another name", "a source cannot be called %q: %s", d.name, why)
 		}
 	}

@@ -145,9 +145,9 @@ func readRecords(ctx context.Context, st store.Store) (map[string]*record, error
 	return out, nil
 }
 
-// keep stores the difference between announcement and approval with the last decision. Called under
+// saveDifference stores the difference between announcement and approval with the last decision. Called under
 // mu.
-func (c *Catalog) keep(ctx context.Context, rec *record, d difference) error {
+func (c *Catalog) saveDifference(ctx context.Context, rec *record, d difference) error {
 	next := *rec
 	next.Differs = d
 	return c.commit(ctx, "system", &next, store.Batch{})

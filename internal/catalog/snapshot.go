@@ -74,9 +74,9 @@ func (c *Catalog) snapshotOf(u *unit) (map[string]string, error) {
 	u.snapshot.mu.Lock()
 	defer u.snapshot.mu.Unlock()
 	at, files := filepath.Join(c.opt.Snapshots, u.hash), u.copied()
-	caches, kept := u.kept()
+	caches, kept := u.externalCodeUnchanged()
 	if !kept {
-		c.again()
+		c.requestScan()
 		return nil, fault.New(fault.Denied, "agent_changed", "code that %s loads differs from what was approved, or was added", u.path).
 			WithHint("a person can review and approve it: steward agents show %s", u.path)
 	}

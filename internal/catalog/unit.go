@@ -39,15 +39,15 @@ type unit struct {
 	hash    string // over items: what is known without starting anything
 	items   []Item
 
-	announced *announced      // of the last inspection; dropped when a source reports a change
-	heard     *announced      // the last announcement; nil: none yet
-	told      map[string]bool // logged tools that differ from the approved ones
-	grant     *grant          // while it may be used
-	tools     *tool.Registry
-	bindings  service.Bindings
-	read      string // the content as it was read, before anything was opened
-	snapshot  snapshot
-	besides
+	announced     *announced      // of the last inspection; dropped when a source reports a change
+	lastAnnounced *announced      // the last announcement; nil: none yet
+	logged        map[string]bool // logged tools that differ from the approved ones
+	grant         *grant          // while it may be used
+	tools         *tool.Registry
+	bindings      service.Bindings
+	read          string // the content as it was read, before anything was opened
+	snapshot      snapshot
+	externalCode
 }
 
 func (u *unit) add(p strict.Position, code, remedy, format string, args ...any) {
@@ -88,7 +88,7 @@ func (u *unit) pinPrograms(known []pin) {
 	for _, p := range known {
 		before[p.path] = p
 	}
-	defer u.pinBeside(before)
+	defer u.pinExternalCode(before)
 	var named []string
 	for _, s := range u.sources {
 		named = append(named, s.src.Files()...)
@@ -175,8 +175,8 @@ func (u *unit) pinInside(f folder, named []string) {
 	u.pinOutside(elsewhere)
 }
 
-// seal makes the items and the hash of what was read.
-func (u *unit) seal() {
+// computeHash makes the items and the hash of what was read.
+func (u *unit) computeHash() {
 	u.items = nil
 	u.sealed = slices.Concat(u.pins, u.run)
 	for _, p := range u.sealed {
@@ -192,7 +192,7 @@ func (u *unit) seal() {
 		}
 		u.items = append(u.items, it)
 	}
-	u.items = append(u.items, besideItems(u.run)...)
+	u.items = append(u.items, externalItems(u.run)...)
 	u.hash = hashItems(u.path, u.items)
 }
 

@@ -52,5 +52,5 @@ func hides(s string) bool {
 // hidden reports whether a character is invisible or changes how others are displayed. Line feeds,
 // tabs and blanks are not hidden.
 func hidden(r rune) bool {
-	return r != '\n' && r != '\t' && !unicode.Is(unicode.Zs, r) && tool.Unseen(r)
+	return r != '\n' && r != '\t' && !unicode.Is(unicode.Zs, r) && tool.Invisible(r)
 }

@@ -25,9 +25,9 @@ func Waiting(list []Listing) []Listing {
 // Waits reports whether a person has something to decide about a listing.
 func (l Listing) Waits() bool { return l.Status == Pending || len(l.Waiting) > 0 }
 
-// Told returns what users without the right to decide are shown: the agents that may be used, and
+// VisibleToUsers returns what users without the right to decide are shown: the agents that may be used, and
 // what they do.
-func Told(list []Listing) []Listing {
+func VisibleToUsers(list []Listing) []Listing {
 	var out []Listing
 	for _, l := range list {
 		if l.Usable && l.Kind == KindAgent {

@@ -38,7 +38,7 @@ func TestWhatWaits(t *testing.T) {
 	if now := waits(c); len(now) != 3 || now["desk"] != "" {
 		t.Errorf("%v", now)
 	}
-	if told := Told(c.Listings()); len(told) != 1 || told[0].Path != "desk" || told[0].Hash != "" || told[0].Dir != "" || told[0].Tools != nil {
+	if told := VisibleToUsers(c.Listings()); len(told) != 1 || told[0].Path != "desk" || told[0].Hash != "" || told[0].Dir != "" || told[0].Tools != nil {
 		t.Errorf("%+v", told)
 	}
 

@@ -17,14 +17,14 @@ import (
 func (c *Catalog) warnings(u *unit, specs []tool.Spec, refused, more []string) []string {
 	w := &warner{hides: c.opt.Confined != nil && c.opt.Confined() == nil}
 	for _, r := range refused {
-		w.say("refused: %s", r)
+		w.warnf("refused: %s", r)
 	}
 	for _, m := range more {
-		w.say("%s", m)
+		w.warnf("%s", m)
 	}
 	for _, p := range slices.Concat(u.pins, u.run) {
 		if at := hiddenAt(p.data); at != "" {
-			w.say("%s contains invisible characters: %s", visible(p.name), at)
+			w.warnf("%s contains invisible characters: %s", visible(p.name), at)
 		}
 	}
 	var names []string
@@ -35,7 +35,7 @@ func (c *Catalog) warnings(u *unit, specs []tool.Spec, refused, more []string) [
 		w.declaration(u, d)
 	}
 	for _, l := range u.loose {
-		w.say("not pinned, so it may change after you approve: %s", l)
+		w.warnf("not pinned, so it may change after you approve: %s", l)
 	}
 	w.alike(u, c.units, names)
 	if u.def != nil {
@@ -52,7 +52,7 @@ func (c *Catalog) warnings(u *unit, specs []tool.Spec, refused, more []string) [
 		}
 	}
 	if len(acts) > 0 {
-		w.say("these tools change things, and ask first only if a policy requires it: %s", listed(acts))
+		w.warnf("these tools change things, and ask first only if a policy requires it: %s", listed(acts))
 	}
 	return w.list
 }
@@ -64,7 +64,7 @@ type warner struct {
 
 const mostWarnings = 200
 
-func (w *warner) say(format string, args ...any) {
+func (w *warner) warnf(format string, args ...any) {
 	text := visible(fmt.Sprintf(format, args...))
 	if len(w.list) < mostWarnings && !slices.Contains(w.list, text) {
 		w.list = append(w.list, text)
@@ -116,24 +116,24 @@ var tells = []struct {
 // changing matches names that suggest a change, for tools that claim to only read.
 var changing = regexp.MustCompile(`(^|[._])(delete|remove|write|send|create|update|set|put|post|execute|exec|drop|move|kill|buy|pay|transfer|install)(_|$)|[._]run_`)
 
-// tool checks what a tool tells the model.
+// tool checks the texts of a tool that the model reads.
 func (w *warner) tool(s tool.Spec, foreign map[string]string) {
 	text := s.Description + "\n" + s.Metadata.Description() + "\n" + string(s.Input)
 	if at := hiddenAt([]byte(text)); at != "" {
-		w.say("the description of the tool %s contains invisible characters: %s", s.Name, at)
+		w.warnf("the description of the tool %s contains invisible characters: %s", s.Name, at)
 	}
 	for _, t := range tells {
 		if found := t.re.FindString(text); found != "" {
-			w.say("the description of %s %s: “%s”", s.Name, t.say, strict.Clip(strings.Join(strings.Fields(found), " ")))
+			w.warnf("the description of %s %s: “%s”", s.Name, t.say, strict.Clip(strings.Join(strings.Fields(found), " ")))
 		}
 	}
 	for _, word := range toolWord.FindAllString(text, 1000) {
 		if whose := foreign[tool.FromWire(word)]; whose != "" && tool.FromWire(word) != s.Name {
-			w.say("the description of %s mentions %s, which is %s", s.Name, word, whose)
+			w.warnf("the description of %s mentions %s, which is %s", s.Name, word, whose)
 		}
 	}
 	if s.Effect == tool.Query && changing.MatchString(s.Name) {
-		w.say("%s is declared as a query, but its name suggests an action: set its effect to action if it changes something", s.Name)
+		w.warnf("%s is declared as a query, but its name suggests an action: set its effect to action if it changes something", s.Name)
 	}
 }
 
@@ -167,21 +167,21 @@ func (w *warner) declaration(u *unit, d decl) {
 		if !w.hides {
 			say = "%s runs unconfined, with all the rights that you have, and can answer in your name: Steward's data and settings cannot be hidden from it here (see steward doctor): %s"
 		}
-		w.say(say, d.name, strict.Clip(commandLine(d.node)))
+		w.warnf(say, d.name, strict.Clip(commandLine(d.node)))
 		if w.hides {
-			w.say("%s can act as you: it sees neither Steward's data nor its settings, but can change your other files and start programs", d.name)
+			w.warnf("%s can act as you: it sees neither Steward's data nor its settings, but can change your other files and start programs", d.name)
 		}
 	}
 	for _, n := range []*strict.Node{d.node.Get("network"), box.Get("network")} {
 		if hosts := texts(n); len(hosts) > 0 {
-			w.say("%s may connect only to these hosts: %s", d.name, strings.Join(hosts, ", "))
+			w.warnf("%s may connect only to these hosts: %s", d.name, strings.Join(hosts, ", "))
 		} else if n.Is("true") {
-			w.say("%s may reach the network: any public host", d.name)
+			w.warnf("%s may reach the network: any public host", d.name)
 		}
 	}
 	for _, key := range []string{"read", "write"} {
 		if paths := texts(box.Get(key)); len(paths) > 0 {
-			w.say("%s may %s files outside its own folder: %s", d.name, key, listed(paths))
+			w.warnf("%s may %s files outside its own folder: %s", d.name, key, listed(paths))
 		}
 	}
 	w.hosts(d.name, d.node, "")
@@ -222,7 +222,7 @@ func (w *warner) hosts(name string, n *strict.Node, key string) {
 	switch key {
 	case "url", "host", "address", "base_url", "endpoint":
 		if host := hostOf(n.Text); n.Kind == strict.Text && host != "" && !loopback(host) {
-			w.say("%s is on another machine: %s", name, strict.Clip(host))
+			w.warnf("%s is on another machine: %s", name, strict.Clip(host))
 		}
 	}
 	for _, f := range n.Fields {
@@ -262,7 +262,7 @@ func (w *warner) missing(u *unit, specs []tool.Spec, names []string) {
 	own := u.uses(names)
 	for _, p := range u.def.Tools {
 		if glob := strings.TrimPrefix(p, "!"); !there(glob, names) {
-			w.say("it names the tool %s, which does not exist", glob)
+			w.warnf("it names the tool %s, which does not exist", glob)
 		}
 		if real, alias := tool.Alias(p); alias {
 			own = append(own, p, real)
@@ -276,13 +276,13 @@ func (w *warner) missing(u *unit, specs []tool.Spec, names []string) {
 	}
 	for _, p := range u.def.Deferred {
 		if !there(p, own) {
-			w.say("deferred names %s, which is not one of its tools", p)
+			w.warnf("deferred names %s, which is not one of its tools", p)
 		}
 	}
 	for _, e := range u.def.Examples {
 		for _, name := range e.Tools {
 			if !there(name, own) && !strings.HasSuffix(name, ".ask") {
-				w.say("an example expects the tool %s, which it does not have", name)
+				w.warnf("an example expects the tool %s, which it does not have", name)
 			}
 		}
 	}
@@ -292,7 +292,7 @@ func (w *warner) services(d *parsed) {
 	for _, name := range sortedKeys(d.Services) {
 		s := d.Services[name]
 		if host := hostOf(s.URL); s.Source == service.Remote && !loopback(host) {
-			w.say("its service %s is on another machine: %s", name, strict.Clip(host))
+			w.warnf("its service %s is on another machine: %s", name, strict.Clip(host))
 		}
 	}
 }
@@ -305,7 +305,7 @@ func (w *warner) hooks(d *parsed) {
 		}
 	}
 	if len(places) > 0 {
-		w.say("its own programs run as hooks: %s", strings.Join(places, ", "))
+		w.warnf("its own programs run as hooks: %s", strings.Join(places, ", "))
 	}
 }
 
@@ -325,7 +325,7 @@ func (w *warner) alike(u *unit, units []*unit, names []string) {
 	}
 	for _, o := range level {
 		if alike(u.name, o) {
-			w.say("its name, %s, is easily confused with %s", u.name, o)
+			w.warnf("its name, %s, is easily confused with %s", u.name, o)
 		}
 	}
 	if u.kind != KindAgent {
@@ -334,12 +334,12 @@ func (w *warner) alike(u *unit, units []*unit, names []string) {
 	for i, d := range u.decls {
 		for _, o := range u.decls[i+1:] {
 			if alike(d.name, o.name) {
-				w.say("the sources %s and %s are easily confused", d.name, o.name)
+				w.warnf("the sources %s and %s are easily confused", d.name, o.name)
 			}
 		}
 		for _, n := range names {
 			if d.name == category(n) || alike(d.name, category(n)) {
-				w.say("the source %s is easily confused with Steward's own %s", d.name, n)
+				w.warnf("the source %s is easily confused with Steward's own %s", d.name, n)
 			}
 		}
 	}

@@ -183,7 +183,7 @@ func TestAWatcherThatTheSystemDoesNotGrant(t *testing.T) {
 	c.mu.Lock()
 	c.dirs = append(c.dirs, "/dev/null/x")
 	c.mu.Unlock()
-	c.again()
+	c.requestScan()
 	w.agent("other", "")
 	until(t, c, "it is found all the same", func() bool { return status(c, "other") == Pending })
 	must.Do(t, c.Close())

@@ -313,7 +313,7 @@ func TestNoArgumentIsForgotten(t *testing.T) {
 			t.Fatalf("%d more of %d", q.More, whole)
 		}
 		for _, s := range append([]string{q.Summary, q.Why}, q.beside()) {
-			if strings.ContainsFunc(s, func(r rune) bool { return r != '\n' && tool.Unseen(r) }) {
+			if strings.ContainsFunc(s, func(r rune) bool { return r != '\n' && tool.Invisible(r) }) {
 				t.Fatalf("%q has invisible characters", s)
 			}
 		}

@@ -44,8 +44,8 @@ type Proxy struct {
 	told []string // addresses whose refusal was logged
 }
 
-// NewProxy makes a proxy that connects through d. setting is what a refusal tells the program's
-// owner to change. Refusals are logged.
+// NewProxy makes a proxy that connects through d. setting is the key that a refusal names for
+// the program's owner to change. Refusals are logged.
 func NewProxy(d Dialer, setting string, log *slog.Logger) *Proxy {
 	p := &Proxy{dialer: d, setting: setting, log: log}
 	p.ctx, p.end = context.WithCancel(context.Background())

@@ -17,8 +17,9 @@ import (
 // Below it the whole page is read.
 const leastArticle = 300
 
-// readHTML reads the main content of a page, or all of it. What a person would not see is left
-// out, because it is a common place for instructions to a model.
+// readHTML reads the main content of a page, or all of it. Hidden content is left out, because
+//
+//	it is a common place for instructions to a model.
 func readHTML(ctx context.Context, in Input) (Document, error) {
 	r, err := decode(in)
 	if err != nil {

@@ -36,17 +36,17 @@ func systemFiles() []string {
 		"fonts", "terminfo", "perl", "java-*", "python3*"}
 }
 
-// handed holds the files that bubblewrap inherits, by their file descriptors there.
-type handed struct{ files []*os.File }
+// inheritedFiles holds the files that bubblewrap inherits, by their file descriptors there.
+type inheritedFiles struct{ files []*os.File }
 
 // add hands over f and returns its file descriptor in the child.
-func (h *handed) add(f *os.File) string {
+func (h *inheritedFiles) add(f *os.File) string {
 	h.files = append(h.files, f)
 	return strconv.Itoa(2 + len(h.files))
 }
 
 // data hands over an in-memory file that holds b.
-func (h *handed) data(b []byte) (string, error) {
+func (h *inheritedFiles) data(b []byte) (string, error) {
 	fd, err := unix.MemfdCreate("steward", unix.MFD_CLOEXEC)
 	if err != nil {
 		return "", fmt.Errorf("creating a file in memory: %w", err)
@@ -59,7 +59,7 @@ func (h *handed) data(b []byte) (string, error) {
 	return number, err
 }
 
-func (h *handed) close() {
+func (h *inheritedFiles) close() {
 	for _, f := range h.files {
 		f.Close()
 	}
@@ -71,10 +71,10 @@ type confined struct {
 	Command
 	program string // absolute
 	temp    string // for an unsandboxed program: a folder on the host for its temporary files
-	handed
+	inheritedFiles
 	gate, info *os.File // our ends: a byte opens the gate; info names the first process
 
-	ways          []way    // the addresses to listen on inside
+	ways          []route  // the addresses to listen on inside
 	self          string   // the executable that listens
 	channel       *os.File // transfers the listeners: our end
 	channelInside string   // the file descriptor of the other end inside
@@ -253,28 +253,28 @@ func (c *confined) channels() ([]string, error) {
 	}
 	args = append(args, "--block-fd", c.add(blocked))
 	c.gate = gate
-	info, told, err := os.Pipe()
+	info, w, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
 	c.info = info
-	return append(args, "--info-fd", c.add(told)), nil
+	return append(args, "--info-fd", c.add(w)), nil
 }
 
 // close closes what is still open on our side.
 func (c *confined) close() {
-	c.handed.close()
+	c.inheritedFiles.close()
 	c.gate.Close() // if nil: an error that means nothing
 	c.info.Close()
 }
 
 // first reads the id of the first process inside.
 func (c *confined) first() (int, error) {
-	var told struct {
+	var first struct {
 		Child int `json:"child-pid"`
 	}
-	if err := json.NewDecoder(c.info).Decode(&told); err != nil || told.Child <= 1 {
+	if err := json.NewDecoder(c.info).Decode(&first); err != nil || first.Child <= 1 {
 		return 0, errors.Join(errors.New("bubblewrap did not start the program"), err)
 	}
-	return told.Child, nil
+	return first.Child, nil
 }

@@ -23,9 +23,9 @@ type Grants struct {
 	Limits  Limits   `yaml:"limits" json:"limits,omitzero"`
 }
 
-// Stay reports whether data given to the program cannot leave this machine, because the program
+// IsLocalOnly reports whether data given to the program cannot leave this machine, because the program
 // has no network.
-func (g *Grants) Stay() bool {
+func (g *Grants) IsLocalOnly() bool {
 	if g == nil {
 		return true
 	}

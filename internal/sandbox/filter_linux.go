@@ -50,9 +50,9 @@ func denied() []uint32 {
 	}
 }
 
-// absent are denied as if the kernel did not know them, so that programs fall back to another
+// unknownCalls are denied as if the kernel did not know them, so that programs fall back to another
 // call. clone3 hides its flags from a filter.
-func absent() []uint32 {
+func unknownCalls() []uint32 {
 	return []uint32{
 		unix.SYS_CLONE3, unix.SYS_MEMFD_CREATE, unix.SYS_USERFAULTFD,
 		unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER,
@@ -70,23 +70,23 @@ func filter(loopback bool) ([]byte, error) {
 	}
 	p = append(p, foreign()...)
 	for _, nr := range append(denied(), deniedHere()...) {
-		p = append(p, on(nr, bpf.RetConstant{Val: errno(unix.EPERM)})...)
+		p = append(p, forCall(nr, bpf.RetConstant{Val: errno(unix.EPERM)})...)
 	}
-	for _, nr := range absent() {
-		p = append(p, on(nr, bpf.RetConstant{Val: errno(unix.ENOSYS)})...)
+	for _, nr := range unknownCalls() {
+		p = append(p, forCall(nr, bpf.RetConstant{Val: errno(unix.ENOSYS)})...)
 	}
-	p = append(p, on(unix.SYS_CLONE, argument(0),
+	p = append(p, forCall(unix.SYS_CLONE, argument(0),
 		bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: newNamespaces, SkipFalse: 1},
 		bpf.RetConstant{Val: errno(unix.EPERM)}, bpf.RetConstant{Val: retAllow})...)
-	p = append(p, on(unix.SYS_IOCTL, argument(1), // typing into a terminal
+	p = append(p, forCall(unix.SYS_IOCTL, argument(1), // typing into a terminal
 		bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.TIOCSTI, SkipTrue: 1},
 		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: unix.TIOCLINUX, SkipTrue: 1},
 		bpf.RetConstant{Val: errno(unix.EPERM)}, bpf.RetConstant{Val: retAllow})...)
-	p = append(p, on(unix.SYS_PERSONALITY, argument(0), // only to query it, or to set the default
+	p = append(p, forCall(unix.SYS_PERSONALITY, argument(0), // only to query it, or to set the default
 		bpf.JumpIf{Cond: bpf.JumpEqual, Val: 0, SkipTrue: 2},
 		bpf.JumpIf{Cond: bpf.JumpEqual, Val: 0xffffffff, SkipTrue: 1},
 		bpf.RetConstant{Val: errno(unix.EPERM)}, bpf.RetConstant{Val: retAllow})...)
-	p = append(p, on(unix.SYS_SOCKET, sockets(loopback)...)...)
+	p = append(p, forCall(unix.SYS_SOCKET, sockets(loopback)...)...)
 	raw, err := bpf.Assemble(append(p, bpf.RetConstant{Val: retAllow}))
 	if err != nil {
 		return nil, err
@@ -119,9 +119,9 @@ func sockets(loopback bool) []bpf.Instruction {
 		bpf.RetConstant{Val: errno(unix.EAFNOSUPPORT)})
 }
 
-// on runs body, which must end in a verdict, for one system call. The system call number is
+// forCall runs body, which must end in a verdict, for one system call. The system call number is
 // loaded before and after.
-func on(nr uint32, body ...bpf.Instruction) []bpf.Instruction {
+func forCall(nr uint32, body ...bpf.Instruction) []bpf.Instruction {
 	return append([]bpf.Instruction{bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: nr, SkipTrue: uint8(len(body))}}, body...)
 }
 

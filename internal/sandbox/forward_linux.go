@@ -32,7 +32,7 @@ func Inside(args []string) (code int, mine bool) {
 		}
 	case len(args) > 2 && args[1] == aroundFlag:
 		program = args[2:]
-		if code, err = around(program); err == nil {
+		if code, err = runToEnd(program); err == nil {
 			return code, true
 		}
 	default:
@@ -72,8 +72,8 @@ const maxWays = 64
 // proxyPort is the proxy's port inside, unless it is taken.
 const proxyPort = 3128
 
-// openWays prepares what the program may reach, and adds the proxy's address to its environment.
-func (r *running) openWays(in *confined) error {
+// openRoutes prepares what the program may reach, and adds the proxy's address to its environment.
+func (r *running) openRoutes(in *confined) error {
 	direct := in.Network.Loopback()
 	if err := checkConnect(slices.Concat(in.Connect, direct)); err != nil {
 		return err
@@ -84,7 +84,7 @@ func (r *running) openWays(in *confined) error {
 	f := newForwarder()
 	passing := func(dial dialer, addresses []string) {
 		for _, a := range addresses {
-			in.ways = append(in.ways, way{a, func(l net.Listener) { f.serve(l, dial, a) }})
+			in.ways = append(in.ways, route{a, func(l net.Listener) { f.serve(l, dial, a) }})
 		}
 	}
 	out := egress.Dialer{Rule: in.Network}
@@ -98,7 +98,7 @@ func (r *running) openWays(in *confined) error {
 		proxy := egress.NewProxy(out, "sandbox.network", log.With("program", in.Name))
 		r.clean = append(r.clean, proxy.Close)
 		at := in.freeAddress()
-		in.ways = append(in.ways, way{at, func(l net.Listener) { f.wg.Go(func() { _ = proxy.Serve(l) }) }}) // it ends with the proxy
+		in.ways = append(in.ways, route{at, func(l net.Listener) { f.wg.Go(func() { _ = proxy.Serve(l) }) }}) // it ends with the proxy
 		in.Env = append(proxyEnvironment(at), in.Env...)
 	}
 	r.clean = append(r.clean, f.close) // it waits until the proxy has ended
@@ -129,13 +129,13 @@ func (r *running) openWays(in *confined) error {
 func (c *confined) freeAddress() string {
 	for port := proxyPort; ; port++ {
 		a := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
-		if !slices.ContainsFunc(c.ways, func(w way) bool { return w.address == a }) {
+		if !slices.ContainsFunc(c.ways, func(w route) bool { return w.address == a }) {
 			return a
 		}
 	}
 }
 
-// proxyEnvironment returns the usual variables that tell a program its proxy.
+// proxyEnvironment returns the usual variables that name a program's proxy.
 func proxyEnvironment(address string) []string {
 	url, none := "http://"+address, "localhost,127.0.0.1,::1"
 	return []string{"HTTP_PROXY=" + url, "http_proxy=" + url, "HTTPS_PROXY=" + url, "https_proxy=" + url,

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Kept is a running server: a program, or a connection to one.
-type Kept interface {
+// Server is a running server: a program, or a connection to one.
+type Server interface {
 	comparable
 	// Done is closed when the server has ended, for whatever reason.
 	Done() <-chan struct{}
@@ -21,7 +21,7 @@ type Kept interface {
 // Keeper keeps one server for all its users. It starts the server when it is first needed,
 // restarts it when it has ended, with growing pauses if it keeps failing, and stops it when
 // it has been idle for a while.
-type Keeper[S Kept] struct {
+type Keeper[S Server] struct {
 	Start func(ctx context.Context) (S, error) // ctx ends with the keeper
 	Idle  time.Duration                        // how long it may run unused
 	Pause time.Duration                        // after the first failure; doubled after each further one
@@ -42,7 +42,7 @@ type Keeper[S Kept] struct {
 const longestPause = time.Minute
 
 // life is one run of the server, from start to end.
-type life[S Kept] struct {
+type life[S Server] struct {
 	begun  chan struct{} // closed when the server runs or has failed to start
 	runs   bool
 	server S
@@ -107,11 +107,11 @@ func (k *Keeper[S]) release(l *life[S]) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	l.users--
-	k.rest(l)
+	k.scheduleStop(l)
 }
 
-// rest schedules the stop of an idle server. k.mu is held.
-func (k *Keeper[S]) rest(l *life[S]) {
+// scheduleStop schedules the stop of an idle server. k.mu is held.
+func (k *Keeper[S]) scheduleStop(l *life[S]) {
 	if l.users > 0 || !l.runs || k.cur != l {
 		return
 	}
@@ -139,7 +139,7 @@ func (k *Keeper[S]) begin() {
 			k.cur, l.failed = nil, k.fail(Failed{Why: err})
 		}
 		l.server, l.runs = server, err == nil
-		k.rest(l)
+		k.scheduleStop(l)
 		k.mu.Unlock()
 		close(l.begun)
 		if err != nil {

@@ -184,11 +184,11 @@ func TestExpander(t *testing.T) {
 		t.Errorf("%q, %q", x.Missing(), x.Values)
 	}
 	p := &Process{stderr: func() string { return "one\n\x1b[2J two\r\nthe s3cr3t\n" }}
-	if got := p.Said(x.Values); got != "; it said: one |  [2J two | the •••" {
+	if got := p.StderrSuffix(x.Values); got != "; it said: one |  [2J two | the •••" {
 		t.Errorf("%q", got)
 	}
 	p.stderr = func() string { return strings.Repeat("é", 600) }
-	if got := p.Said(nil); len(got) > maxSaid+30 || !strings.HasPrefix(got, "; it said: … ") {
+	if got := p.StderrSuffix(nil); len(got) > maxSaid+30 || !strings.HasPrefix(got, "; it said: … ") {
 		t.Errorf("%d bytes", len(got))
 	}
 }

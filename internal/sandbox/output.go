@@ -43,9 +43,9 @@ func (t *tail) String() string {
 // maxSaid is how much of the end of stderr appears in an error.
 const maxSaid = 500
 
-// Said returns the end of the program's stderr as a suffix for an error: "; it said: …", or
+// StderrSuffix returns the end of the program's stderr as a suffix for an error: "; it said: …", or
 // nothing. It omits values of secrets, and characters that could move a terminal's cursor.
-func (p *Process) Said(secrets []string) string {
+func (p *Process) StderrSuffix(secrets []string) string {
 	lines := strings.FieldsFunc(Mask(p.Stderr(), secrets), func(r rune) bool { return r == '\n' || r == '\r' })
 	text := strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {

@@ -148,7 +148,7 @@ func (r *running) outcome() error {
 		return exceeded("file_size", "%d bytes in a file", r.limits.FileSize)
 	}
 	said := strings.TrimSpace(r.errs.String())
-	if why, ok := notRun(code, said); ok {
+	if why, ok := startFailure(code, said); ok {
 		return fault.New(fault.Invalid, "program_not_executable", "%s could not be run: %s", r.program, why).
 			WithHint("check that its interpreter exists and that the sandbox can read it (sandbox.read)")
 	}
@@ -164,9 +164,9 @@ func (r *running) outcome() error {
 	return e
 }
 
-// notRun detects from the output of bubblewrap (or of Steward in its place) that the program was
+// startFailure detects from the output of bubblewrap (or of Steward in its place) that the program was
 // never started.
-func notRun(code int, said string) (string, bool) {
+func startFailure(code int, said string) (string, bool) {
 	why, ok := strings.CutPrefix(said, "bwrap: ")
 	return why, ok && code == 1 && !strings.Contains(why, "\n")
 }

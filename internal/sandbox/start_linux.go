@@ -69,7 +69,7 @@ func launch(c Command, bwrap string) (*running, error) {
 // find looks the program up in its own PATH, and then in Steward's.
 func (c *Command) find() (string, error) {
 	if filepath.IsAbs(c.Path) {
-		return c.Path, runnable(c.instead(c.Path))
+		return c.Path, runnable(c.approvedCopy(c.Path))
 	}
 	var lists []string
 	if !c.Unsandboxed {
@@ -112,7 +112,7 @@ func (r *running) startConfined(c Command, bwrap string) error {
 	if c.Unsandboxed {
 		in.temp, err = r.makeTemp()
 	} else {
-		err = r.openWays(in)
+		err = r.openRoutes(in)
 	}
 	if err != nil {
 		return coded(err)
@@ -124,10 +124,10 @@ func (r *running) startConfined(c Command, bwrap string) error {
 	if err := r.spawn(p); err != nil {
 		return err
 	}
-	in.handed.close() // the child has its own copies
+	in.inheritedFiles.close() // the child has its own copies
 	pid, err := in.first()
 	if err == nil {
-		err = r.hold(pid)
+		err = r.applyLimits(pid)
 	}
 	if err == nil {
 		_, err = in.gate.Write([]byte{1})
@@ -135,8 +135,8 @@ func (r *running) startConfined(c Command, bwrap string) error {
 	return err
 }
 
-// hold sets the limits of a process that is still blocked, and begins to watch it.
-func (r *running) hold(pid int) error {
+// applyLimits sets the limits of a process that is still blocked, and begins to watch it.
+func (r *running) applyLimits(pid int) error {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
 		return fmt.Errorf("holding the program: %w", err)

@@ -47,7 +47,7 @@ func (m *machine) start(ctx context.Context, c Command) (*Process, error) {
 			cmd.Env = append([]string{name + "=" + v}, cmd.Env...)
 		}
 	}
-	apart(cmd)
+	ownSession(cmd)
 	return run(ctx, cmd, c.Limits.WithDefaults(), remove)
 }
 
@@ -108,8 +108,8 @@ func failed(err error) error {
 // Inside does nothing here: only Linux needs it.
 func Inside([]string) (code int, mine bool) { return 0, false }
 
-// apart gives a program a session of its own.
-func apart(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} }
+// ownSession gives a program a session of its own.
+func ownSession(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} }
 
 // killAll ends a program and its process group.
 func killAll(cmd *exec.Cmd) { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }

@@ -44,7 +44,7 @@ func (w *watch) run() {
 			return
 		case <-timer.C:
 		}
-		now := w.look()
+		now := w.measure()
 		if err := w.judge(now); err != nil {
 			go w.end(err) // in the background, because end waits for this watch
 			return
@@ -69,7 +69,7 @@ func (u usage) grew(before usage) bool {
 	return u.threads > before.threads || u.memory > before.memory+1<<20 || u.cpu > before.cpu+20*time.Millisecond
 }
 
-func (w *watch) look() usage {
+func (w *watch) measure() usage {
 	var u usage
 	for _, p := range tree(w.root) {
 		if w.around && p.pid == w.root {

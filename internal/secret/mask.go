@@ -273,7 +273,7 @@ func pairHash(a, b byte) int { return (int(a)<<7 ^ int(b)) & (1<<14 - 1) }
 func newMatcher(known map[string]string) *matcher {
 	x := &matcher{forms: make(map[[2]byte][]form), least: math.MaxUint8}
 	for value, name := range known {
-		for _, text := range looks(value) {
+		for _, text := range spellings(value) {
 			if len(text) < minForm {
 				continue
 			}

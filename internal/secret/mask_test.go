@@ -68,7 +68,7 @@ func TestMaskForms(t *testing.T) {
 		if !strings.Contains(got, "«secret:S0»") {
 			t.Errorf("%s: %s is not masked: %s", name, text, got)
 		}
-		for _, f := range looks(secret) {
+		for _, f := range spellings(secret) {
 			if strings.Contains(got, f) {
 				t.Errorf("%s: %s is left in %s", name, f, got)
 			}

@@ -29,15 +29,15 @@ type Far interface {
 	Close() error
 }
 
-// near is the backend of this node.
-type near struct {
+// localBackend is the backend of this node.
+type localBackend struct {
 	KV
 	Database
 	profile func(ctx context.Context, user string) (json.RawMessage, error)
 }
 
 // Profile implements Backend.
-func (n near) Profile(ctx context.Context, c Caller) (json.RawMessage, error) {
+func (n localBackend) Profile(ctx context.Context, c Caller) (json.RawMessage, error) {
 	if n.profile == nil {
 		return nil, unsupported("the service user")
 	}
@@ -142,15 +142,15 @@ func (m *Manager) open(b Binding) (Far, error) {
 			return
 		}
 		if o.far, o.err = m.opt.Dial(b.URL, func() (string, error) { return m.Key(b) }); o.err == nil {
-			o.err = m.closing(o.far.Close)
+			o.err = m.onClose(o.far.Close)
 		}
 	})
 	return o.far, o.err
 }
 
-// closing registers f to be called by Close. It calls f at once if the manager
+// onClose registers f to be called by Close. It calls f at once if the manager
 // is already closed.
-func (m *Manager) closing(f func() error) error {
+func (m *Manager) onClose(f func() error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
@@ -184,27 +184,29 @@ func at[T any](m *Manager, ctx context.Context, c Caller, n Name, do func(Backen
 		return none, err
 	}
 	c.Agent = b.Owner
-	here := near{m.opt.KV, m.opt.DB, m.opt.Profile}
+	here := localBackend{m.opt.KV, m.opt.DB, m.opt.Profile}
 	if b.Source == Local || m.settled(b, n) == Local {
 		return do(here, c)
 	}
 	f, err := m.open(b)
 	if err == nil {
 		var v T
-		if v, err = do(f, c); err == nil || !away(err) {
+		if v, err = do(f, c); err == nil || !isUnreachable(err) {
 			m.settle(b, n, Remote)
 			return v, err
 		}
 	}
-	if b.Fallback != Local || ctx.Err() != nil || !away(err) || m.settle(b, n, Local) != Local {
+	if b.Fallback != Local || ctx.Err() != nil || !isUnreachable(err) || m.settle(b, n, Local) != Local {
 		return none, err
 	}
 	m.opt.Log.WarnContext(ctx, "a remote service cannot be reached; using the local one", "agent", b.Owner, "service", string(n), "error", err)
 	return do(here, c)
 }
 
-// away reports whether an error says that a service cannot be reached.
-func away(err error) bool { return fault.Is(err, fault.Unavailable) || fault.Is(err, fault.Timeout) }
+// isUnreachable reports whether an error says that a service cannot be reached.
+func isUnreachable(err error) bool {
+	return fault.Is(err, fault.Unavailable) || fault.Is(err, fault.Timeout)
+}
 
 func (m *Manager) settled(b Binding, n Name) Source {
 	m.mu.Lock()
@@ -315,7 +317,7 @@ func (m *Manager) dialLog(b Binding) (slog.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	return h, m.closing(end)
+	return h, m.onClose(end)
 }
 
 // leveled drops lines below a level.

@@ -44,8 +44,8 @@ func (l *loading) cloud(p *Provider) string {
 	return ""
 }
 
-// hosted returns what is wrong with the tools of a provider, or "".
-func hosted(name string, p Provider) string {
+// checkProviderTools returns what is wrong with the tools of a provider, or "".
+func checkProviderTools(name string, p Provider) string {
 	has := []string{"web_search", "code_interpreter", "file_search"}
 	switch {
 	case name == "anthropic":

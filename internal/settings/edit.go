@@ -143,7 +143,7 @@ func member(n *strict.Node, key string) *strict.Field {
 
 var plainScalar = regexp.MustCompile(`^[A-Za-z~/][A-Za-z0-9_./~:-]*[A-Za-z0-9_/]$`)
 
-// quoted writes a text as a YAML scalar. What is not plainly a text is quoted as in JSON, which
+// quoted writes a text as a YAML scalar. A value that YAML could read as something else is quoted as in JSON, which
 // YAML understands.
 func quoted(text string) string {
 	if plainScalar.MatchString(text) && strings.ContainsAny(text, "/:") {

@@ -79,7 +79,7 @@ func (l *loading) environ() {
 		key, ok := known[name]
 		switch {
 		case !ok:
-			l.stranger(name, known)
+			l.noticeUnknown(name, known)
 		case key != "":
 			l.set(key, strings.TrimSpace(l.env[name]), Source{FromEnv, name})
 		}
@@ -93,9 +93,9 @@ func (l *loading) stored(key string) bool {
 	return isKey && strings.HasPrefix(l.Providers[name].Key.Reveal(), "store:")
 }
 
-// stranger adds a notice if an unknown STEWARD_ variable resembles a known one.
+// noticeUnknown adds a notice if an unknown STEWARD_ variable resembles a known one.
 // It is not a fault, because container platforms set such names themselves.
-func (l *loading) stranger(name string, known map[string]string) {
+func (l *loading) noticeUnknown(name string, known map[string]string) {
 	words := make([]string, 0, len(known))
 	for k := range known {
 		words = append(words, k)

@@ -26,7 +26,7 @@ func entry(f Folder, indent string) string {
 	return s
 }
 
-// granted makes the change in the text of a file. What the file should be then is made of its nodes,
+// granted makes the change in the text of a file. The expected file is computed from its nodes,
 // and compared.
 func granted(text []byte, f Folder) ([]byte, error) {
 	root, err := parsed(text)

@@ -104,7 +104,7 @@ func Load(o Options) (*Loaded, error) {
 	for _, f := range o.Flags {
 		l.set(f.Key, f.Value, Source{FromFlag, f.Name})
 	}
-	l.whole()
+	l.checkCombinations()
 	if len(l.faults) > 0 {
 		return nil, invalid(l.faults)
 	}
@@ -217,8 +217,8 @@ func within(path, dir string) bool {
 	return err == nil && filepath.IsLocal(rel)
 }
 
-// own names the user's file in messages.
-func (l *loading) own() string {
+// userFileName names the user's file in messages.
+func (l *loading) userFileName() string {
 	d := l.base("XDG_CONFIG_HOME", ".config")
 	if d == "" {
 		return "your own settings"
@@ -245,7 +245,7 @@ func (l *loading) file(path, shown string, kind Kind, optional bool) error {
 		return fault.New(fault.Invalid, "settings_unreadable", "%s cannot be read: %w", shown, err).
 			WithHint("fix or move the file, or name another with --config")
 	}
-	d := decoder{file: shown, dir: filepath.Dir(path), kind: kind, home: l.home, from: l.from, own: l.own()}
+	d := decoder{file: shown, dir: filepath.Dir(path), kind: kind, home: l.home, from: l.from, own: l.userFileName()}
 	d.decodeFile(text, &l.Settings)
 	l.faults = append(l.faults, d.faults...)
 	l.Notices = append(l.Notices, d.notices...)
@@ -269,8 +269,8 @@ func (l *loading) set(key, text string, src Source) {
 	l.faults = append(l.faults, d.faults...)
 }
 
-// whole checks the constraints that involve several values.
-func (l *loading) whole() {
+// checkCombinations checks the constraints that involve several values.
+func (l *loading) checkCombinations() {
 	for _, name := range sortedKeys(reflect.ValueOf(l.Providers)) {
 		l.provider(name)
 	}
@@ -298,7 +298,7 @@ func (l *loading) whole() {
 			l.faults = append(l.faults, fmt.Sprintf("%s: %s sets name or effect, which apply to one method only; set call too", l.where(path), path))
 		}
 	}
-	l.chains()
+	l.checkAliasCycles()
 }
 
 // provider checks a provider and fetches its key.
@@ -310,7 +310,7 @@ func (l *loading) provider(name string) {
 	if p.Off && name != "offline" {
 		return
 	}
-	for _, wrong := range []string{l.cloud(&p), hosted(name, p)} {
+	for _, wrong := range []string{l.cloud(&p), checkProviderTools(name, p)} {
 		if wrong != "" {
 			l.faults = append(l.faults, fmt.Sprintf("%s: %s %s", l.where(path), path, wrong))
 		}
@@ -379,8 +379,8 @@ func (l *loading) where(path string) string {
 	return l.from[keys[0]].Where
 }
 
-// chains refuses aliases that lead back to themselves.
-func (l *loading) chains() {
+// checkAliasCycles refuses aliases that lead back to themselves.
+func (l *loading) checkAliasCycles() {
 	state := map[string]int{} // 1: being visited, 2: done
 	var visit func(name string) bool
 	visit = func(name string) bool {

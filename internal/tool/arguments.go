@@ -59,16 +59,16 @@ func Arguments(args, schema []byte) []Argument {
 
 func hasUnseen(s string) bool {
 	for i, r := range s {
-		if r != '\n' && r != '\t' && r != '\r' && Unseen(r) && !inEmoji(s, i) {
+		if r != '\n' && r != '\t' && r != '\r' && Invisible(r) && !inEmoji(s, i) {
 			return true
 		}
 	}
 	return false
 }
 
-// Unseen reports whether a character is invisible, or changes how others are displayed: controls,
+// Invisible reports whether a character is invisible, or changes how others are displayed: controls,
 // formatting, blanks that are not on a keyboard, fillers and variation selectors.
-func Unseen(r rune) bool {
+func Invisible(r rune) bool {
 	switch {
 	case ' ' <= r && r < 0x7f:
 		return false

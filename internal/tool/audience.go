@@ -2,8 +2,8 @@ package tool
 
 import "slices"
 
-// OwnUser is the user whose machine Steward runs on. What the settings name
-// (folders, mailboxes, accounts of servers) belongs to them unless said otherwise.
+// OwnUser is the user whose machine Steward runs on. Resources named by the
+// settings (folders, mailboxes, accounts of servers) belongs to them unless said otherwise.
 const OwnUser = "local"
 
 // Audience is the set of users who may use something that belongs to somebody. A nil Audience is

@@ -14,8 +14,8 @@ import (
 )
 
 // Correct returns the canonical arguments of a call in the form that the tool takes. Models write "5" for
-// the number 5, null for an argument that they leave out, and a single value for a list of one. Where
-// the schema leaves no doubt what is meant, it corrects that: what is authorized, shown to a person,
+// the number 5, null for an argument that they leave out, and a single value for a list of one. It
+// corrects arguments whose meaning the schema leaves no doubt about: what is authorized, shown to a person,
 // recorded and executed is then the corrected value. Valid arguments are never changed. Arguments that
 // cannot be corrected are returned with the error about them as they were written.
 //
@@ -62,7 +62,7 @@ func checkerOf(t Tool) (func([]byte) error, error) {
 	return v.Validate, nil
 }
 
-// Bounds of a correction. What is beyond them is left as it is.
+// Bounds of a correction. Deeper values are left unchanged.
 const (
 	maxCoerced      = 1 << 20 // bytes of arguments
 	maxCoerceSteps  = 50_000  // applications of a schema to a part

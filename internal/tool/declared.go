@@ -21,8 +21,8 @@ type Overrides struct {
 	// Log says how the work log and questions describe calls.
 	Log map[string]LogDecl `yaml:"log" json:"log,omitempty"`
 	// Yields are the labels of results, and Reach says where arguments go, each for all tools or
-	// by tool; Targets are the arguments that name recipients or destinations. What is not declared
-	// is proposed (Spec.Flows) and approved with the tools.
+	// by tool; Targets are the arguments that name recipients or destinations. Undeclared parts are
+	// proposed (Spec.Flows) and approved with the tools.
 	Yields  any                 `yaml:"yields" json:"yields,omitzero"`
 	Reach   any                 `yaml:"reach" json:"reach,omitzero"`
 	Targets map[string][]string `yaml:"targets" json:"targets,omitempty"`
@@ -108,7 +108,7 @@ const maxSummary = 200 // bytes of a declared summary
 
 // Spec converts the declaration. CheckSpec checks the names in it. Error: Invalid, tool_log_invalid.
 func (d LogDecl) Spec() (LogSpec, error) {
-	if len(d.Summary) > maxSummary || strings.ContainsFunc(d.Summary, Unseen) {
+	if len(d.Summary) > maxSummary || strings.ContainsFunc(d.Summary, Invisible) {
 		return LogSpec{}, fault.New(fault.Invalid, "tool_log_invalid", "log: the summary %.40q is longer than %d bytes, or contains invisible characters", d.Summary, maxSummary).
 			WithHint("write one short line, such as: Send {subject} to {to}")
 	}
@@ -165,8 +165,8 @@ func DeclaredTidy(source string, decls []StrategyDecl, within bool) ([]Strategy,
 	return out, nil
 }
 
-// Told describes a strategy for the person who approves it.
-func (s Strategy) Told() string {
+// Description describes a strategy for the person who approves it.
+func (s Strategy) Description() string {
 	text := "earlier results of its own calls"
 	switch s.Kind {
 	case ByTool:

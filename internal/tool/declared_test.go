@@ -73,8 +73,8 @@ func TestDeclaredTidy(t *testing.T) {
 	}
 	for i, want := range []string{"earlier results of its own calls with the same path, and with them results of notes.list",
 		"earlier results of notes.read, files.read", "its results that are older than 10m0s"} {
-		if got[i].Told() != want {
-			t.Errorf("%s", got[i].Told())
+		if got[i].Description() != want {
+			t.Errorf("%s", got[i].Description())
 		}
 	}
 	for name, d := range map[string]StrategyDecl{"custom": {By: "custom"}, "no duration": {By: "age", MaxAge: "soon"}, "another source": {By: "tools", Tools: []string{"mail.read"}}} {

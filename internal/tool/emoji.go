@@ -16,7 +16,7 @@ const (
 	emojiForm = '\ufe0f' // asks for the emoji form of the character before it
 )
 
-func skin(r rune) bool { return 0x1f3fb <= r && r <= 0x1f3ff }
+func isSkinTone(r rune) bool { return 0x1f3fb <= r && r <= 0x1f3ff }
 
 // inEmoji reports whether the character at s[i:] is a part of an emoji that is seen as such: a joiner
 // between two symbols, as in a family, or the selector of the emoji form behind a symbol. Anywhere else
@@ -31,7 +31,7 @@ func inEmoji(s string, i int) bool {
 		if after, _ := utf8.DecodeRuneInString(s[i+n:]); !unicode.Is(symbols, after) {
 			return false
 		}
-		if before == emojiForm || skin(before) {
+		if before == emojiForm || isSkinTone(before) {
 			before, _ = utf8.DecodeLastRuneInString(s[:i-size])
 		}
 		return unicode.Is(symbols, before)

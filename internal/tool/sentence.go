@@ -232,7 +232,7 @@ func (l LogSpec) main(args map[string]any) (string, bool) {
 // Visible writes out all invisible characters of a text that a person decides about, even joiners other
 // than those of emoji: a control character by its symbol, and others by their numbers.
 func Visible(s string) string {
-	return writeOut(s, func(i int, r rune) bool { return r != '\n' && Unseen(r) && !inEmoji(s, i) })
+	return writeOut(s, func(i int, r rune) bool { return r != '\n' && Invisible(r) && !inEmoji(s, i) })
 }
 
 // WriteOut escapes hidden characters and bytes that are not text.

@@ -25,8 +25,8 @@ import (
 //	default:"value"            the meaning of a missing member
 //
 // A type with a method JSONSchema() string has its own schema. Arguments are decoded strictly: unknown
-// members, members in another case, duplicates and trailing data are refused with an error that tells
-// the model what to correct.
+// members, members in another case, duplicates and trailing data are refused with an error that states
+// what to correct.
 //
 // The model is shown Out: a Result unchanged, a string as text, anything else as JSON. Errors: Invalid,
 // tool_schema_invalid and those of CheckSpec.
@@ -81,14 +81,14 @@ func (t *typed[In, Out]) Call(ctx context.Context, in Invocation) (Result, error
 func (t *typed[In, Out]) decode(args []byte) (In, error) {
 	var in In
 	if err := jsonv2.Unmarshal(args, &in, jsonv2.RejectUnknownMembers(true)); err != nil {
-		return in, misfit(err)
+		return in, decodeError(err)
 	}
 	return in, nil
 }
 
-// misfit returns the error for arguments that the schema admits but the Go type does not, such as a
+// decodeError returns the error for arguments that the schema admits but the Go type does not, such as a
 // number that is too large for an int.
-func misfit(err error) error {
+func decodeError(err error) error {
 	var coded *fault.Error
 	if errors.As(err, &coded) {
 		return coded

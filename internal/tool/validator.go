@@ -75,7 +75,7 @@ func (v *Validator) admit(in *Invocation) (err error) {
 }
 
 // Validate checks that the arguments are one JSON object that the schema admits. The error (Invalid,
-// code args_invalid) tells a model what to correct: the path, what was expected, and what came.
+// code args_invalid) states what to correct: the path, what was expected, and what came.
 // Arguments that would take too long to check are refused, too (TooLarge, args_too_complex).
 func (v *Validator) Validate(args []byte) error {
 	v, err := v.compiled()

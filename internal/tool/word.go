@@ -24,7 +24,7 @@ func Word(name string) (string, error) {
 		case c < ' ' || c > '~':
 			return bad("it contains invisible or look-alike characters")
 		case c >= 'A' && c <= 'Z':
-			if i > 0 && hump(name, i) {
+			if i > 0 && startsWord(name, i) {
 				b.WriteByte('_')
 			}
 			b.WriteByte(c + 'a' - 'A')
@@ -41,8 +41,8 @@ func Word(name string) (string, error) {
 	return word, nil
 }
 
-// hump reports whether a word begins at the capital i: readFile, HTTPServer.
-func hump(s string, i int) bool {
+// startsWord reports whether a word begins at the capital i: readFile, HTTPServer.
+func startsWord(s string, i int) bool {
 	lower := func(c byte) bool { return c >= 'a' && c <= 'z' }
 	before := s[i-1]
 	if lower(before) || before >= '0' && before <= '9' {

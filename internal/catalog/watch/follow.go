@@ -65,8 +65,8 @@ func (f Follower) follow(ctx context.Context) error {
 	if _, err := f.watchDirs(w, watched); err != nil {
 		return err
 	}
-	rest := Rest{Quiet: f.Quiet}
-	rest.Disturb() // what came between the reading and the watch
+	rest := Debouncer{Quiet: f.Quiet}
+	rest.Record() // what came between the reading and the watch
 	for {
 		select {
 		case <-ctx.Done():
@@ -77,14 +77,14 @@ func (f Follower) follow(ctx context.Context) error {
 			}
 			if ok && !ignored(ev) && !Beside(ev.Name, f.Paths...) {
 				f.Noted()
-				rest.Disturb()
+				rest.Record()
 			}
 		case err := <-w.Errors:
 			f.Log.Warn("a change of "+f.What+" may have been missed; everything is read again", "error", err)
 			f.Noted()
-			rest.Disturb()
+			rest.Record()
 		case <-f.Again:
-			rest.Disturb()
+			rest.Record()
 		case <-rest.C:
 			rest.Done()
 			f.Changed()
@@ -94,7 +94,7 @@ func (f Follower) follow(ctx context.Context) error {
 			}
 			if more {
 				f.Noted()
-				rest.Disturb() // for files put into a new folder before it was watched
+				rest.Record() // for files put into a new folder before it was watched
 			}
 		}
 	}
@@ -162,7 +162,7 @@ func (f Follower) poll(ctx context.Context) {
 	defer tick.Stop()
 	last := ""
 	for {
-		if looks := Looks(f.Paths...); looks != last {
+		if looks := Digest(f.Paths...); looks != last {
 			f.Changed()
 			last = looks
 		}
@@ -176,9 +176,9 @@ func (f Follower) poll(ctx context.Context) {
 	}
 }
 
-// Looks returns a digest over the names, sizes and times of files and of
+// Digest returns a digest over the names, sizes and times of files and of
 // everything below folders. It follows symbolic links.
-func Looks(paths ...string) string {
+func Digest(paths ...string) string {
 	h := fnv.New128a()
 	for _, top := range paths {
 		if real, err := filepath.EvalSymlinks(top); err == nil {

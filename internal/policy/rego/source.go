@@ -80,7 +80,7 @@ func (s *sources) add(name string, b []byte) {
 // readDir reads the user's files. If the folder has disappeared, that is an error: otherwise
 // everything that its policies forbade would be allowed.
 func (s *sources) readDir(dir string) error {
-	s.looks = watch.Looks(dir)
+	s.looks = watch.Digest(dir)
 	err := filepath.WalkDir(dir, func(p string, e fs.DirEntry, err error) error {
 		rel, relErr := filepath.Rel(dir, p)
 		if err = errors.Join(err, relErr); err != nil {

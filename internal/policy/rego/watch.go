@@ -17,7 +17,7 @@ func (j *Authorizer) watch(ctx context.Context, looks string) {
 		Paths: []string{j.opt.Dir},
 		Dirs:  j.dirs,
 		Changed: func() {
-			if now := watch.Looks(j.opt.Dir); now != looks {
+			if now := watch.Digest(j.opt.Dir); now != looks {
 				looks = now
 				j.Reload()
 			}

@@ -119,7 +119,7 @@ func (r *Resource) authority(ctx context.Context, issuer string) (a authority, t
 // resource is there as well.
 func (r *Resource) address(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
-	if err != nil || u.Host == "" || u.Scheme != "https" && (u.Scheme != "http" || !r.near(u.Hostname())) {
+	if err != nil || u.Host == "" || u.Scheme != "https" && (u.Scheme != "http" || !r.isLocal(u.Hostname())) {
 		return nil, broken("it gives an address without https: %.300q", text)
 	}
 	return u, nil
@@ -243,7 +243,7 @@ func oneOrigin(req *http.Request, via []*http.Request) error {
 // dial connects to public addresses, and to private ones only if the user has named the resource there.
 func (r *Resource) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	var named []string
-	if host, _, err := net.SplitHostPort(address); err == nil && r.near(host) {
+	if host, _, err := net.SplitHostPort(address); err == nil && r.isLocal(host) {
 		named = append(named, address)
 	}
 	rule, err := egress.Public(named...)
@@ -253,9 +253,9 @@ func (r *Resource) dial(ctx context.Context, network, address string) (net.Conn,
 	return egress.Dialer{Rule: rule}.DialContext(ctx, network, address)
 }
 
-// near reports whether the resource's own URL names this machine or a host of its network, and the host is
+// isLocal reports whether the resource's own URL names this machine or a host of its network, and the host is
 // the same. All names of the loopback interface are the same.
-func (r *Resource) near(host string) bool {
+func (r *Resource) isLocal(host string) bool {
 	own, err := url.Parse(r.URL)
 	if err != nil {
 		return false

@@ -262,7 +262,7 @@ func (a *Account) Token(ctx context.Context) (string, error) {
 	text, err := a.Store.Get(SecretName(a.Name))
 	var stored oauth2.Token
 	if err != nil || json.Unmarshal([]byte(text), &stored) != nil {
-		return "", a.again(fault.New(fault.Unauthentic, "oauth_not_connected", "the account %s is not connected", a.Name))
+		return "", a.reconnectError(fault.New(fault.Unauthentic, "oauth_not_connected", "the account %s is not connected", a.Name))
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -271,7 +271,7 @@ func (a *Account) Token(ctx context.Context) (string, error) {
 		if err := a.Service.explain(ctx, err); !fault.HasCode(err, "oauth_refused") && stored.RefreshToken != "" {
 			return "", err
 		}
-		return "", a.again(fault.New(fault.Unauthentic, "oauth_expired", "the access to the account %s has ended", a.Name))
+		return "", a.reconnectError(fault.New(fault.Unauthentic, "oauth_expired", "the access to the account %s has ended", a.Name))
 	}
 	if a.Learn != nil {
 		if err := a.Learn(SecretName(a.Name), fresh.AccessToken); err != nil {
@@ -287,6 +287,6 @@ func (a *Account) Token(ctx context.Context) (string, error) {
 	return fresh.AccessToken, nil
 }
 
-func (a *Account) again(err *fault.Error) error {
+func (a *Account) reconnectError(err *fault.Error) error {
 	return err.WithHint("run steward accounts connect %s", a.Name)
 }

@@ -104,7 +104,7 @@ func (r *Resource) Renew(ctx context.Context, used string) (string, error) {
 	defer r.mu.Unlock()
 	l := r.load()
 	if l.Token != nil && l.Token.AccessToken != used {
-		return r.learn(l.Token) // somebody else has renewed it
+		return r.learn(l.Token) // another process has renewed it
 	}
 	if l.Token == nil || l.Token.RefreshToken == "" {
 		return "", r.expired()

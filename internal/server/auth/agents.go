@@ -83,7 +83,7 @@ func (a Agents) List(ctx context.Context, c Caller) ([]catalog.Listing, error) {
 		return append(none, list...), err
 	}
 	all := a.Catalog.Listings()
-	told := append(none, catalog.Told(all)...)
+	told := append(none, catalog.VisibleToUsers(all)...)
 	if a.Authorizer == nil {
 		return told, nil
 	}

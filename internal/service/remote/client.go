@@ -149,13 +149,13 @@ func (c *Client) unreachable(err error) error {
 
 // refusal decodes the error that the other Steward returned.
 func (c *Client) refusal(res *http.Response, answer []byte) error {
-	var told struct {
+	var refusal struct {
 		Error struct {
 			Kind                  fault.Kind
 			Code, Message, Remedy string
 		}
 	}
-	if err := json.Unmarshal(answer, &told); err != nil || told.Error.Code == "" || told.Error.Kind == "" {
+	if err := json.Unmarshal(answer, &refusal); err != nil || refusal.Error.Code == "" || refusal.Error.Kind == "" {
 		kind := fault.Invalid
 		if res.StatusCode >= 500 { // a proxy's, in front of a Steward that is down
 			kind = fault.Unavailable
@@ -163,6 +163,6 @@ func (c *Client) refusal(res *http.Response, answer []byte) error {
 		return fault.New(kind, "service_refused", "the service at %s answered %s", c.base, res.Status).
 			WithHint("check that this is the services address of a Steward (…/services/v1) and that the key is valid")
 	}
-	return fault.New(told.Error.Kind, told.Error.Code, "%s", told.Error.Message).WithHint("%s", told.Error.Remedy).
+	return fault.New(refusal.Error.Kind, refusal.Error.Code, "%s", refusal.Error.Message).WithHint("%s", refusal.Error.Remedy).
 		Detail("service", c.base).Detail("status", fmt.Sprint(res.StatusCode))
 }

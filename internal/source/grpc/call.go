@@ -160,7 +160,7 @@ func (t *callable) once(ctx context.Context, in tool.Invocation) (res tool.Resul
 		return res, false, nil
 	}
 	if status.Code(err) == codes.Unimplemented {
-		s.stale()
+		s.invalidate()
 	}
 	err = failure(ctx, m.full, err, o.tell)
 	if !a.sent.Load() {
@@ -177,7 +177,7 @@ func (t *callable) unary(ctx context.Context, cc *rpc.ClientConn, m *method, o *
 	}
 	text, err := answer(m.desc.Output(), o.tell, got.bytes)
 	if err != nil {
-		return t.unshown(err)
+		return t.answerError(err)
 	}
 	return tool.Text(string(text)), nil
 }
@@ -201,7 +201,7 @@ func (t *callable) collect(ctx context.Context, cc *rpc.ClientConn, m *method, o
 	if err != nil {
 		return tool.Result{}, err
 	}
-	got := gathering{most: t.source.decl.MaxStreamed, bytes: t.source.decl.MaxBytes}
+	got := collector{most: t.source.decl.MaxStreamed, bytes: t.source.decl.MaxBytes}
 	for {
 		var f frame
 		err := stream.RecvMsg(&f)
@@ -215,7 +215,7 @@ func (t *callable) collect(ctx context.Context, cc *rpc.ClientConn, m *method, o
 		}
 		text, err := answer(m.desc.Output(), o.tell, f.bytes)
 		if err != nil {
-			return t.unshown(err)
+			return t.answerError(err)
 		}
 		if why := got.add(text); why != "" {
 			return got.result(why), nil
@@ -224,15 +224,15 @@ func (t *callable) collect(ctx context.Context, cc *rpc.ClientConn, m *method, o
 	}
 }
 
-// gathering holds the messages of a stream.
-type gathering struct {
+// collector holds the messages of a stream.
+type collector struct {
 	text        strings.Builder
 	n           int
 	most, bytes int
 }
 
 // add keeps a message. If no more are to be kept, it returns the reason.
-func (g *gathering) add(text []byte) string {
+func (g *collector) add(text []byte) string {
 	if g.n == g.most {
 		return fmt.Sprintf("the limit is %d messages", g.most)
 	}
@@ -248,7 +248,7 @@ func (g *gathering) add(text []byte) string {
 }
 
 // result returns the list of what was kept; cut says why it is incomplete.
-func (g *gathering) result(cut string) tool.Result {
+func (g *collector) result(cut string) tool.Result {
 	res := tool.Text("[" + g.text.String() + "]")
 	if cut != "" {
 		res.Content = append(res.Content, &message.Text{Text: fmt.Sprintf("The stream was cut after %d messages: %s. The server had more to send or was still sending.", g.n, cut)})
@@ -267,8 +267,8 @@ func (t *callable) tooLarge(m *method, err error) error {
 		WithHint("ask for less, or raise max_bytes in the source's declaration"))
 }
 
-// unshown returns the error for an answer that cannot be shown.
-func (t *callable) unshown(err error) (tool.Result, error) { return tool.Result{}, t.lost(err) }
+// answerError returns the error for an answer that cannot be shown.
+func (t *callable) answerError(err error) (tool.Result, error) { return tool.Result{}, t.lost(err) }
 
 // lost marks the error of a call whose answer was lost: for an action it leaves open what
 // happened.
@@ -307,7 +307,7 @@ func (s *source) outgoing(ctx context.Context, spec tool.Spec, in tool.Invocatio
 func (s *source) metadata() (metadata.MD, error) {
 	md := metadata.MD{}
 	for name, value := range s.decl.Metadata {
-		value, err := s.filled(name, value)
+		value, err := s.fillSecrets(name, value)
 		if err != nil {
 			return nil, err
 		}
@@ -316,8 +316,8 @@ func (s *source) metadata() (metadata.MD, error) {
 	return md, nil
 }
 
-// filled returns a metadata value with its secrets filled in. Errors never show them.
-func (s *source) filled(name, value string) (string, error) {
+// fillSecrets returns a metadata value with its secrets filled in. Errors never show them.
+func (s *source) fillSecrets(name, value string) (string, error) {
 	x := sandbox.Expander{Secret: s.env.Secret}
 	out := x.Expand(value)
 	if missing := x.Missing(); missing != "" {

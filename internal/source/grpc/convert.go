@@ -71,49 +71,49 @@ func opaque() protoreflect.MessageType {
 }
 
 // request converts arguments into the message of a call. Errors are Invalid, args_invalid, and
-// tell a model what to correct.
+// state what to correct.
 func request(md protoreflect.MessageDescriptor, r resolver, args []byte) ([]byte, error) {
 	m := dynamicpb.NewMessage(md)
 	err := protojson.UnmarshalOptions{Resolver: r, RecursionLimit: maxNesting}.Unmarshal(args, m)
 	if err != nil {
-		return nil, misfit(err)
+		return nil, argumentsError(err)
 	}
 	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
 	if err != nil {
-		return nil, misfit(err)
+		return nil, argumentsError(err)
 	}
 	return b, nil
 }
 
 var protoPrefix = regexp.MustCompile(`^proto:\s*(\(line \d+:\d+\):\s*)?`)
 
-// plainly returns the text of an error of the protobuf library without its prefix.
-func plainly(err error) string {
+// withoutPrefix returns the text of an error of the protobuf library without its prefix.
+func withoutPrefix(err error) string {
 	return clip(protoPrefix.ReplaceAllString(strings.ReplaceAll(err.Error(), "\u00a0", " "), ""), 500)
 }
 
-// misfit returns the error for arguments that do not fit a message. The schema has caught most of
+// argumentsError returns the error for arguments that do not fit a message. The schema has caught most of
 // them before; what remains are members that exclude each other, and levels below the schema's.
-func misfit(err error) error {
-	return fault.New(fault.Invalid, "args_invalid", "the arguments do not fit: %s", plainly(err)).
+func argumentsError(err error) error {
+	return fault.New(fault.Invalid, "args_invalid", "the arguments do not fit: %s", withoutPrefix(err)).
 		WithHint("fix this and call the tool again")
 }
 
 // answer converts a server's message to JSON. Unset fields are written with their defaults, which
 // a model cannot know.
 func answer(md protoreflect.MessageDescriptor, r resolver, b []byte) ([]byte, error) {
-	if n := weigh(md, b, 0); n > maxValues {
+	if n := estimateValues(md, b, 0); n > maxValues {
 		return nil, fault.New(fault.TooLarge, "grpc_answer_too_large", "the answer has more than %d values", maxValues).
 			WithHint("ask for less at once")
 	}
 	m := dynamicpb.NewMessage(md)
 	err := proto.UnmarshalOptions{Resolver: r, RecursionLimit: maxNesting, AllowPartial: true}.Unmarshal(b, m)
 	if err != nil {
-		return nil, fault.New(fault.Internal, "grpc_answer_invalid", "the answer is not a %s: %s", md.FullName(), plainly(err))
+		return nil, fault.New(fault.Internal, "grpc_answer_invalid", "the answer is not a %s: %s", md.FullName(), withoutPrefix(err))
 	}
 	out, err := protojson.MarshalOptions{Resolver: r, EmitDefaultValues: true, AllowPartial: true}.Marshal(m)
 	if err != nil {
-		return nil, fault.New(fault.Internal, "grpc_answer_invalid", "the answer cannot be written as JSON: %s", plainly(err))
+		return nil, fault.New(fault.Internal, "grpc_answer_invalid", "the answer cannot be written as JSON: %s", withoutPrefix(err))
 	}
 	v := jsontext.Value(out)
 	if err := v.Compact(); err != nil {
@@ -122,10 +122,10 @@ func answer(md protoreflect.MessageDescriptor, r resolver, b []byte) ([]byte, er
 	return bytes.TrimSpace(v), nil
 }
 
-// weigh estimates how many values a message has before it is decoded, because a byte on the wire
+// estimateValues estimates how many values a message has before it is decoded, because a byte on the wire
 // can become a hundred in memory. It stops soon after maxValues. Malformed messages are left to
 // the decoder.
-func weigh(md protoreflect.MessageDescriptor, b []byte, depth int) (n int) {
+func estimateValues(md protoreflect.MessageDescriptor, b []byte, depth int) (n int) {
 	for len(b) > 0 && n <= maxValues && depth <= maxNesting {
 		num, typ, size := protowire.ConsumeTag(b)
 		if size < 0 {
@@ -146,10 +146,10 @@ func weigh(md protoreflect.MessageDescriptor, b []byte, depth int) (n int) {
 		switch {
 		case fd.Message() != nil && typ == protowire.BytesType:
 			inner, _ := protowire.ConsumeBytes(value)
-			n += perMessage + weigh(fd.Message(), inner, depth+1)
+			n += perMessage + estimateValues(fd.Message(), inner, depth+1)
 		case fd.Message() != nil && typ == protowire.StartGroupType:
 			inner, _ := protowire.ConsumeGroup(num, value)
-			n += perMessage + weigh(fd.Message(), inner, depth+1)
+			n += perMessage + estimateValues(fd.Message(), inner, depth+1)
 		case typ == protowire.BytesType && fd.IsPacked():
 			n += packed(fd.Kind(), value)
 		}

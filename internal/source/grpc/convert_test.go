@@ -105,7 +105,7 @@ func TestWeigh(t *testing.T) {
 		{in, "old.Question", []byte{0xff}, 0},
 		{packed, "p.P", []byte{1<<3 | 2, 3, 1, 0x80, 1, 2<<3 | 2, 16, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3<<3 | 2, 4, 0, 0, 0, 0}, 3 + 2 + 2 + 1},
 	} {
-		if got := weigh(messageOf(t, c.in, c.name), c.b, 0); got != c.want {
+		if got := estimateValues(messageOf(t, c.in, c.name), c.b, 0); got != c.want {
 			t.Errorf("weigh(%x) = %d, want %d", c.b, got, c.want)
 		}
 	}

@@ -29,7 +29,7 @@ type described struct {
 // other files are filled in. An invalid file and those that import it are left out, and reported
 // in refused. If lenient is set, other missing imports leave placeholders instead.
 func link(files map[string]*descriptorpb.FileDescriptorProto, lenient bool) (in *described, refused []error) {
-	l := joiner{files: files, lenient: lenient, done: map[string]error{}, out: new(protoregistry.Files)}
+	l := fileLinker{files: files, lenient: lenient, done: map[string]error{}, out: new(protoregistry.Files)}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		if err := l.add(name); err != nil {
 			refused = append(refused, err)
@@ -38,8 +38,8 @@ func link(files map[string]*descriptorpb.FileDescriptorProto, lenient bool) (in 
 	return &described{files: l.out, types: dynamicpb.NewTypes(l.out)}, refused
 }
 
-// joiner adds each file after its imports.
-type joiner struct {
+// fileLinker adds each file after its imports.
+type fileLinker struct {
 	files   map[string]*descriptorpb.FileDescriptorProto
 	lenient bool
 	done    map[string]error // by name; errLinking while a file's imports are added
@@ -48,7 +48,7 @@ type joiner struct {
 
 var errLinking = errors.New("it is imported in a circle")
 
-func (l *joiner) add(name string) error {
+func (l *fileLinker) add(name string) error {
 	if err, ok := l.done[name]; ok {
 		return err
 	}
@@ -61,9 +61,9 @@ func (l *joiner) add(name string) error {
 	return err
 }
 
-func (l *joiner) link(name string) error {
+func (l *fileLinker) link(name string) error {
 	f, ok := l.files[name]
-	if own := googles(name, ok); own != nil {
+	if own := builtinFile(name, ok); own != nil {
 		f = own
 	} else if !ok {
 		return errNoFile
@@ -93,9 +93,9 @@ func badDescription(format string, args ...any) *fault.Error {
 		WithHint("correct the service's .proto files, or what its server reports of them")
 }
 
-// googles returns this program's own copy of a file of Google's: always for google/protobuf, and
+// builtinFile returns this program's own copy of a file of Google's: always for google/protobuf, and
 // for others of google only if there is no other copy (have).
-func googles(name string, have bool) *descriptorpb.FileDescriptorProto {
+func builtinFile(name string, have bool) *descriptorpb.FileDescriptorProto {
 	if !strings.HasPrefix(name, "google/protobuf/") && (have || !strings.HasPrefix(name, "google/")) {
 		return nil
 	}

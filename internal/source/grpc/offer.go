@@ -116,7 +116,7 @@ func (s *source) offering(in *described) *offer {
 	o.refused = missing
 	names := s.names(methods)
 	same := map[string]*method{}
-	w := &schemer{}
+	w := &schemaBuilder{}
 	for _, desc := range methods {
 		m, err := s.tool(w, desc, names[desc.FullName()])
 		if err != nil {
@@ -177,7 +177,7 @@ func keysOf(m protoreflect.MethodDescriptor, name string) []string {
 }
 
 // tool makes the tool of a method, or returns why it cannot be one.
-func (s *source) tool(w *schemer, desc protoreflect.MethodDescriptor, name string) (*method, error) {
+func (s *source) tool(w *schemaBuilder, desc protoreflect.MethodDescriptor, name string) (*method, error) {
 	service := string(desc.Parent().FullName())
 	m := &method{desc: desc, path: "/" + service + "/" + string(desc.Name()), full: string(desc.FullName()), stream: desc.IsStreamingServer()}
 	refuse := func(kind fault.Kind, code, remedy, format string, args ...any) (*method, error) {
@@ -253,7 +253,7 @@ func versionOf(m *method, s tool.Spec) string {
 
 const maxDescription = 1000 // bytes: the limit of the strictest provider
 
-// description tells a model what a method does.
+// description describes a method for a model.
 func (s *source) description(m protoreflect.MethodDescriptor) string {
 	if s.decl.Call != "" && s.decl.Description != "" {
 		return clip(s.decl.Description, maxDescription)

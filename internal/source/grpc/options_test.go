@@ -36,7 +36,7 @@ func TestAMethodDeclaresWhatItMakesObsolete(t *testing.T) {
 		told := func(name string) string {
 			var out []string
 			for _, st := range specOf(t, s, name).Tidy {
-				out = append(out, st.Told())
+				out = append(out, st.Description())
 			}
 			return strings.Join(out, "; ")
 		}

@@ -185,7 +185,7 @@ func (r *reader) FindFileByPath(name string) (protocompile.SearchResult, error) 
 	if name == optionsFile {
 		return protocompile.SearchResult{Source: bytes.NewReader(optionsText)}, nil
 	}
-	if own := googles(name, false); own != nil {
+	if own := builtinFile(name, false); own != nil {
 		return protocompile.SearchResult{Proto: own}, nil
 	}
 	return none, protoregistry.NotFound

@@ -227,7 +227,7 @@ func TestRandomMessages(t *testing.T) {
 		}
 		d := must.Get(in.files.FindDescriptorByName("r.M0"))
 		md := d.(protoreflect.MessageDescriptor)
-		schema, err := new(schemer).input(md, nil)
+		schema, err := new(schemaBuilder).input(md, nil)
 		if err != nil {
 			if slices.ContainsFunc(f.MessageType, func(m *descriptorpb.DescriptorProto) bool { return len(m.Field) > 0 }) && !bytes.Contains([]byte(err.Error()), []byte("cannot be shown to models")) {
 				t.Fatal(err)

@@ -45,7 +45,7 @@ func reflectionMethods() []string {
 func reflect(ctx context.Context, cc *rpc.ClientConn, wanted []string) (*reflected, error) {
 	var err error
 	for _, method := range reflectionMethods() {
-		q := &questioner{files: map[string]*descriptorpb.FileDescriptorProto{}, asked: map[string]bool{}}
+		q := &reflectionClient{files: map[string]*descriptorpb.FileDescriptorProto{}, asked: map[string]bool{}}
 		var out *reflected
 		if out, err = q.all(ctx, cc, method, wanted); err == nil {
 			return out, nil
@@ -61,8 +61,8 @@ func reflect(ctx context.Context, cc *rpc.ClientConn, wanted []string) (*reflect
 	return nil, err
 }
 
-// questioner asks questions over one stream of the reflection protocol.
-type questioner struct {
+// reflectionClient asks questions over one stream of the reflection protocol.
+type reflectionClient struct {
 	stream rpc.BidiStreamingClient[reflection.ServerReflectionRequest, reflection.ServerReflectionResponse]
 	files  map[string]*descriptorpb.FileDescriptorProto
 	asked  map[string]bool
@@ -70,7 +70,7 @@ type questioner struct {
 	bytes  int
 }
 
-func (q *questioner) all(ctx context.Context, cc *rpc.ClientConn, method string, wanted []string) (*reflected, error) {
+func (q *reflectionClient) all(ctx context.Context, cc *rpc.ClientConn, method string, wanted []string) (*reflected, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // ends the stream
 	s, err := cc.NewStream(ctx, &rpc.StreamDesc{ClientStreams: true, ServerStreams: true}, method, rpc.MaxCallRecvMsgSize(maxReflected))
@@ -105,7 +105,7 @@ func (q *questioner) all(ctx context.Context, cc *rpc.ClientConn, method string,
 	return out, err
 }
 
-func (q *questioner) services() ([]string, error) {
+func (q *reflectionClient) services() ([]string, error) {
 	answer, err := q.exchange(&reflection.ServerReflectionRequest{MessageRequest: &reflection.ServerReflectionRequest_ListServices{ListServices: "*"}})
 	if err != nil {
 		return nil, err
@@ -126,7 +126,7 @@ func (q *questioner) services() ([]string, error) {
 
 // imports asks for imported files until all are there. It reports whether the server does not
 // provide some of them.
-func (q *questioner) imports() (missing bool, err error) {
+func (q *reflectionClient) imports() (missing bool, err error) {
 	for len(q.todo) > 0 {
 		dep := q.todo[0]
 		q.todo = q.todo[1:]
@@ -138,7 +138,7 @@ func (q *questioner) imports() (missing bool, err error) {
 		if err != nil {
 			return false, err
 		}
-		if refused != nil && googles(dep, false) == nil {
+		if refused != nil && builtinFile(dep, false) == nil {
 			missing = true
 		}
 	}
@@ -146,7 +146,7 @@ func (q *questioner) imports() (missing bool, err error) {
 }
 
 // ask asks for files and keeps them. refused is the server's refusal.
-func (q *questioner) ask(r *reflection.ServerReflectionRequest) (refused error, err error) {
+func (q *reflectionClient) ask(r *reflection.ServerReflectionRequest) (refused error, err error) {
 	answer, err := q.exchange(r)
 	if err != nil {
 		return nil, err
@@ -174,7 +174,7 @@ func (q *questioner) ask(r *reflection.ServerReflectionRequest) (refused error, 
 	return nil, nil
 }
 
-func (q *questioner) exchange(r *reflection.ServerReflectionRequest) (*reflection.ServerReflectionResponse, error) {
+func (q *reflectionClient) exchange(r *reflection.ServerReflectionRequest) (*reflection.ServerReflectionResponse, error) {
 	if err := q.stream.Send(r); err != nil && err != io.EOF {
 		return nil, err
 	} // after io.EOF, Recv returns the reason

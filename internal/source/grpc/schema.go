@@ -66,16 +66,16 @@ func closed(description string) *schema {
 	return &schema{Type: "object", Description: description, Properties: &properties{}, Others: false}
 }
 
-// schemer writes schemas, and caches what it has learned about messages. Not safe for concurrent
+// schemaBuilder writes schemas, and caches what it has learned about messages. Not safe for concurrent
 // use.
-type schemer struct {
+type schemaBuilder struct {
 	shapes  shapes
 	written map[protoreflect.FullName][]byte
 }
 
 // input returns the schema of a method's request. required, if not nil, replaces the required
 // arguments of the descriptor. Errors are Invalid, grpc_method_unusable.
-func (s *schemer) input(md protoreflect.MessageDescriptor, required *[]string) ([]byte, error) {
+func (s *schemaBuilder) input(md protoreflect.MessageDescriptor, required *[]string) ([]byte, error) {
 	if special(md) != nil {
 		if md.FullName() != "google.protobuf.Empty" && md.FullName() != "google.protobuf.Struct" {
 			return nil, fault.New(fault.Invalid, "grpc_method_unusable", "its request is a %s, which is not a JSON object", md.FullName())

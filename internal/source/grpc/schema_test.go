@@ -16,7 +16,7 @@ import (
 // schemaOf returns the schema of a message, indented.
 func schemaOf(t testing.TB, in *described, name string) map[string]any {
 	t.Helper()
-	b := must.Get(new(schemer).input(messageOf(t, in, name), nil))
+	b := must.Get(new(schemaBuilder).input(messageOf(t, in, name), nil))
 	must.Get(tool.NewValidator(b))
 	var out map[string]any
 	must.Do(t, json.Unmarshal(b, &out))
@@ -85,7 +85,7 @@ func TestSchemaOfEveryKind(t *testing.T) {
 
 func TestSchemaOfRecursion(t *testing.T) {
 	in := describing(t, "testdata/kinds.proto", "testdata/old.proto", "testdata/edition.proto")
-	tree := must.Get(new(schemer).input(messageOf(t, in, "kinds.v1.Tree"), nil))
+	tree := must.Get(new(schemaBuilder).input(messageOf(t, in, "kinds.v1.Tree"), nil))
 	def := `"properties":{"name":{"type":"string"},"children":{"type":"array","description":"below it","items":{"$ref":"#/$defs/kinds_v1_Tree"}},"named":{"type":"object","additionalProperties":{"$ref":"#/$defs/kinds_v1_Tree"}}},"additionalProperties":false`
 	want := `{"type":"object","description":"A tree.",` + def + `,"required":["name"],"$defs":{"kinds_v1_Tree":{"type":"object","description":"A tree.",` + def + `}}}`
 	if string(tree) != want {
@@ -129,7 +129,7 @@ func TestSchemaOfMuch(t *testing.T) {
 	if got := schemaOf(t, in, "big.HasWide"); !strings.Contains(fmt.Sprint(got), "its members are not listed here") {
 		t.Errorf("a wide message below: %v", got)
 	}
-	_, err := new(schemer).input(messageOf(t, in, "big.Wide"), nil)
+	_, err := new(schemaBuilder).input(messageOf(t, in, "big.Wide"), nil)
 	if !fault.HasCode(err, "grpc_method_unusable") {
 		t.Errorf("a wide message: %v", err)
 	}
@@ -146,7 +146,7 @@ func TestPropertyNames(t *testing.T) {
 		t.Errorf("properties = %s", got)
 	}
 	in = describingText(t, `syntax = "proto2"; package n; message A { required string `+strings.Repeat("x", 80)+` = 2; }`)
-	if _, err := new(schemer).input(messageOf(t, in, "n.A"), nil); !fault.HasCode(err, "grpc_method_unusable") {
+	if _, err := new(schemaBuilder).input(messageOf(t, in, "n.A"), nil); !fault.HasCode(err, "grpc_method_unusable") {
 		t.Errorf("a required field without a name: %v", err)
 	}
 }

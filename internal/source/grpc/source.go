@@ -102,7 +102,7 @@ func (s *source) Announce(ctx context.Context) (tool.Announcement, error) {
 	defer done()
 	o := s.fixed
 	if o == nil {
-		if o, err = s.learn(ctx, true); err != nil {
+		if o, err = s.fetchOffer(ctx, true); err != nil {
 			return tool.Announcement{}, err
 		}
 	}
@@ -177,23 +177,23 @@ func (s *source) current(ctx context.Context) (*offer, *conn, error) {
 	s.mu.Lock()
 	o := s.last
 	s.mu.Unlock()
-	if !s.holds(o, c) {
-		if o, err = s.learn(ctx, false); err != nil {
+	if !s.isCurrent(o, c) {
+		if o, err = s.fetchOffer(ctx, false); err != nil {
 			return nil, nil, err
 		}
 	}
 	return o, c, nil
 }
 
-// holds reports whether an offer was learned over the current connection. A connection that broke
+// isCurrent reports whether an offer was learned over the current connection. A connection that broke
 // and was not restored changes nothing: a call reports why.
-func (s *source) holds(o *offer, c *conn) bool {
+func (s *source) isCurrent(o *offer, c *conn) bool {
 	return o != nil && o.generation == c.generation.Load() && (time.Since(o.at) < freshFor || c.cc.GetState() != connectivity.Ready)
 }
 
-// learn asks the server what it offers. A caller that waits for another's request shares its
-// answer, unless anew is set.
-func (s *source) learn(ctx context.Context, anew bool) (*offer, error) {
+// fetchOffer asks the server what it offers. A caller that waits for another's request shares its
+// answer, unless fresh is set.
+func (s *source) fetchOffer(ctx context.Context, fresh bool) (*offer, error) {
 	select {
 	case s.learning <- struct{}{}:
 		defer func() { <-s.learning }()
@@ -207,10 +207,10 @@ func (s *source) learn(ctx context.Context, anew bool) (*offer, error) {
 	s.mu.Lock()
 	last := s.last
 	s.mu.Unlock()
-	if !anew && s.holds(last, c) {
+	if !fresh && s.isCurrent(last, c) {
 		return last, nil
 	}
-	for range 3 { // a connection made meanwhile may lead to another server
+	for range 3 { // a connection made in the meantime may lead to another server
 		c.ready(ctx)
 		generation := c.generation.Load()
 		o, err := s.ask(ctx, c)
@@ -218,7 +218,7 @@ func (s *source) learn(ctx context.Context, anew bool) (*offer, error) {
 			return nil, err
 		}
 		if o.generation = generation; c.generation.Load() == generation {
-			s.learned(o)
+			s.storeOffer(o)
 			return o, nil
 		}
 	}
@@ -235,7 +235,7 @@ func (s *source) ask(ctx context.Context, c *conn) (*offer, error) {
 			asking = metadata.NewOutgoingContext(asking, md)
 		}
 	}
-	r, err := reflect(asking, c.cc, s.wanted())
+	r, err := reflect(asking, c.cc, s.declaredServices())
 	if err != nil {
 		return nil, s.unreachable(ctx, err)
 	}
@@ -245,8 +245,8 @@ func (s *source) ask(ctx context.Context, c *conn) (*offer, error) {
 	return o, nil
 }
 
-// wanted returns the services that the declaration names; none: all.
-func (s *source) wanted() []string {
+// declaredServices returns the services that the declaration names; none: all.
+func (s *source) declaredServices() []string {
 	if s.decl.Call != "" {
 		return []string{serviceOf(s.decl.Call)}
 	}
@@ -262,9 +262,9 @@ func (s *source) unreachable(ctx context.Context, err error) error {
 	return failure(ctx, s.to.address, err, resolver{Types: dynamicpb.NewTypes(new(protoregistry.Files)), opaque: s.opaque})
 }
 
-// learned stores an offer and reports changes, compared with what was learned before and with
+// storeOffer stores an offer and reports changes, compared with what was learned before and with
 // what was approved.
-func (s *source) learned(o *offer) {
+func (s *source) storeOffer(o *offer) {
 	s.mu.Lock()
 	changed := s.last != nil && s.last.sum != o.sum || s.last == nil && len(s.handed) > 0 && len(s.handed) != len(o.methods)
 	for name, print := range s.handed {
@@ -284,8 +284,8 @@ func (s *source) learned(o *offer) {
 	}
 }
 
-// stale makes the next call ask the server again.
-func (s *source) stale() {
+// invalidate makes the next call ask the server again.
+func (s *source) invalidate() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.last != nil {

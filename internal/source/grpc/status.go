@@ -117,15 +117,15 @@ func failure(ctx context.Context, what string, err error, r resolver) error {
 	if len(details) > 0 {
 		e = e.Detail("details", details)
 	}
-	e.Cause = told{err}
+	e.Cause = shownCause{err}
 	return e.WithHint("%s", is.remedy)
 }
 
-// told is a cause whose text the message already contains.
-type told struct{ error }
+// shownCause is a cause whose text the message already contains.
+type shownCause struct{ error }
 
-func (told) Error() string   { return "" }
-func (t told) Unwrap() error { return t.error }
+func (shownCause) Error() string   { return "" }
+func (t shownCause) Unwrap() error { return t.error }
 
 func trimmed(said []string) (out []string) {
 	for _, s := range said {

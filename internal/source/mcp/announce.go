@@ -64,7 +64,7 @@ func (x *session) tools(ctx context.Context) ([]*sdk.Tool, error) {
 	size := 0
 	more, err := listed(ctx, x, "listing the tools", func(ctx context.Context) iter.Seq2[*sdk.Tool, error] { return x.client.Tools(ctx, nil) }, func(t *sdk.Tool) bool {
 		var n int
-		if t, n, bad = kept(t); bad != nil {
+		if t, n, bad = trimTool(t); bad != nil {
 			return false
 		}
 		size += n
@@ -80,9 +80,9 @@ func (x *session) tools(ctx context.Context) ([]*sdk.Tool, error) {
 	return all, nil
 }
 
-// kept returns the parts of a listed tool that are used, with its schema as it was written, and
+// trimTool returns the parts of a listed tool that are used, with its schema as it was written, and
 // their size. The other parts may be of any size.
-func kept(t *sdk.Tool) (*sdk.Tool, int, error) {
+func trimTool(t *sdk.Tool) (*sdk.Tool, int, error) {
 	out := &sdk.Tool{Name: t.Name, Description: t.Description, Meta: sdk.Meta{}}
 	for _, key := range []string{metaDedupes, metaStatus, metaTidy} {
 		if v, ok := t.Meta[key]; ok {
@@ -126,7 +126,7 @@ func (x *session) fresh(ctx context.Context) error {
 	select {
 	case x.listing <- struct{}{}:
 	case <-ctx.Done():
-		return slow(ctx, "the MCP server %s did not list its tools in time", x.src.env.Name)
+		return timeoutError(ctx, "the MCP server %s did not list its tools in time", x.src.env.Name)
 	}
 	defer func() { <-x.listing }()
 	changes := x.changes.Load()
@@ -221,7 +221,7 @@ func (s *source) offers(tools []*sdk.Tool, caps *sdk.ServerCapabilities) (map[st
 			WithHint("select only one of them under tools").Detail("tool", name))
 	}
 	for _, p := range s.decl.patterns() {
-		if !s.meets(tools, p) {
+		if !s.matchesTool(tools, p) {
 			what := "tool"
 			if tool.IsGlob(p) {
 				what = "tools like"
@@ -246,7 +246,7 @@ func (s *source) offers(tools []*sdk.Tool, caps *sdk.ServerCapabilities) (map[st
 // offerOf turns a tool of the server into one of Steward. It returns nil for a tool that the
 // declaration leaves out.
 func (s *source) offerOf(t *sdk.Tool) (*offer, error) {
-	if !s.takes(s.names(t.Name)) {
+	if !s.includes(s.names(t.Name)) {
 		return nil, nil
 	}
 	word, err := tool.Word(t.Name)
@@ -259,7 +259,7 @@ func (s *source) offerOf(t *sdk.Tool) (*offer, error) {
 			t.Name, len(t.Description), len(input), maxDescription, maxSchema)
 	}
 	spec := s.spec(word, cmp.Or(strings.TrimSpace(t.Description), t.Title, "The server does not describe this tool."), input)
-	spec.Effect, spec.Asks = hinted(t.Annotations)
+	spec.Effect, spec.Asks = effectOfHints(t.Annotations)
 	if err := s.declare(&spec, t, s.names(t.Name)); err != nil {
 		return nil, err
 	}
@@ -280,8 +280,8 @@ func (s *source) names(remote string) []string {
 	return names
 }
 
-// meets reports whether a name or glob of the declaration matches a tool.
-func (s *source) meets(tools []*sdk.Tool, pattern string) bool {
+// matchesTool reports whether a name or glob of the declaration matches a tool.
+func (s *source) matchesTool(tools []*sdk.Tool, pattern string) bool {
 	return tool.Means(pattern, "list_resources", "read_resource", "list_prompts", "get_prompt") ||
 		slices.ContainsFunc(tools, func(t *sdk.Tool) bool { return tool.Means(pattern, s.names(t.Name)...) })
 }
@@ -311,7 +311,7 @@ func (s *source) declare(spec *tool.Spec, t *sdk.Tool, names []string) (err erro
 	if err != nil {
 		return fault.New(fault.Invalid, "mcp_meta_invalid", "the _meta of %.80q is invalid: %w", t.Name, err)
 	}
-	if err := s.decl.Apply(spec, s.env, said.Tidy, s.stays(), names...); err != nil || spec.Effect != tool.Action {
+	if err := s.decl.Apply(spec, s.env, said.Tidy, s.isLocalOnly(), names...); err != nil || spec.Effect != tool.Action {
 		return err
 	}
 	if _, status, ok := tool.Matched(s.decl.Status, names...); ok {
@@ -326,9 +326,9 @@ func (s *source) declare(spec *tool.Spec, t *sdk.Tool, names []string) (err erro
 	return err
 }
 
-// hinted interprets a server's hints as the specification says: a tool without hints may change
+// effectOfHints interprets a server's hints as the specification says: a tool without hints may change
 // and destroy things.
-func hinted(a *sdk.ToolAnnotations) (e tool.Effect, asks bool) {
+func effectOfHints(a *sdk.ToolAnnotations) (e tool.Effect, asks bool) {
 	switch {
 	case a == nil:
 		return tool.Action, true
@@ -354,12 +354,12 @@ func (s *source) host() string {
 	return u.Hostname()
 }
 
-// stays reports whether data given to the server cannot leave this machine, because it is a
+// isLocalOnly reports whether data given to the server cannot leave this machine, because it is a
 // program that is confined and has no network. Its own hint that it has no open world counts for
 // nothing.
-func (s *source) stays() bool {
+func (s *source) isLocalOnly() bool {
 	confined := s.decl.Sandbox != nil || s.env.Dir != "" // an agent's own program is always confined
-	return s.decl.URL == "" && !s.decl.Unsandboxed && confined && s.decl.Sandbox.Stay()
+	return s.decl.URL == "" && !s.decl.Unsandboxed && confined && s.decl.Sandbox.IsLocalOnly()
 }
 
 // settle checks the spec and fills in the fields derived from it.
@@ -373,7 +373,7 @@ func (o *offer) settle() error {
 	return nil
 }
 
-// takes reports whether the declaration includes a tool with these names.
-func (s *source) takes(names []string) bool {
+// includes reports whether the declaration includes a tool with these names.
+func (s *source) includes(names []string) bool {
 	return len(s.decl.Tools) == 0 || slices.ContainsFunc(s.decl.Tools, func(p string) bool { return tool.Means(p, names...) })
 }

@@ -103,7 +103,7 @@ func (g *guard) authorized(out *http.Request) (*http.Response, error) {
 			res, err = g.send(out, fresh)
 		}
 	}
-	if err != nil || !shutOut(res.StatusCode) {
+	if err != nil || !accessDenied(res.StatusCode) {
 		return res, err
 	}
 	if why := g.keys.Refused(res); why != nil {
@@ -119,7 +119,7 @@ func (g *guard) authorized(out *http.Request) (*http.Response, error) {
 // read again: one may have been replaced since.
 func (g *guard) declared(out *http.Request) (*http.Response, error) {
 	res, err := g.base.RoundTrip(out)
-	if err != nil || !shutOut(res.StatusCode) || g.reread == nil || out.Body != nil && out.GetBody == nil {
+	if err != nil || !accessDenied(res.StatusCode) || g.reread == nil || out.Body != nil && out.GetBody == nil {
 		return res, err
 	}
 	now := g.reread()

@@ -46,16 +46,16 @@ type caller func(ctx context.Context, x *session, in tool.Invocation) (tool.Resu
 // (Denied), mcp_timeout, mcp_server_ended and others of the kind Unavailable.
 func (t *remote) Call(ctx context.Context, in tool.Invocation) (tool.Result, error) {
 	var res tool.Result
-	err := twice(func() (err error) {
+	err := retryOnce(func() (err error) {
 		res, err = t.once(ctx, in)
 		return err
 	})
 	return res, err
 }
 
-// twice retries an operation once if the server no longer knows the session, or had ended before
+// retryOnce retries an operation once if the server no longer knows the session, or had ended before
 // the request was sent. In both cases the server has done nothing.
-func twice(do func() error) error {
+func retryOnce(do func() error) error {
 	err := do()
 	if ended := fault.HasCode(err, "mcp_server_ended") && tool.Certain(err); ended || errors.Is(err, sdk.ErrSessionMissing) {
 		err = do()
@@ -76,7 +76,7 @@ func (t *remote) once(ctx context.Context, in tool.Invocation) (tool.Result, err
 	if err := t.same(o); err != nil {
 		return tool.Result{}, err
 	}
-	ctx, a, done := x.asks(ctx, in, cmp.Or(t.spec.Timeout, DefaultTimeout))
+	ctx, a, done := x.beginCall(ctx, in, cmp.Or(t.spec.Timeout, DefaultTimeout))
 	res, err := t.exchange(ctx, x, o, in)
 	done() // ends a question that is still open
 	if a.mu.Lock(); a.why != "" {
@@ -240,7 +240,7 @@ func (x *session) failed(ctx context.Context, what string, status int, err error
 		if context.Cause(ctx) == context.DeadlineExceeded || errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			x.suspect()
 		}
-		return slow(ctx, "the MCP server %s did not answer in time (%s)", name, what)
+		return timeoutError(ctx, "the MCP server %s did not answer in time (%s)", name, what)
 	case errors.As(err, &wire) && wire.Message != rejected:
 		return x.refusal(what, wire)
 	case errors.Is(err, sdk.ErrSessionMissing), status == http.StatusNotFound && (x.calls.Err() != nil || errors.Is(err, sdk.ErrConnectionClosed)):
@@ -249,7 +249,7 @@ func (x *session) failed(ctx context.Context, what string, status int, err error
 		return fmt.Errorf("%w: %w", fault.New(fault.Unavailable, "mcp_session_missing", "the MCP server %s no longer knows the session", name), sdk.ErrSessionMissing)
 	case errors.As(err, &f) && strings.HasPrefix(f.Code, "oauth_"):
 		return tool.NotDone(fault.New(f.Kind, f.Code, "the MCP server %s refuses (%s): %s", name, what, f.Message).WithHint("%s", f.Remedy))
-	case shutOut(status):
+	case accessDenied(status):
 		return unauthorized(name, status)
 	case errors.Is(err, errFlood) && errors.As(err, &why), errors.As(x.reason(), &why): // the session may have been ended before the call noticed why
 		x.src.keeper.Lost(x)
@@ -258,13 +258,13 @@ func (x *session) failed(ctx context.Context, what string, status int, err error
 		return f
 	case x.calls.Err() != nil || errors.Is(err, sdk.ErrConnectionClosed) || x.prog != nil && broken(err):
 		x.src.keeper.Lost(x)
-		return fault.New(fault.Unavailable, "mcp_server_ended", "the MCP server %s has ended (%s)%s", name, what, x.said())
+		return fault.New(fault.Unavailable, "mcp_server_ended", "the MCP server %s has ended (%s)%s", name, what, x.stderrSuffix())
 	}
 	return fault.New(fault.Unavailable, "mcp_server_failed", "the MCP server %s failed (%s): %s", name, what, tool.Clip(x.mask(err.Error()), 500))
 }
 
-// shutOut reports whether a status means that the server denies Steward access.
-func shutOut(status int) bool {
+// accessDenied reports whether a status means that the server denies Steward access.
+func accessDenied(status int) bool {
 	return status == http.StatusUnauthorized || status == http.StatusForbidden
 }
 

@@ -82,7 +82,7 @@ func (s *source) code() (c code) {
 			}
 		}
 	}
-	c.loose = loose(words, bases)
+	c.loose = unpinned(words, bases)
 	if name := filepath.Base(words[0]); len(c.folders) > 0 && slices.Contains([]string{"uv", "poetry", "pipenv", "hatch", "pdm"}, name) {
 		c.installs = true
 		c.loose = append(c.loose, "the packages that "+name+" installs")
@@ -156,12 +156,12 @@ func script(path string) bool {
 	return err == nil && n == 2 && string(head) == "#!"
 }
 
-// loose tells what a command runs that no approval can pin.
-func loose(words, bases []string) (out []string) {
+// unpinned tells what a command runs that no approval can pin.
+func unpinned(words, bases []string) (out []string) {
 	name := strings.TrimSuffix(filepath.Base(words[0]), ".exe")
 	rest := words[1:]
 	if name == "env" && len(rest) > 0 {
-		return loose(rest, bases)
+		return unpinned(rest, bases)
 	}
 	if only, known := fetchers()[name]; known && (only == nil || len(rest) > 0 && slices.Contains(only, rest[0])) {
 		return []string{fmt.Sprintf("%s downloads or chooses the code that it runs", name)}

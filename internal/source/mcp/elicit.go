@@ -20,7 +20,7 @@ import (
 	"steward/internal/tool"
 )
 
-// What a server may ask of a person during one call: how often, how much text, and for how long it waits for
+// Limits for questions of a server during one call: how often, how much text, and for how long it waits for
 // all answers. The time does not count towards the timeout of the call.
 const (
 	maxQuestions = 10
@@ -42,8 +42,8 @@ type asking struct {
 
 type askingKey struct{}
 
-// asks begins a call of the session, which ends after its timeout.
-func (x *session) asks(ctx context.Context, in tool.Invocation, limit time.Duration) (context.Context, *asking, func()) {
+// beginCall begins a call of the session, which ends after its timeout.
+func (x *session) beginCall(ctx context.Context, in tool.Invocation, limit time.Duration) (context.Context, *asking, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	a := &asking{in: in, limit: limit, timer: time.AfterFunc(limit, func() { cancel(context.DeadlineExceeded) })}
 	ctx = context.WithValue(ctx, askingKey{}, a)
@@ -106,7 +106,7 @@ func (x *session) elicit(ctx context.Context, r *sdk.ElicitRequest) (*sdk.Elicit
 		return ends("cancel", err)
 	}
 	a.asked++
-	given, res, err := a.put(q, args)
+	given, res, err := a.askPerson(q, args)
 	switch {
 	case err != nil:
 		return ends("cancel", err)
@@ -122,9 +122,9 @@ func (x *session) elicit(ctx context.Context, r *sdk.ElicitRequest) (*sdk.Elicit
 	return out, err
 }
 
-// put has a person decide about a call of a tool, and returns what the call has returned, maybe before a
+// askPerson has a person decide about a call of a tool, and returns what the call has returned, maybe before a
 // crash. The time does not count towards the timeout.
-func (a *asking) put(t tool.Tool, args []byte) (given string, res *message.ToolResult, err error) {
+func (a *asking) askPerson(t tool.Tool, args []byte) (given string, res *message.ToolResult, err error) {
 	if a.in.Ask == nil || !a.timer.Stop() {
 		return "", nil, errors.New("no user is available to answer")
 	}
@@ -227,7 +227,7 @@ func (s *source) question(p *sdk.ElicitParams) (*question, error) {
 // Spec implements tool.Tool.
 func (q *question) Spec() tool.Spec { return q.spec }
 
-// Check implements tool.Checker. What is proposed may be shown although it is incomplete.
+// Check implements tool.Checker. A proposal may be shown although it is incomplete.
 func (q *question) Check(args []byte) error {
 	in, err := q.read(args)
 	if err != nil || q.answers == nil || string(in.Answer) == string(q.initial) {

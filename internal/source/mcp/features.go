@@ -28,11 +28,11 @@ func (s *source) features(caps *sdk.ServerCapabilities) []*offer {
 	}
 	var out []*offer
 	add := func(word, description, input string, call caller) {
-		if !s.takes([]string{word}) {
+		if !s.includes([]string{word}) {
 			return
 		}
 		o := &offer{spec: s.spec(word, description, []byte(input)), call: call}
-		err := s.decl.Apply(&o.spec, s.env, nil, s.stays(), word)
+		err := s.decl.Apply(&o.spec, s.env, nil, s.isLocalOnly(), word)
 		if o.spec.Tidy = nil; err == nil && o.settle() == nil { // its texts are ours; the server's tools report a name that is too long
 			out = append(out, o)
 		}

@@ -32,20 +32,20 @@ const (
 // guard is the HTTP transport to a server. It sends the headers to that server only, bounds the
 // responses, records in a call's mark when its request is sent, and ends everything with ctx.
 type guard struct {
-	ctx     context.Context
-	base    *http.Transport
-	origin  string
-	headers atomic.Pointer[http.Header] // of the declaration
-	reread  func() http.Header          // the headers with the secrets as they are now; nil: one is missing
-	keys    *oauth.Resource             // nil: the server gets no token
-	heard   func()
-	replies atomic.Int32 // replies to requests of the server, under way
+	ctx      context.Context
+	base     *http.Transport
+	origin   string
+	headers  atomic.Pointer[http.Header] // of the declaration
+	reread   func() http.Header          // the headers with the secrets as they are now; nil: one is missing
+	keys     *oauth.Resource             // nil: the server gets no token
+	received func()
+	replies  atomic.Int32 // replies to requests of the server, under way
 }
 
-func newHTTP(ctx context.Context, u *url.URL, headers http.Header, reread func() http.Header, keys *oauth.Resource, heard func()) (*guard, sdk.Transport) {
+func newHTTP(ctx context.Context, u *url.URL, headers http.Header, reread func() http.Header, keys *oauth.Resource, received func()) (*guard, sdk.Transport) {
 	base := http.DefaultTransport.(*http.Transport).Clone()
 	base.MaxIdleConnsPerHost = 16
-	g := &guard{ctx: ctx, base: base, origin: originOf(u), reread: reread, keys: keys, heard: heard}
+	g := &guard{ctx: ctx, base: base, origin: originOf(u), reread: reread, keys: keys, received: received}
 	g.headers.Store(&headers)
 	return g, &sdk.StreamableClientTransport{
 		Endpoint:     u.String(),
@@ -116,7 +116,7 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		return nil, err
 	}
-	g.heard()
+	g.received()
 	mark.status.Store(int32(res.StatusCode))
 	return g.bound(ctx, res, asked, end)
 }

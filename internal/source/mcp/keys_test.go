@@ -57,7 +57,7 @@ func TestWhatIsDeclaredOfATool(t *testing.T) {
 	schema := json.RawMessage(`{"type":"object","properties":{"p":{"type":"string"}}}`)
 	listed := func(name string, meta sdk.Meta) *sdk.Tool {
 		t.Helper()
-		k, _, err := kept(&sdk.Tool{Name: name, Description: "It is.", InputSchema: schema, Meta: meta})
+		k, _, err := trimTool(&sdk.Tool{Name: name, Description: "It is.", InputSchema: schema, Meta: meta})
 		must.Do(t, err)
 		return k
 	}

@@ -224,7 +224,7 @@ func encode(v any) json.RawMessage {
 	return b
 }
 
-// lenientBytes is lenient for one message as it is sent. What needs no correction is returned as it is.
+// lenientBytes is lenient for one message as it is sent. A message that needs no correction is returned unchanged.
 func lenientBytes(data []byte) []byte {
 	if !bytes.Contains(data, []byte(`"content`)) || !bytes.Contains(data, []byte(`"result"`)) {
 		return data
@@ -289,8 +289,8 @@ func valid(b []byte) []byte {
 	return bytes.ToValidUTF8(b, []byte("\uFFFD"))
 }
 
-// bufferedLines reads lines with their ends as soon as they have come. What is longer than a message
-// may be comes in pieces.
+// bufferedLines reads lines with their ends as soon as they have come. A line that is too long for a
+// message comes in pieces.
 type bufferedLines struct {
 	r   io.Reader
 	buf []byte

@@ -3,7 +3,7 @@
 // streamable HTTP (https://modelcontextprotocol.io/specification).
 //
 // A server is started when it is first needed, restarted when it has died, and stopped when it is
-// unused. Everything that it says is only a proposal: its tools are called only as long as they
+// unused. A server's statements are only proposals: its tools are called only as long as they
 // are what a person has approved.
 package mcp
 
@@ -82,7 +82,7 @@ type source struct {
 // Announce implements tool.Source.
 func (s *source) Announce(ctx context.Context) (tool.Announcement, error) {
 	var a tool.Announcement
-	err := twice(func() error {
+	err := retryOnce(func() error {
 		x, release, err := s.connected(ctx)
 		if err != nil {
 			return err
@@ -173,7 +173,7 @@ func (s *source) connected(ctx context.Context) (x *session, release func(), err
 	case down:
 		err = s.down(failed)
 	default:
-		err = slow(ctx, "the MCP server %s did not start in time", s.env.Name)
+		err = timeoutError(ctx, "the MCP server %s did not start in time", s.env.Name)
 	}
 	return nil, nil, tool.NotDone(err)
 }
@@ -193,8 +193,8 @@ func (s *source) down(failed *sandbox.Failed) error {
 		WithHint("%s", remedy).Retrying(fault.RetryAfter, failed.Wait)
 }
 
-// slow returns the error for an operation that did not end before ctx did.
-func slow(ctx context.Context, format string, args ...any) error {
+// timeoutError returns the error for an operation that did not end before ctx did.
+func timeoutError(ctx context.Context, format string, args ...any) error {
 	if context.Cause(ctx) == context.DeadlineExceeded || ctx.Err() == context.DeadlineExceeded {
 		return fault.New(fault.Timeout, "mcp_timeout", format, args...)
 	}

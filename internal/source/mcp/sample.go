@@ -17,7 +17,7 @@ import (
 	"steward/internal/tool"
 )
 
-// What a server may have of the model during one call: how many answers, and how long each may be and take.
+// Limits for model requests of a server during one call: how many answers, and how long each may be and take.
 const (
 	maxSamples      = 5
 	maxSampleTokens = 4096
@@ -28,12 +28,12 @@ const (
 
 // prompt is what a server wants the model to answer. A person approves it, and may edit it before.
 type prompt struct {
-	System    string `json:"system,omitzero" jsonschema:"what the server tells the model to be"`
-	Messages  []said `json:"messages" minlen:"1" maxlen:"50"`
-	MaxTokens int    `json:"max_tokens" min:"1" max:"4096" jsonschema:"how long the answer may be"`
+	System    string          `json:"system,omitzero" jsonschema:"what the server tells the model to be"`
+	Messages  []sampleMessage `json:"messages" minlen:"1" maxlen:"50"`
+	MaxTokens int             `json:"max_tokens" min:"1" max:"4096" jsonschema:"how long the answer may be"`
 }
 
-type said struct {
+type sampleMessage struct {
 	Role string `json:"role" enum:"user,assistant"`
 	Text string `json:"text"`
 }
@@ -71,7 +71,7 @@ func (s *source) sampled(a *asking, p *sdk.CreateMessageWithToolsParams) (*sdk.C
 		return nil, err
 	}
 	a.sampled++
-	given, res, err := a.put(t, args)
+	given, res, err := a.askPerson(t, args)
 	if err == nil && res.Status != message.OK {
 		err = errors.New(res.Text())
 	}
@@ -94,7 +94,7 @@ func promptOf(p *sdk.CreateMessageWithToolsParams) ([]byte, error) {
 			if !ok {
 				return nil, errors.New("the server sent the model something other than text")
 			}
-			in.Messages = append(in.Messages, said{string(m.Role), t.Text})
+			in.Messages = append(in.Messages, sampleMessage{string(m.Role), t.Text})
 		}
 	}
 	args, err := json.Marshal(in)

@@ -30,16 +30,16 @@ type session struct {
 	over    chan struct{} // closed when the connection has ended
 	secrets []string
 
-	command  sandbox.Command
-	prog     *sandbox.Process // nil: HTTP
-	exited   chan struct{}    // closed when the program has ended
-	wire     interface{ Close() error }
-	lines    *lines // nil: HTTP
-	client   *sdk.ClientSession
-	giveBack func() // returns the services that it was given
-	closing  sync.Once
-	told     sync.Once
-	last     atomic.Int64 // when the server was last heard from, Unix nanoseconds
+	command    sandbox.Command
+	prog       *sandbox.Process // nil: HTTP
+	exited     chan struct{}    // closed when the program has ended
+	wire       interface{ Close() error }
+	lines      *lines // nil: HTTP
+	client     *sdk.ClientSession
+	giveBack   func() // returns the services that it was given
+	closing    sync.Once
+	downLogged sync.Once
+	last       atomic.Int64 // when the server was last heard from, Unix nanoseconds
 
 	mu      sync.Mutex
 	why     error // why it ended
@@ -83,7 +83,7 @@ func (x *session) begin(ctx context.Context) error {
 		return err
 	}
 	x.src.tasks.Go(func() {
-		x.blame(x.client.Wait())
+		x.setReason(x.client.Wait())
 		close(x.over)
 	})
 	if err := x.list(ctx); err != nil {
@@ -101,16 +101,16 @@ func (x *session) explain(ctx context.Context, err error) error {
 	}
 	switch {
 	case ctx.Err() != nil && x.life.Err() == nil:
-		return fault.New(fault.Unavailable, "mcp_start_timeout", "it did not answer within %v%s", time.Since(x.began).Round(time.Second), x.said())
+		return fault.New(fault.Unavailable, "mcp_start_timeout", "it did not answer within %v%s", time.Since(x.began).Round(time.Second), x.stderrSuffix())
 	case x.prog != nil && x.hasExited():
-		e := fault.New(fault.Unavailable, "mcp_start_failed", "the program exited before it answered%s", x.said())
-		if path := x.command.Unseen(); path != "" {
+		e := fault.New(fault.Unavailable, "mcp_start_failed", "the program exited before it answered%s", x.stderrSuffix())
+		if path := x.command.HiddenPath(); path != "" {
 			return fault.New(fault.Invalid, "mcp_sandbox_hides", "%s; the sandbox hides %s, which its command needs", e.Message, path).
 				WithHint("allow it to read that: \"sandbox\": {\"read\": [%q]}", filepath.Dir(path))
 		}
 		return e.WithHint("run it yourself to see what it needs")
 	}
-	return fault.New(fault.Unavailable, "mcp_start_failed", "the protocol cannot be negotiated: %s%s", x.mask(err.Error()), x.said())
+	return fault.New(fault.Unavailable, "mcp_start_failed", "the protocol cannot be negotiated: %s%s", x.mask(err.Error()), x.stderrSuffix())
 }
 
 // hasExited reports whether the program has ended or is just ending: the end of its output comes
@@ -124,17 +124,17 @@ func (x *session) hasExited() bool {
 	}
 }
 
-// said returns the end of the program's stderr.
-func (x *session) said() string {
+// stderrSuffix returns the end of the program's stderr.
+func (x *session) stderrSuffix() string {
 	if x.prog == nil {
 		return ""
 	}
-	return x.prog.Said(x.secrets)
+	return x.prog.StderrSuffix(x.secrets)
 }
 
 func (x *session) mask(text string) string { return sandbox.Mask(text, x.secrets) }
 
-func (x *session) heard() { x.last.Store(time.Now().UnixNano()) }
+func (x *session) markAlive() { x.last.Store(time.Now().UnixNano()) }
 
 // transport starts the program or opens the HTTP transport.
 func (x *session) transport() (sdk.Transport, error) {
@@ -160,7 +160,7 @@ func (x *session) transport() (sdk.Transport, error) {
 				return nil
 			}
 			return h
-		}, keys, x.heard)
+		}, keys, x.markAlive)
 		x.wire = g
 		return t, nil
 	}
@@ -210,7 +210,7 @@ func (x *session) run(cmd sandbox.Command) (sdk.Transport, error) {
 		return nil, err
 	}
 	x.prog, x.exited = prog, make(chan struct{})
-	x.lines = newLines(prog.Stdin, prog.Stdout, x.src.env.Log, x.heard, x.blame, x.changed, &x.tokens)
+	x.lines = newLines(prog.Stdin, prog.Stdout, x.src.env.Log, x.markAlive, x.setReason, x.changed, &x.tokens)
 	x.wire = x.lines
 	x.src.tasks.Go(func() {
 		defer close(x.exited)
@@ -267,7 +267,7 @@ func (x *session) connect(ctx context.Context, t sdk.Transport) error {
 	x.src.tasks.Go(func() {
 		var err error
 		x.client, err = client.Connect(marked, t, nil)
-		if status := int(m.status.Load()); err != nil && shutOut(status) {
+		if status := int(m.status.Load()); err != nil && accessDenied(status) {
 			err = unauthorized(x.src.env.Name, status)
 		}
 		if denied := m.denied.Load(); err != nil && denied != nil { // whatever other versions of the protocol have come to
@@ -329,9 +329,9 @@ func (x *session) Done() <-chan struct{} { return x.ctx.Done() }
 
 // Ended implements sandbox.Kept.
 func (x *session) Ended() (why error, well bool) {
-	why = x.ending()
+	why = x.endReason()
 	if context.Cause(x.calls) != errHungUp {
-		x.told.Do(func() { x.src.env.Log.Warn("an MCP server is down", "error", why) })
+		x.downLogged.Do(func() { x.src.env.Log.Warn("an MCP server is down", "error", why) })
 	}
 	forgotten := errors.Is(x.reason(), sdk.ErrSessionMissing) // a server that runs no longer knows the session
 	return why, forgotten || errors.Is(why, errTooLarge) || time.Since(x.began) >= steadyAfter
@@ -339,8 +339,8 @@ func (x *session) Ended() (why error, well bool) {
 
 var errHungUp = errors.New("the session has ended")
 
-// blame records why the session ends; the first reason counts.
-func (x *session) blame(err error) {
+// setReason records why the session ends; the first reason counts.
+func (x *session) setReason(err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.why == nil {
@@ -357,12 +357,12 @@ func (x *session) reason() error {
 
 // fail ends a session that cannot be used any more.
 func (x *session) fail(err error) {
-	x.blame(err)
+	x.setReason(err)
 	x.cancel()
 }
 
-// ending returns why a session ended that Steward did not close.
-func (x *session) ending() error {
+// endReason returns why a session ended that Steward did not close.
+func (x *session) endReason() error {
 	select {
 	case <-x.over:
 	case <-time.After(100 * time.Millisecond): // its calls may learn of the end a little earlier
@@ -373,7 +373,7 @@ func (x *session) ending() error {
 	case errors.As(why, &f):
 		return f
 	case x.prog != nil:
-		return fault.New(fault.Unavailable, "mcp_server_ended", "the program has ended%s", x.said())
+		return fault.New(fault.Unavailable, "mcp_server_ended", "the program has ended%s", x.stderrSuffix())
 	case why != nil:
 		return fault.New(fault.Unavailable, "mcp_server_ended", "the connection has ended: %s", x.mask(why.Error()))
 	}

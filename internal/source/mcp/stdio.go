@@ -46,11 +46,11 @@ var (
 // are skipped. The SDK's own connection would end at such a line (see
 // docs/decisions/dependencies.md).
 type lines struct {
-	in    *sandbox.Sender
-	out   io.Reader
-	log   *slog.Logger
-	heard func()      // called for every message
-	ended func(error) // called first when there are no more messages, with the reason
+	in       *sandbox.Sender
+	out      io.Reader
+	log      *slog.Logger
+	received func()      // called for every message
+	ended    func(error) // called first when there are no more messages, with the reason
 
 	incoming chan event
 	closed   chan struct{}
@@ -79,8 +79,8 @@ func markOf(ctx context.Context) *mark {
 	return new(mark)
 }
 
-func newLines(in io.WriteCloser, out io.Reader, log *slog.Logger, heard func(), ended func(error), changed func(), tokens *progress) *lines {
-	c := &lines{in: sandbox.NewSender(in), out: out, log: log, heard: heard, ended: ended, changed: changed, tokens: tokens,
+func newLines(in io.WriteCloser, out io.Reader, log *slog.Logger, received func(), ended func(error), changed func(), tokens *progress) *lines {
+	c := &lines{in: sandbox.NewSender(in), out: out, log: log, received: received, ended: ended, changed: changed, tokens: tokens,
 		pending: make(chan struct{}, maxPending), incoming: make(chan event), closed: make(chan struct{})}
 	c.done.Go(c.read)
 	return c
@@ -122,7 +122,7 @@ func (c *lines) Write(ctx context.Context, m jsonrpc.Message) error {
 		defer func() { <-c.pending }()
 	case *jsonrpc.Request:
 		if m.Method == "server/discover" {
-			c.giveUpOn(m.ID)
+			c.answerUnsupported(m.ID)
 		}
 	}
 	written, err := c.in.Send(ctx, append(data, '\n'))
@@ -138,9 +138,9 @@ func (c *lines) Write(ctx context.Context, m jsonrpc.Message) error {
 	}
 }
 
-// giveUpOn answers a request that only newer servers know, because some servers leave it
+// answerUnsupported answers a request that only newer servers know, because some servers leave it
 // unanswered. A second answer is ignored.
-func (c *lines) giveUpOn(id jsonrpc.ID) {
+func (c *lines) answerUnsupported(id jsonrpc.ID) {
 	time.AfterFunc(discoverFor, func() {
 		c.deliver(event{msg: &jsonrpc.Response{ID: id, Error: &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "no answer"}}})
 	})
@@ -183,7 +183,7 @@ func (c *lines) messages(r *bufio.Reader) error {
 		}
 		if c.idle(line) {
 			junk = 0
-			c.heard()
+			c.received()
 			continue
 		}
 		m, err := messageOf(line)
@@ -197,7 +197,7 @@ func (c *lines) messages(r *bufio.Reader) error {
 			continue
 		}
 		junk = 0
-		c.heard()
+		c.received()
 		if !p.wait(1, c.closed) {
 			return io.EOF
 		}

@@ -156,7 +156,7 @@ func TestHungUpByAFlood(t *testing.T) {
 	x := &session{src: &source{env: tool.Env{Name: "srv", Log: log}, keeper: &sandbox.Keeper[*session]{}}, over: make(chan struct{})}
 	x.calls, x.hangUp = context.WithCancelCause(t.Context())
 	close(x.over)
-	x.blame(fmt.Errorf("reading: %w", errFlood))
+	x.setReason(fmt.Errorf("reading: %w", errFlood))
 	x.hangUp(errHungUp)
 	if err := x.failed(t.Context(), "calling srv.work", 0, context.Canceled); !fault.HasCode(err, "mcp_server_floods") {
 		t.Error(err)

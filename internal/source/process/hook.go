@@ -80,7 +80,7 @@ func (h *hook) Close() error {
 
 // Fire implements tool.Hook. When it returns, no process of the program is running.
 func (h *hook) Fire(ctx context.Context, ev tool.HookEvent) (tool.HookAnswer, error) {
-	if !h.concerns(ev.Tool) {
+	if !h.appliesTo(ev.Tool) {
 		return tool.HookAnswer{}, nil
 	}
 	if err := h.runs.begin(); err != nil {
@@ -105,9 +105,9 @@ func (h *hook) Fire(ctx context.Context, ev tool.HookEvent) (tool.HookAnswer, er
 	return answerOf(out)
 }
 
-// concerns reports whether the hook is for steps with a tool. Steps without a tool concern every
+// appliesTo reports whether the hook is for steps with a tool. Steps without a tool concern every
 // hook.
-func (h *hook) concerns(name string) bool {
+func (h *hook) appliesTo(name string) bool {
 	if name == "" || len(h.decl.Tools) == 0 {
 		return true
 	}

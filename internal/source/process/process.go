@@ -221,4 +221,4 @@ func schema(in any) ([]byte, error) {
 }
 
 // stays reports whether data given to the program cannot leave this machine.
-func (p *Program) stays() bool { return !p.Unsandboxed && p.Sandbox.Stay() }
+func (p *Program) stays() bool { return !p.Unsandboxed && p.Sandbox.IsLocalOnly() }

@@ -48,7 +48,7 @@ func (p *Program) check(dir string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := place(dir, words[0]); strings.Contains(words[0], "/") && err != nil {
+	if _, err := absolutePath(dir, words[0]); strings.Contains(words[0], "/") && err != nil {
 		return err
 	}
 	for _, w := range words {
@@ -73,15 +73,15 @@ func (p *Program) check(dir string) error {
 			WithHint("leave one of them out; limits can be combined with unsandboxed")
 	}
 	for _, path := range slices.Concat(p.Sandbox.Read, p.Sandbox.Write) {
-		if _, err := place(dir, path); err != nil {
+		if _, err := absolutePath(dir, path); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// place makes a path absolute.
-func place(dir, path string) (string, error) {
+// absolutePath makes a path absolute.
+func absolutePath(dir, path string) (string, error) {
 	if rest, ok := strings.CutPrefix(path, "~/"); ok {
 		home, err := os.UserHomeDir()
 		if err != nil {
@@ -109,7 +109,7 @@ func (p *Program) files(dir string) []string {
 	}
 	var out []string
 	if strings.Contains(words[0], "/") {
-		if path, err := place(dir, words[0]); err == nil && !system(path) {
+		if path, err := absolutePath(dir, words[0]); err == nil && !system(path) {
 			out = append(out, path)
 		}
 	}
@@ -125,7 +125,7 @@ func (p *Program) files(dir string) []string {
 		}
 	}
 	for _, f := range p.Files {
-		path, err := place(dir, f)
+		path, err := absolutePath(dir, f)
 		if err != nil {
 			continue
 		}
@@ -184,11 +184,11 @@ func (p *Program) prepare(ctx context.Context, env tool.Env) (prepared, error) {
 	}
 	c := sandbox.Command{Path: words[0], Args: words[1:], Dir: env.Dir, Unsandboxed: p.Unsandboxed}
 	if strings.Contains(c.Path, "/") {
-		if c.Path, err = place(env.Dir, c.Path); err != nil {
+		if c.Path, err = absolutePath(env.Dir, c.Path); err != nil {
 			return out, err
 		}
 	}
-	if err := c.Grant(p.Sandbox, func(path string) (string, error) { return place(env.Dir, path) }); err != nil {
+	if err := c.Grant(p.Sandbox, func(path string) (string, error) { return absolutePath(env.Dir, path) }); err != nil {
 		return out, err
 	}
 	x := sandbox.Expander{Secret: env.Secret}

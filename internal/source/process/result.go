@@ -24,7 +24,7 @@ func resultOf(e request.Envelope) tool.Result {
 	if e.Message != "" {
 		parts = append(parts, e.Message)
 	}
-	if text := shown(e.Data); text != "" && text != e.Message {
+	if text := displayText(e.Data); text != "" && text != e.Message {
 		parts = append(parts, text)
 	}
 	if len(parts) == 0 {
@@ -44,8 +44,8 @@ func resultOf(e request.Envelope) tool.Result {
 	return res
 }
 
-// shown writes a value for the model: a text unchanged, anything else as JSON.
-func shown(raw json.RawMessage) string {
+// displayText writes a value for the model: a text unchanged, anything else as JSON.
+func displayText(raw json.RawMessage) string {
 	var s string
 	if len(raw) == 0 {
 		return ""
@@ -60,7 +60,7 @@ func shown(raw json.RawMessage) string {
 func suggestions(actions []json.RawMessage) string {
 	var out []string
 	for _, raw := range actions[:min(len(actions), maxSuggestions)] {
-		text := shown(raw)
+		text := displayText(raw)
 		var said struct {
 			Description string `json:"description"`
 			Message     string `json:"message"`

@@ -40,8 +40,8 @@ func (x *session) Stop() {
 	}
 }
 
-// spent reports whether a program that was called before accepts no more calls.
-func (x *session) spent() bool {
+// exhausted reports whether a program that was called before accepts no more calls.
+func (x *session) exhausted() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.closing && x.used

@@ -97,7 +97,7 @@ func (x *session) read() error {
 			}
 		}
 		if noise > maxNoise || between > maxBetween || statuses > maxStatuses {
-			x.end(fault.New(fault.TooLarge, "process_noise", "the program wrote too much output that is not an answer%s", x.strange()).
+			x.end(fault.New(fault.TooLarge, "process_noise", "the program wrote too much output that is not an answer%s", x.oddOutput()).
 				WithHint("write everything else to stderr"))
 			return nil
 		}
@@ -181,14 +181,14 @@ func (x *session) note(format string, args ...any) {
 	}
 }
 
-// strange returns the recorded oddities.
-func (x *session) strange() string {
+// oddOutput returns the recorded oddities.
+func (x *session) oddOutput() string {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.told()
+	return x.quotedNotes()
 }
 
-func (x *session) told() string {
+func (x *session) quotedNotes() string {
 	if len(x.notes) == 0 {
 		return ""
 	}
@@ -216,13 +216,13 @@ func (x *session) reason(rerr, werr error) error {
 	case rerr != nil && fault.HasCode(rerr, "output_too_large"):
 		return rerr
 	case f == nil:
-		return fault.New(fault.Unavailable, "process_failed", "the program ended without an answer%s%s", x.told(), x.proc.Said(x.secrets)).
+		return fault.New(fault.Unavailable, "process_failed", "the program ended without an answer%s%s", x.quotedNotes(), x.proc.StderrSuffix(x.secrets)).
 			WithHint("the program must write one line of JSON: type result, the request_id of the request, and a status")
 	case f.Code == "program_failed":
 		how, _, _ := strings.Cut(f.Message, "; it said: ")
-		return fault.New(fault.Unavailable, "process_failed", "%s without an answer%s%s", how, x.told(), x.proc.Said(x.secrets))
+		return fault.New(fault.Unavailable, "process_failed", "%s without an answer%s%s", how, x.quotedNotes(), x.proc.StderrSuffix(x.secrets))
 	case f.Code == "program_killed": // we killed it after waiting too long
-		return fault.New(fault.Unavailable, "process_failed", "the program closed its output without an answer%s%s", x.told(), x.proc.Said(x.secrets))
+		return fault.New(fault.Unavailable, "process_failed", "the program closed its output without an answer%s%s", x.quotedNotes(), x.proc.StderrSuffix(x.secrets))
 	}
 	return werr
 }
@@ -347,8 +347,8 @@ func (x *session) drop(e request.Envelope) {
 	x.mu.Unlock()
 }
 
-// letGo ends a program that has answered, unless it soon ends by itself.
-func (x *session) letGo() {
+// endAfterAnswer ends a program that has answered, unless it soon ends by itself.
+func (x *session) endAfterAnswer() {
 	select {
 	case <-x.done:
 		return

@@ -142,7 +142,7 @@ func (c *callable) Call(ctx context.Context, in tool.Invocation) (tool.Result, e
 	stop := context.AfterFunc(ctx, func() { x.end(ended(ctx)) })
 	res, err := x.ask(ctx, c.spec, in)
 	stop()
-	x.letGo()
+	x.endAfterAnswer()
 	return res, err
 }
 
@@ -174,7 +174,7 @@ func (s *source) serving(ctx context.Context) (*session, func(), error) {
 			return nil, nil, ended(ctx)
 		}
 		x.replace()
-		if !x.spent() {
+		if !x.exhausted() {
 			return x, release, nil
 		}
 		release()

@@ -16,12 +16,12 @@
 // around a sentence are removed before. Free text is the only slot that takes arbitrary words, and it has
 // limits: it takes no time, no condition and no repetition, because a reading that hides "every day" or "if it
 // rains" inside a text would do something else than what was said. Of several readings the one that leaves the
-// fewest words to free text wins. If two different calls remain, the sentence is ambiguous, and nobody is told
+// fewest words to free text wins. If two different calls remain, the sentence is ambiguous, and the user is not told
 // that it was understood.
 //
 // Days and times are read by this package, in the time zone of now. "at 3" is the next three o'clock between
 // six in the morning and midnight; "tomorrow at 3" is in the afternoon, "tomorrow at 8" in the morning. "next
-// Friday" is the Friday of next week. A weekday never means today. What is in the past is not understood.
+// Friday" is the Friday of next week. A weekday never means today. Times in the past are not understood.
 //
 // Everything is bounded: the length of a sentence (maxWords), the size of a pattern (maxSource, maxProgram),
 // and the work. A pattern becomes a small program that visits each instruction at each word at most once, so

@@ -34,14 +34,14 @@ func (b *chromium) click(ctx context.Context, a clickArgs) (none tool.Result, er
 	}
 	// A page that opens another one before it has seen the end of the click never replies to it.
 	b.post(p.session, "Input.dispatchMouseEvent", m{"type": "mouseReleased", "x": x, "y": y, "button": "left", "clickCount": 1})
-	b.stirred(ctx, p)
-	return b.after(ctx, "It was clicked.")
+	b.waitLoaded(ctx, p)
+	return b.outlineAfter(ctx, "It was clicked.")
 }
 
-// after returns the outline of the page after an action. That it cannot be read does not make
+// outlineAfter returns the outline of the page after an action. A page that cannot be read does not make
 // the action fail.
-func (b *chromium) after(ctx context.Context, done string) (tool.Result, error) {
-	res, err := b.told(ctx, 0)
+func (b *chromium) outlineAfter(ctx context.Context, done string) (tool.Result, error) {
+	res, err := b.outlineFrom(ctx, 0)
 	if err != nil {
 		res = tool.Text(done + " The page cannot be read: " + fault.Of(err).Message)
 		res.Labels = b.labels()
@@ -206,5 +206,5 @@ func (b *chromium) fill(ctx context.Context, a fillArgs) (none tool.Result, err 
 			return res, nil
 		}
 	}
-	return b.after(ctx, "It is filled in.")
+	return b.outlineAfter(ctx, "It is filled in.")
 }

@@ -48,7 +48,7 @@ type Browsers struct {
 	work sync.WaitGroup
 }
 
-// New returns browsers. None is started before it is needed.
+// New returns browsers. A browser is started when it is first needed.
 func New(opt Options) *Browsers {
 	if opt.Idle == 0 {
 		opt.Idle = idleTime

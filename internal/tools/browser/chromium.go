@@ -112,7 +112,7 @@ func start(ctx, life context.Context, o Options) (*chromium, error) {
 			err = b.why
 		}
 		b.close()
-		return nil, fault.New(fault.Unavailable, "browser_failed", "the browser could not be started: %w%s", err, proc.Said(nil)).
+		return nil, fault.New(fault.Unavailable, "browser_failed", "the browser could not be started: %w%s", err, proc.StderrSuffix(nil)).
 			WithHint("check that %s --headless runs on this machine", o.Path)
 	}
 	return b, nil
@@ -220,9 +220,9 @@ func (b *chromium) settle(ctx context.Context) {
 	b.await(ctx, loadTime, func() bool { return len(b.pages) == 0 || !b.pages[len(b.pages)-1].loading })
 }
 
-// stirred waits until a page has begun to load after something was done to it, if it does, and
+// waitLoaded waits until a page has begun to load after something was done to it, if it does, and
 // then until it has loaded.
-func (b *chromium) stirred(ctx context.Context, before page) {
+func (b *chromium) waitLoaded(ctx context.Context, before page) {
 	b.await(ctx, stirTime, func() bool {
 		n := len(b.pages)
 		return n == 0 || b.pages[n-1].loading || b.pages[n-1].target != before.target

@@ -123,7 +123,7 @@ func (s *Browsers) openPage(ctx context.Context, in tool.Invocation, a openArgs)
 		return none, fault.New(fault.Unavailable, "page_unreachable", "%s cannot be opened: %s", u, went.ErrorText)
 	}
 	b.settle(ctx)
-	return b.told(ctx, 0)
+	return b.outlineFrom(ctx, 0)
 }
 
 // using makes the function of a tool that works in the open browser of the conversation, which it holds.
@@ -139,7 +139,7 @@ func using[In any](s *Browsers, fn func(*chromium, context.Context, In) (tool.Re
 }
 
 func (b *chromium) readPage(ctx context.Context, a readArgs) (tool.Result, error) {
-	return b.told(ctx, a.From)
+	return b.outlineFrom(ctx, a.From)
 }
 
 // labels of what the browser shows: once something was filled in, a page may show what is the
@@ -151,8 +151,8 @@ func (b *chromium) labels() message.Labels {
 	return message.Untrusted
 }
 
-// told returns the outline of the page that is shown, from a place on.
-func (b *chromium) told(ctx context.Context, from int) (none tool.Result, err error) {
+// outlineFrom returns the outline of the page that is shown, from a place on.
+func (b *chromium) outlineFrom(ctx context.Context, from int) (none tool.Result, err error) {
 	p, err := b.shown()
 	if err != nil {
 		return none, err

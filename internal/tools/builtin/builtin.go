@@ -1,6 +1,6 @@
 // Package builtin provides Steward's own tools: a calculator, the clock, hashes, and files in granted
-// folders. They are Go functions (tool.New) with a schema from their argument types. What changes files
-// does so atomically, can say after a crash whether it did, and can be undone.
+// folders. They are Go functions (tool.New) with a schema from their argument types. Changes of files
+// are atomic, can be settled after a crash, and can be undone.
 package builtin
 
 import (

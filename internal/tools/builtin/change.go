@@ -86,7 +86,7 @@ type rewriting struct {
 	preview func(ctx context.Context, in tool.Invocation) (string, error)
 }
 
-// Preview implements tool.Previewer: it shows the difference of the texts. Of a new file the arguments say all.
+// Preview implements tool.Previewer: it shows the difference of the texts. The arguments describe a new file completely.
 func (r rewriting) Preview(ctx context.Context, in tool.Invocation) (string, error) {
 	return r.preview(ctx, in)
 }
@@ -101,8 +101,8 @@ type former struct {
 
 // rewrite adds an action that writes the text that next returns to the text file that at names, with the reply
 // of the change.
-func rewrite[In any](k *kit, to *local.Kit, s tool.Spec, at func(In) (string, error), next func(In, *former) (now, told string, err error)) {
-	prepared := func(ctx context.Context, user string, a In) (f former, root *os.Root, now, file, told string, err error) {
+func rewrite[In any](k *kit, to *local.Kit, s tool.Spec, at func(In) (string, error), next func(In, *former) (now, reply string, err error)) {
+	prepared := func(ctx context.Context, user string, a In) (f former, root *os.Root, now, file, reply string, err error) {
 		shown, err := at(a)
 		if err == nil {
 			f.place, root, err = k.writable(ctx, user, shown)
@@ -112,7 +112,7 @@ func rewrite[In any](k *kit, to *local.Kit, s tool.Spec, at func(In) (string, er
 		}
 		f.text, f.form, err = f.textOf(root)
 		if f.there = !fault.HasCode(err, "file_not_found"); err == nil || !f.there {
-			now, told, err = next(a, &f)
+			now, reply, err = next(a, &f)
 		}
 		if err == nil {
 			file, err = f.form.encode(now)
@@ -123,15 +123,15 @@ func rewrite[In any](k *kit, to *local.Kit, s tool.Spec, at func(In) (string, er
 		if err != nil {
 			root.Close() // it was only read
 		}
-		return f, root, now, file, told, err
+		return f, root, now, file, reply, err
 	}
 	addChange(k, to, s, func(ctx context.Context, in tool.Invocation, a In) (string, error) {
-		f, root, _, file, told, err := prepared(ctx, in.User, a)
+		f, root, _, file, reply, err := prepared(ctx, in.User, a)
 		if err != nil {
 			return "", tool.NotDone(err)
 		}
 		defer root.Close()
-		return told, k.put(ctx, in, f.place, root, file, f.there)
+		return reply, k.put(ctx, in, f.place, root, file, f.there)
 	})
 	to.Wrap(func(l local.Layer) tool.Tool {
 		return rewriting{l, func(ctx context.Context, in tool.Invocation) (string, error) {
@@ -186,7 +186,7 @@ func (p place) textOf(root *os.Root) (string, form, error) {
 	return said, how, nil
 }
 
-func (a editArgs) text(f *former) (now, told string, err error) {
+func (a editArgs) text(f *former) (now, reply string, err error) {
 	now, n := replaceText(f.text, a.Old, a.New)
 	switch {
 	case !f.there:
@@ -203,7 +203,7 @@ func (a editArgs) text(f *former) (now, told string, err error) {
 	return now, fmt.Sprintf("Changed %s:\n%s", f.shown, unified(f.shown, f.text, now)), nil
 }
 
-func (a writeArgs) text(f *former) (now, told string, err error) {
+func (a writeArgs) text(f *former) (now, reply string, err error) {
 	what, was := "Wrote", f.form
 	f.form = utf8Form
 	if f.there {
@@ -212,11 +212,11 @@ func (a writeArgs) text(f *former) (now, told string, err error) {
 			return "", "", f.exists()
 		}
 	}
-	told = fmt.Sprintf("%s %s: %d bytes.", what, f.shown, len(a.Content))
+	reply = fmt.Sprintf("%s %s: %d bytes.", what, f.shown, len(a.Content))
 	if f.there && was.name != utf8Form.name {
-		told += fmt.Sprintf(" It was %s, and is UTF-8 now.", was.name)
+		reply += fmt.Sprintf(" It was %s, and is UTF-8 now.", was.name)
 	}
-	return a.Content, told, nil
+	return a.Content, reply, nil
 }
 
 // move renames a file or folder.
@@ -265,10 +265,10 @@ func rename(root *os.Root, from, to place) error {
 	if err := root.MkdirAll(path.Dir(to.rel), 0o755); err != nil {
 		return tool.NotDone(to.fault(err))
 	}
-	if err := to.publish(root, from.rel, info.IsDir()); err != nil { // a link never replaces what was made meanwhile
+	if err := to.publish(root, from.rel, info.IsDir()); err != nil { // a link never replaces a file that was created in the meantime
 		return tool.NotDone(err)
 	}
-	if err := syncUp(root, path.Dir(to.rel)); err != nil {
+	if err := syncAncestors(root, path.Dir(to.rel)); err != nil {
 		return to.fault(err)
 	}
 	return nil
@@ -294,7 +294,7 @@ func (k *kit) delete(ctx context.Context, in tool.Invocation, a deleteArgs) (str
 	if err := root.RemoveAll(p.rel); err != nil {
 		return "", p.fault(err)
 	}
-	if err := syncUp(root, path.Dir(p.rel)); err != nil {
+	if err := syncAncestors(root, path.Dir(p.rel)); err != nil {
 		return "", p.fault(err)
 	}
 	return fmt.Sprintf("Deleted %s. It is in the trash, so this can be undone.", p.shown), nil
@@ -319,8 +319,8 @@ func (r *recorded) close() {
 	}
 }
 
-// recall finds the record of a call. It returns nil if there is none.
-func (k *kit) recall(ctx context.Context, user, key string) (*recorded, error) {
+// findRecord finds the record of a call. It returns nil if there is none.
+func (k *kit) findRecord(ctx context.Context, user, key string) (*recorded, error) {
 	r := &recorded{}
 	if ok, err := local.Kept(k.changesOf(user), key, &r.note); err != nil || !ok {
 		return nil, err
@@ -363,8 +363,8 @@ type changes struct {
 }
 
 // Applied implements local.Changes.
-func (c changes) Applied(ctx context.Context, key string) (told string, ok bool, err error) {
-	r, err := c.k.recall(ctx, c.user, key)
+func (c changes) Applied(ctx context.Context, key string) (reply string, ok bool, err error) {
+	r, err := c.k.findRecord(ctx, c.user, key)
 	if err != nil || r == nil {
 		return "", false, err // without a record it did not begin
 	}
@@ -379,9 +379,9 @@ func (c changes) Applied(ctx context.Context, key string) (told string, ok bool,
 	return "", false, local.Unsettled(r.p.shown)
 }
 
-// Revert implements local.Changes. What others have changed since stays as it is.
-func (c changes) Revert(ctx context.Context, key string) (told string, err error) {
-	r, err := c.k.recall(ctx, c.user, key)
+// Revert implements local.Changes. Later changes by others are kept.
+func (c changes) Revert(ctx context.Context, key string) (reply string, err error) {
+	r, err := c.k.findRecord(ctx, c.user, key)
 	if err != nil {
 		return "", err
 	}
@@ -397,7 +397,7 @@ func (c changes) Revert(ctx context.Context, key string) (told string, err error
 		err = rename(r.root, r.to, r.p)
 	case r.Before == "":
 		if err = r.root.Remove(r.p.rel); err == nil {
-			err = syncUp(r.root, path.Dir(r.p.rel))
+			err = syncAncestors(r.root, path.Dir(r.p.rel))
 		}
 	default:
 		err = r.restore(ctx)
@@ -427,5 +427,5 @@ func (r *recorded) restore(ctx context.Context) error {
 		_ = r.root.RemoveAll(temp) // the error that counts is the first
 		return err
 	}
-	return syncUp(r.root, dir)
+	return syncAncestors(r.root, dir)
 }

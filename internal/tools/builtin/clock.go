@@ -28,13 +28,13 @@ type convertArgs struct {
 // maxClockAge is how long the result of time.now is good enough.
 const maxClockAge = 15 * time.Minute
 
-// clock adds the tools that tell time.
+// clock adds the tools for the time.
 func (k *kit) clock(to *local.Kit) {
 	local.Query(to, tool.Spec{Name: "now", Sentences: nowSentences,
 		Description: "Tells the current date, time and day of the week: what time it is now, here or in another city or time zone, and what day it is today.",
 		Log:         tool.LogSpec{Summary: "Look up the time in {zone|your time zone}"},
 		// The time is soon wrong, and obsolete once it is asked for again.
-		Tidy: append(local.Again("zone"), tool.Strategy{Kind: tool.ByAge, MaxAge: maxClockAge})},
+		Tidy: append(local.ReplacesEarlier("zone"), tool.Strategy{Kind: tool.ByAge, MaxAge: maxClockAge})},
 		func(_ context.Context, in tool.Invocation, a nowArgs) (string, error) {
 			zone, err := k.zone(a.Zone, in.User)
 			if err != nil {
@@ -45,7 +45,7 @@ func (k *kit) clock(to *local.Kit) {
 	local.Query(to, tool.Spec{Name: "convert",
 		Description: "Converts a time from one time zone or city to another: what time it is there when it is a given time here.",
 		Log:         tool.LogSpec{Summary: "Convert {time} from {from|your time zone} to {to|your time zone}"},
-		Tidy:        local.Again("time", "from", "to")},
+		Tidy:        local.ReplacesEarlier("time", "from", "to")},
 		func(_ context.Context, in tool.Invocation, a convertArgs) (string, error) {
 			from, err := k.zone(a.From, in.User)
 			if err != nil {

@@ -152,7 +152,7 @@ func unixEnds(s string) string {
 }
 
 // replaceText replaces old by now in a text, and returns how often. Any line end in old matches any in the
-// text; those in now become those of the text. What is not replaced stays as it is, byte for byte.
+// text; those in now become those of the text. The rest of the file is kept, byte for byte.
 func replaceText(s, old, now string) (out string, n int) {
 	end, plain := endOf(s), unixEnds(s)
 	old = unixEnds(old)

@@ -38,13 +38,13 @@ func (k *kit) files(to *local.Kit) {
 	if len(k.opt.Folders) == 0 {
 		return
 	}
-	local.Query(to, tool.Spec{Name: "list", Yields: mine, Tidy: local.Again("path", "offset"), Sentences: listFiles(k.mainFolder()),
+	local.Query(to, tool.Spec{Name: "list", Yields: mine, Tidy: local.ReplacesEarlier("path", "offset"), Sentences: listFiles(k.mainFolder()),
 		Description: "Lists the files and folders in a folder: names, sizes and times. " + begin,
 		Log:         tool.LogSpec{Summary: "List {path|the granted folders}", Impact: []string{"path"}}}, k.list)
-	local.Query(to, tool.Spec{Name: "read", Yields: mine, Tidy: local.Again("path", "line", "lines"), Sentences: withFolder(k.mainFolder(), readFile...),
+	local.Query(to, tool.Spec{Name: "read", Yields: mine, Tidy: local.ReplacesEarlier("path", "line", "lines"), Sentences: withFolder(k.mainFolder(), readFile...),
 		Description: "Reads a file: shows the content of a text file, an image or a PDF. A long text is read page by page. " + begin,
 		Log:         tool.LogSpec{Summary: "Read {path}", Impact: []string{"path"}}}, k.read)
-	local.Query(to, tool.Spec{Name: "search", Yields: mine, Tidy: local.Again("query", "regexp", "path", "glob"), Sentences: searchFiles,
+	local.Query(to, tool.Spec{Name: "search", Yields: mine, Tidy: local.ReplacesEarlier("query", "regexp", "path", "glob"), Sentences: searchFiles,
 		Description: "Searches the text files of the granted folders for words or a regular expression, and returns the lines as PATH:LINE: TEXT. Hidden files and what .gitignore names are left out.",
 		Log:         tool.LogSpec{Summary: "Search files for {query}", Impact: []string{"path"}}}, k.search)
 	if k.changeable() {

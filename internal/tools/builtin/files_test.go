@@ -334,7 +334,7 @@ func TestPublishLosesToAFileMadeMeanwhile(t *testing.T) {
 	if err := p.publish(root, "temp", true); !fault.HasCode(err, "file_not_found") {
 		t.Error(err)
 	}
-	if err := syncUp(root, "none"); err == nil {
+	if err := syncAncestors(root, "none"); err == nil {
 		t.Error("a folder that is not there was synced")
 	}
 }

@@ -127,8 +127,8 @@ func (list folders) open(path string) (place, *os.Root, error) {
 	return p, root, err
 }
 
-// notOurs refuses what belongs to Steward itself.
-func (p place) notOurs() error {
+// privateError refuses what belongs to Steward itself.
+func (p place) privateError() error {
 	return fault.New(fault.Denied, "path_refused", "%q is refused: it contains Steward's own data or settings, which tools cannot read or change", p.shown)
 }
 
@@ -141,7 +141,7 @@ func (p place) open() (*os.Root, error) {
 		}
 	}
 	if p.private.Has(p.Path) {
-		return nil, p.notOurs()
+		return nil, p.privateError()
 	}
 	root, err := os.OpenRoot(p.Path)
 	if err != nil {
@@ -161,7 +161,7 @@ func (p place) open() (*os.Root, error) {
 		}
 		if p.private.Is(info) {
 			root.Close() // likewise
-			return nil, p.notOurs()
+			return nil, p.privateError()
 		}
 	}
 	return root, nil
@@ -188,7 +188,7 @@ func (p place) openFile(root *os.Root) (*os.File, fs.FileInfo, error) {
 		return nil, nil, p.fault(err)
 	}
 	if !info.Mode().IsRegular() {
-		return nil, nil, p.notPlain(info.Mode())
+		return nil, nil, p.notRegularError(info.Mode())
 	}
 	f, err := root.OpenFile(p.rel, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -200,14 +200,14 @@ func (p place) openFile(root *os.Root) (*os.File, fs.FileInfo, error) {
 			return nil, nil, p.fault(err)
 		}
 		if p.private.Is(info) {
-			return nil, nil, p.notOurs()
+			return nil, nil, p.privateError()
 		}
-		return nil, nil, p.notPlain(info.Mode())
+		return nil, nil, p.notRegularError(info.Mode())
 	}
 	return f, info, nil
 }
 
-func (p place) notPlain(m fs.FileMode) error {
+func (p place) notRegularError(m fs.FileMode) error {
 	if m.IsDir() {
 		return fault.New(fault.Invalid, "not_a_file", "%q is a folder", p.shown).WithHint("list it, or name a file in it")
 	}

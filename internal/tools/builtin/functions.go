@@ -148,8 +148,8 @@ func addMath(to *local.Kit) {
 		A number `json:"a" jsonschema:"the first number"`
 		B number `json:"b" jsonschema:"the second number"`
 	}
-	two := func(name, description, told string, fn func(a, b number) (number, error)) {
-		query(to, name, description, tool.LogSpec{Summary: told}, func(in pair) (string, error) { return shown(fn(in.A, in.B)) })
+	two := func(name, description, summary string, fn func(a, b number) (number, error)) {
+		query(to, name, description, tool.LogSpec{Summary: summary}, func(in pair) (string, error) { return shown(fn(in.A, in.B)) })
 	}
 	two("add", "Adds two numbers: the sum a + b, a plus b. Exact.", "Add {a} and {b}", add)
 	two("subtract", "Subtracts b from a: the difference a - b, a minus b. Exact.", "Subtract {b} from {a}", sub)

@@ -45,18 +45,18 @@ func (k *kit) notes(to *local.Kit) {
 		Log:         tool.LogSpec{Summary: "List the notes"}},
 		func(ctx context.Context, in tool.Invocation, _ struct{}) (string, error) {
 			out, err := k.list(ctx, in, listArgs{Path: dir})
-			return orNone(out, err)
+			return emptyIfMissing(out, err)
 		})
 	local.Query(to, tool.Spec{Name: "search", Yields: mine, Sentences: searchNotes,
 		Description: "Searches the user's notes for words, and returns the lines that have all of them.",
-		Log:         tool.LogSpec{Summary: "Search the notes for {query}"}, Tidy: local.Again("query")},
+		Log:         tool.LogSpec{Summary: "Search the notes for {query}"}, Tidy: local.ReplacesEarlier("query")},
 		func(ctx context.Context, in tool.Invocation, a noteSearchArgs) (string, error) {
 			out, err := k.search(ctx, in, searchArgs{Query: a.Query, Path: dir})
-			return orNone(out, err)
+			return emptyIfMissing(out, err)
 		})
 	local.Query(to, tool.Spec{Name: "read", Yields: mine, Sentences: readNote,
 		Description: "Reads a note of the user's by its title. A long note is read on with files.read.",
-		Log:         tool.LogSpec{Summary: "Read the note {title}", Impact: []string{"title"}}, Tidy: local.Again("title")},
+		Log:         tool.LogSpec{Summary: "Read the note {title}", Impact: []string{"title"}}, Tidy: local.ReplacesEarlier("title")},
 		func(ctx context.Context, in tool.Invocation, a noteArgs) (tool.Result, error) {
 			at, err := notePath(dir, a.Title)
 			if err != nil {
@@ -70,7 +70,7 @@ func (k *kit) notes(to *local.Kit) {
 		Log:         tool.LogSpec{Summary: "Write the note {title}, {text:lines|empty}", Does: "changes a note", Parameters: []string{"title", "overwrite"}, Impact: []string{"title"}, Previewed: []string{"text"}},
 		Widths:      []tool.Width{{Name: "write the note {title}, whatever is in it", Any: []string{"text", "overwrite"}}}},
 		func(a noteWriteArgs) (string, error) { return notePath(dir, a.Title) },
-		func(a noteWriteArgs, f *former) (now, told string, err error) {
+		func(a noteWriteArgs, f *former) (now, reply string, err error) {
 			return writeArgs{Content: a.Text, Overwrite: a.Overwrite}.text(f)
 		})
 	rewrite(k, to, tool.Spec{Name: "append", Targets: []string{"title"}, Tidy: changed, Sentences: appendNote,
@@ -89,15 +89,15 @@ func notePath(dir, title string) (string, error) {
 	return dir + "/" + title + ".md", nil
 }
 
-// orNone reports that there are no notes if their folder is not there yet.
-func orNone(out string, err error) (string, error) {
+// emptyIfMissing reports that there are no notes if their folder is not there yet.
+func emptyIfMissing(out string, err error) (string, error) {
 	if fault.HasCode(err, "file_not_found") {
 		return "There are no notes yet.", nil
 	}
 	return out, err
 }
 
-func (a noteAppendArgs) text(f *former) (now, told string, err error) {
+func (a noteAppendArgs) text(f *former) (now, reply string, err error) {
 	end, now := endOf(f.text), f.text
 	if now != "" && !strings.HasSuffix(now, end) {
 		now += end

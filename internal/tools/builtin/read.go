@@ -60,8 +60,8 @@ func (k *kit) read(ctx context.Context, in tool.Invocation, a readArgs) (tool.Re
 	return tool.Text(out), err
 }
 
-// decoded returns the text of a file. Of a file that is not too large everything tells its form, otherwise
-// its beginning has.
+// decoded returns the text of a file. The form is determined from the whole file, or from its beginning if
+// it is too large.
 func (p place) decoded(f *os.File, info fs.FileInfo, how form) (io.Reader, form, error) {
 	if info.Size() > maxWrite {
 		in, err := how.reader(f)

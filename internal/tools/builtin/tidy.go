@@ -25,7 +25,7 @@ func (c changing) Obsolete(_ context.Context, call tool.Past, earlier []tool.Pas
 			continue
 		}
 		for _, p := range changed {
-			if e.Name == "files.list" && alters(at[0], p, e) {
+			if e.Name == "files.list" && changesListing(at[0], p, e) {
 				out = append(out, tool.Obsolete{Ref: e.Ref, Reason: p + " was written, moved or deleted after the folder was listed"})
 				break
 			}
@@ -38,8 +38,8 @@ func (c changing) Obsolete(_ context.Context, call tool.Past, earlier []tool.Pas
 	return out, nil
 }
 
-// alters reports whether writing the file changes a listing of a folder.
-func alters(folder, written string, listing tool.Past) bool {
+// changesListing reports whether writing the file changes a listing of a folder.
+func changesListing(folder, written string, listing tool.Past) bool {
 	rest, ok := strings.CutPrefix(written, folder+"/")
 	if !ok {
 		return false

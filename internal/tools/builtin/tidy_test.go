@@ -136,7 +136,7 @@ func TestEveryToolIsTold(t *testing.T) {
 	_, r := sandbox(t)
 	for _, sp := range r.Specs() {
 		if sp.Log.Summary == "" || strings.HasSuffix(sp.Log.Summary, ".") {
-			t.Errorf("%s is told as %q", sp.Name, sp.Log.Summary)
+			t.Errorf("%s has the work log text %q", sp.Name, sp.Log.Summary)
 		}
 	}
 	if w, _ := r.Get("files.write"); slices.Contains(w.Spec().Log.Parameters, "content") {

@@ -83,7 +83,7 @@ func (k *kit) keep(ctx context.Context, user, key string, n note, p place, root 
 		if err = trash.RemoveAll(n.Was); err == nil {
 			err = trash.Rename(temp, n.Was)
 		}
-		if err = cmp.Or(err, syncUp(trash, ".")); err != nil {
+		if err = cmp.Or(err, syncAncestors(trash, ".")); err != nil {
 			return fault.New(fault.Unavailable, "trash_unavailable", "the files to be replaced cannot be kept: %w", err)
 		}
 	}
@@ -177,8 +177,8 @@ func (c *copier) copy(from *os.Root, src string, to *os.Root, dst string) error 
 	return errors.Join(err, out.Close())
 }
 
-// stateOf returns a hash over the names and contents at a path, or "" if nothing is there. Of what is
-// too large to be kept, the sizes and times stand in for the contents.
+// stateOf returns a hash over the names and contents at a path, or "" if nothing is there. For files
+// that are too large to be kept, sizes and times replace the contents.
 func stateOf(ctx context.Context, root *os.Root, rel string) (string, error) {
 	info, err := root.Lstat(rel)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {

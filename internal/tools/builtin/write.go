@@ -34,7 +34,7 @@ func (k *kit) writable(ctx context.Context, user, shown string) (place, *os.Root
 	case !p.Write:
 		return p, nil, fault.New(fault.Denied, "folder_read_only", "the folder %s is read-only", p.Name).WithHint("%s", mine.granted(true))
 	case p.rel == ".":
-		return p, nil, p.notPlain(fs.ModeDir)
+		return p, nil, p.notRegularError(fs.ModeDir)
 	}
 	root, err := p.open()
 	if err != nil {
@@ -42,20 +42,20 @@ func (k *kit) writable(ctx context.Context, user, shown string) (place, *os.Root
 	}
 	if info, err := root.Lstat(p.rel); err == nil && p.private.Above(info) { // moving or deleting it would take Steward's own along
 		root.Close() // it was only read
-		return p, nil, p.notOurs()
+		return p, nil, p.privateError()
 	}
 	return p, root, nil
 }
 
 // put writes the content to a temporary file in the same folder, syncs it, and renames it, so that the
-// file is never incomplete. Until the rename, a failure means that nothing was changed. What it replaces
+// file is never incomplete. Until the rename, a failure means that nothing was changed. The replaced file
 // is kept in the trash.
 func (k *kit) put(ctx context.Context, in tool.Invocation, p place, root *os.Root, content string, overwrite bool) error {
 	mode := fs.FileMode(0o644)
 	old, err := root.Lstat(p.rel)
 	switch {
 	case err == nil && !old.Mode().IsRegular():
-		return p.notPlain(old.Mode())
+		return p.notRegularError(old.Mode())
 	case err == nil && !overwrite:
 		return p.exists()
 	case err == nil:
@@ -78,7 +78,7 @@ func (k *kit) put(ctx context.Context, in tool.Invocation, p place, root *os.Roo
 		}
 		return tool.NotDone(err)
 	}
-	if err := syncUp(root, path.Dir(p.rel)); err != nil {
+	if err := syncAncestors(root, path.Dir(p.rel)); err != nil {
 		return fault.New(fault.Internal, "file_sync_failed", "%q was written, but the disk did not confirm it: %w", p.shown, err)
 	}
 	return nil
@@ -127,8 +127,8 @@ func (p place) publish(root *os.Root, temp string, overwrite bool) error {
 	return nil
 }
 
-// syncUp syncs a folder and those above it, because any of them may be new.
-func syncUp(root *os.Root, dir string) error {
+// syncAncestors syncs a folder and those above it, because any of them may be new.
+func syncAncestors(root *os.Root, dir string) error {
 	for {
 		d, err := root.Open(dir)
 		if err != nil {

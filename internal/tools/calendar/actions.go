@@ -107,9 +107,9 @@ func (s *service) add(ctx context.Context, in tool.Invocation, a addArgs, st *st
 
 // labelled returns the reply about a new event. It has labels if it names other events, whose titles may
 // come from others.
-func labelled(told string) tool.Result {
-	t := &message.Text{Text: told}
-	if strings.Contains(told, overlapping) {
+func labelled(reply string) tool.Result {
+	t := &message.Text{Text: reply}
+	if strings.Contains(reply, overlapping) {
 		t.Labels = mine
 	}
 	return tool.Result{Content: []message.Block{t}}

@@ -44,7 +44,7 @@ type Event struct {
 	Unknown   string    // a time zone that it names and that is unknown; its times are taken for the user's
 
 	replies []string    // of the attendees, in lower case
-	reply   string      // the user's own, if the user was invited by somebody else
+	reply   string      // the user's own, if another person invited the user
 	own     []string    // the user's e-mail addresses, if the calendar is on a server
 	guests  []string    // whom the server notifies if the event changes
 	sends   bool        // the server sends invitations and answers
@@ -79,8 +79,8 @@ type service struct {
 	place local.Place
 }
 
-// of returns the calendars of a user. What is needed to settle and undo changes is kept beside the file, also
-// if they are on a server.
+// of returns the calendars of a user. The data for settling and undoing changes are kept beside the file, also
+// for changes on a server.
 func (s *service) of(ctx context.Context, user string) (*store, error) {
 	there, err := s.Accounts.Has(ctx, user)
 	path := s.place.For(user)
@@ -123,13 +123,13 @@ const mine = message.Private | message.Untrusted
 
 // queries adds the tools that only read.
 func (s *service) queries(k *local.Kit) {
-	local.Query(k, tool.Spec{Name: "list", Yields: mine, Tidy: local.Again("date", "until", "calendar"), Sentences: listSentences,
+	local.Query(k, tool.Spec{Name: "list", Yields: mine, Tidy: local.ReplacesEarlier("date", "until", "calendar"), Sentences: listSentences,
 		Description: "Lists the events in the calendar: shows what meetings and appointments there are on a day, or until another day.",
 		Log:         tool.LogSpec{Summary: "Look at the calendar of {date|the coming days}"}}, s.list)
-	local.Query(k, tool.Spec{Name: "search", Yields: mine, Tidy: local.Again("query", "calendar"), Sentences: searchSentences,
+	local.Query(k, tool.Spec{Name: "search", Yields: mine, Tidy: local.ReplacesEarlier("query", "calendar"), Sentences: searchSentences,
 		Description: "Searches the calendar for an event by words: finds when a meeting or an appointment is.",
 		Log:         tool.LogSpec{Summary: "Search the calendar for {query}"}}, s.search)
-	local.Query(k, tool.Spec{Name: "free", Yields: mine, Tidy: local.Again("date", "minutes", "from", "to", "calendar"), Sentences: freeSentences,
+	local.Query(k, tool.Spec{Name: "free", Yields: mine, Tidy: local.ReplacesEarlier("date", "minutes", "from", "to", "calendar"), Sentences: freeSentences,
 		Description: "Tells when there is free time on a day, and what makes the rest busy: finds a gap between the events of the calendar.",
 		Log:         tool.LogSpec{Summary: "Look for free time on {date}"}}, s.free)
 }
@@ -159,9 +159,9 @@ func (s *service) list(ctx context.Context, in tool.Invocation, a listArgs) (str
 		span += " to " + to.Format("Mon 2 Jan 2006")
 	}
 	if len(events) == 0 {
-		return noted("There is nothing in the calendar on "+span+".", problems), nil
+		return withProblems("There is nothing in the calendar on "+span+".", problems), nil
 	}
-	return noted("In the calendar, "+span+":\n"+lines(events, zone), problems), nil
+	return withProblems("In the calendar, "+span+":\n"+lines(events, zone), problems), nil
 }
 
 func (s *service) search(ctx context.Context, in tool.Invocation, a searchArgs) (string, error) {
@@ -219,7 +219,7 @@ func (s *service) free(ctx context.Context, in tool.Invocation, a freeArgs) (str
 	if len(events) > 0 {
 		out += "\nIn the calendar:\n" + lines(events, zone)
 	}
-	return noted(out, problems), nil
+	return withProblems(out, problems), nil
 }
 
 // Gaps returns the free spans between two times that have at least the given length, in order.
@@ -243,7 +243,7 @@ func Gaps(events []Event, from, to time.Time, least time.Duration) [][2]time.Tim
 	return out
 }
 
-func noted(text string, problems []string) string {
+func withProblems(text string, problems []string) string {
 	for _, p := range problems {
 		text += "\nNote: " + p
 	}

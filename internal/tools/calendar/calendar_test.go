@@ -86,8 +86,8 @@ func TestAddListMoveRemove(t *testing.T) {
 	if n := strings.Count(file2(t, path), "BEGIN:VEVENT"); n != 1 {
 		t.Errorf("%d events:\n%s", n, file2(t, path))
 	}
-	if ok, told := s.Settle("a", "calendar.add", add); !ok || told != want {
-		t.Errorf("settled %v %q", ok, told)
+	if ok, reply := s.Settle("a", "calendar.add", add); !ok || reply != want {
+		t.Errorf("settled %v %q", ok, reply)
 	}
 	if ok, _ := s.Settle("other", "calendar.add", add); ok {
 		t.Error("another call is settled by this one")
@@ -98,7 +98,7 @@ func TestAddListMoveRemove(t *testing.T) {
 	}
 	over := s.Call("b", "calendar.add", `{"title":"Dentist","start":"2026-03-05T15:30","duration_minutes":30}`)
 	if !strings.Contains(over, `it overlaps with "Meeting with Bob"`) {
-		t.Errorf("no overlap told: %s", over)
+		t.Errorf("no overlap reported: %s", over)
 	}
 	if got := s.Call("c", "calendar.add", `{"title":"Tea","start":"2026-03-05T16:00:00+01:00","duration_minutes":30}`); strings.Contains(got, "overlaps") {
 		t.Errorf("an end that touches: %s", got)
@@ -112,7 +112,7 @@ func TestAddListMoveRemove(t *testing.T) {
 	if got := s.Call("q", "calendar.search", `{"query":"bob"}`); !strings.Contains(got, "Meeting with Bob") || strings.Contains(got, "Dentist") {
 		t.Errorf("found %s", got)
 	}
-	for range 2 { // repeated after a crash: told as the first time, though it is gone
+	for range 2 { // repeated after a crash: the same reply as the first time, though it is gone
 		if got := s.Call("e", "calendar.remove", `{"event":"meeting bob"}`); got != `Removed "Meeting with Bob", Thu 5 Mar 2026 15:00–16:00, from the calendar.` {
 			t.Errorf("removed: %s", got)
 		}

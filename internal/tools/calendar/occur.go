@@ -227,7 +227,7 @@ func (v *view) occurrences(c *ical.Component, e Event, zones *dav.Zones) (out []
 		o, err := rule(p.Value, e.Start.Location())
 		if err == nil {
 			o.Dtstart = e.Start
-			v.hurry(o, e.End.Sub(e.Start))
+			v.skipAhead(o, e.End.Sub(e.Start))
 			var r *rrule.RRule
 			if r, err = rrule.NewRRule(*o); err == nil {
 				set.RRule(r)
@@ -281,9 +281,9 @@ func (v *view) occurrences(c *ical.Component, e Event, zones *dav.Zones) (out []
 	return out, problem
 }
 
-// hurry narrows a rule to the span. Without a number of repetitions, days and weeks before the span are
+// skipAhead narrows a rule to the span. Without a number of repetitions, days and weeks before the span are
 // skipped.
-func (v *view) hurry(o *rrule.ROption, length time.Duration) {
+func (v *view) skipAhead(o *rrule.ROption, length time.Duration) {
 	if o.Until.IsZero() || o.Until.After(v.to) {
 		o.Until = v.to
 	}

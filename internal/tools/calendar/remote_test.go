@@ -70,8 +70,8 @@ func TestOnAServer(t *testing.T) {
 	if got := w.Call("c", "calendar.move", move); got != `Moved "Meeting with Bob", Fri 6 Mar 2026 09:00–10:00, in the calendar.` {
 		t.Errorf("moved %s", got)
 	}
-	if ok, told := w.Settle("c", "calendar.move", move); !ok || !strings.HasPrefix(told, "Moved") {
-		t.Errorf("settled %v %s", ok, told)
+	if ok, reply := w.Settle("c", "calendar.move", move); !ok || !strings.HasPrefix(reply, "Moved") {
+		t.Errorf("settled %v %s", ok, reply)
 	}
 	if got := w.Call("d", "calendar.remove", `{"event":"tea"}`); !strings.HasPrefix(got, `Removed "Tea"`) || len(w.In(davtest.Home)) != 0 {
 		t.Errorf("removed %s", got)
@@ -80,8 +80,8 @@ func TestOnAServer(t *testing.T) {
 		{"d", "calendar.remove", `{"event":"tea"}`, "SUMMARY:Tea"}, {"c", "calendar.move", move, "DTSTART:20260305T140000Z"},
 	} {
 		for range 2 {
-			if told, err := w.Undo(w.Invocation(c.call, c.name, c.args), c.name); err != nil || !strings.Contains(told, "restored") {
-				t.Errorf("%s: %s %v", c.name, told, err)
+			if reply, err := w.Undo(w.Invocation(c.call, c.name, c.args), c.name); err != nil || !strings.Contains(reply, "restored") {
+				t.Errorf("%s: %s %v", c.name, reply, err)
 			}
 		}
 		if all := strings.Join(append(w.In(davtest.Home), w.In(davtest.Work)...), ""); !strings.Contains(all, c.want) {
@@ -201,9 +201,9 @@ func TestChangedMeanwhile(t *testing.T) {
 	move := `{"event":"lunch","start":"2026-03-08T12:00"}`
 	w.Call("b", "calendar.move", move)
 	w.Put(at, theirs)
-	told, err := w.Undo(w.Invocation("b", "calendar.move", move), "calendar.move")
-	if err != nil || told == "" { // it is as it was before the move
-		t.Errorf("%s %v", told, err)
+	reply, err := w.Undo(w.Invocation("b", "calendar.move", move), "calendar.move")
+	if err != nil || reply == "" { // it is as it was before the move
+		t.Errorf("%s %v", reply, err)
 	}
 	w.Put(at, vevent("UID:1\nDTSTART:20260309T130000Z\nDTEND:20260309T140000Z\nSUMMARY:Lunch"))
 	if _, err := w.Undo(w.Invocation("b", "calendar.move", move), "calendar.move"); !fault.HasCode(err, "changed_since") {
@@ -223,8 +223,8 @@ func TestAnswerIsLost(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	w.Lose.Store(false)
-	if ok, told := w.Settle("a", "calendar.add", add); !ok || !strings.HasPrefix(told, `Added "Lunch"`) {
-		t.Errorf("%v %s", ok, told)
+	if ok, reply := w.Settle("a", "calendar.add", add); !ok || !strings.HasPrefix(reply, `Added "Lunch"`) {
+		t.Errorf("%v %s", ok, reply)
 	}
 	w.Call("a", "calendar.add", add)
 	w.Lose.Store(true)

@@ -156,13 +156,13 @@ func placed(c dav.Collection, o dav.Object) func(*Event) {
 // keyWord returns a key as part of an ID or of a name.
 func keyWord(key string) string { return id.Derive("calendar", key).String() }
 
-// Apply makes a change, once for each key, and returns the text of told. Repeated, it returns the same text.
-func (r *store) Apply(ctx context.Context, key string, c Change, told func(Event) string) (string, error) {
+// Apply makes a change, once for each key, and returns the text that reply makes. Repeated, it returns the same text.
+func (r *store) Apply(ctx context.Context, key string, c Change, reply func(Event) string) (string, error) {
 	ed := editor{zone: r.zone, now: r.now()}
 	if r.file != nil {
 		said, err := r.file.Change(ctx, []string{key}, func(_ int, text string) (n local.Note, err error) {
 			e, before, after, err := ed.change(dav.Split(text, ical.CompEvent), keyWord(key), c)
-			return local.Note{Before: before, After: after, What: fmt.Sprintf("the event %q", e.Title), Told: told(e)}, err
+			return local.Note{Before: before, After: after, What: fmt.Sprintf("the event %q", e.Title), Reply: reply(e)}, err
 		})
 		return said[0], err
 	}
@@ -179,7 +179,7 @@ func (r *store) Apply(ctx context.Context, key string, c Change, told func(Event
 	if err != nil {
 		return "", err
 	}
-	say := told(now) + c.goesTo()
+	say := reply(now) + c.notifies()
 	if c.Do == adding {
 		say += " It is in " + e.Calendar + "."
 	}
@@ -187,7 +187,7 @@ func (r *store) Apply(ctx context.Context, key string, c Change, told func(Event
 	if pieces = dav.Replace(pieces, now.ID, lines); slices.ContainsFunc(pieces, func(p dav.Piece) bool { return p.Comp != nil }) {
 		after = dav.Join(pieces)
 	}
-	return r.servers.Do(ctx, key, dav.Edit{Object: o, After: after, What: fmt.Sprintf("the event %q", now.Title), Told: say})
+	return r.servers.Do(ctx, key, dav.Edit{Object: o, After: after, What: fmt.Sprintf("the event %q", now.Title), Reply: say})
 }
 
 // place returns where a change is made on a server. It completes a new event.
@@ -207,8 +207,8 @@ func (r *store) place(ctx context.Context, key string, do doing, e *Event) (dav.
 	return to.New(keyWord(key)+".ics", ""), nil
 }
 
-// goesTo returns whom the server notifies of a change.
-func (c Change) goesTo() string {
+// notifies returns whom the server notifies of a change.
+func (c Change) notifies() string {
 	e := c.Event
 	to := e.Attendees
 	switch c.Do {

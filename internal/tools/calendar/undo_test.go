@@ -39,15 +39,15 @@ func TestChangesAreTakenBack(t *testing.T) {
 			t.Fatalf("%s has changed nothing", call)
 		}
 		in := s.Invocation(call, call, args)
-		told, err := s.Undo(in, call)
-		if err != nil || !strings.Contains(told, "restored") {
-			t.Fatalf("%s: %q, %v", call, told, err)
+		reply, err := s.Undo(in, call)
+		if err != nil || !strings.Contains(reply, "restored") {
+			t.Fatalf("%s: %q, %v", call, reply, err)
 		}
 		if got := events(file2(t, path)); got != before {
 			t.Errorf("%s taken back:\n%s\nwas\n%s", call, got, before)
 		}
 		whole := file2(t, path)
-		if again, err := s.Undo(in, call); err != nil || again != told || file2(t, path) != whole {
+		if again, err := s.Undo(in, call); err != nil || again != reply || file2(t, path) != whole {
 			t.Errorf("%s taken back twice: %q, %v", call, again, err)
 		}
 		if got := s.Call(call, call, args); got == "" || events(file2(t, path)) != before {

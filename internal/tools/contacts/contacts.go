@@ -64,7 +64,7 @@ func Add(k *local.Kit, place local.Place, accounts dav.Accounts) {
 	s := &service{accounts, place}
 	local.Share(k, accounts.List, dav.Account.Owner)
 	stale := []tool.Strategy{{Kind: tool.ByTool, Tools: []string{k.Name("search")}}}
-	local.Query(k, tool.Spec{Name: "search", Yields: mine, Tidy: local.Again("query"), Timeout: timeout,
+	local.Query(k, tool.Spec{Name: "search", Yields: mine, Tidy: local.ReplacesEarlier("query"), Timeout: timeout,
 		Description: "Looks a person up in the address book: e-mail addresses, phone numbers, birthday, company.",
 		Log:         tool.LogSpec{Summary: "Look up {query} in the contacts"}}, s.search)
 	local.Change(k, tool.Spec{Name: "add", Tidy: stale, Timeout: timeout,
@@ -168,7 +168,7 @@ func (s *service) add(ctx context.Context, in tool.Invocation, a addArgs, b dav.
 	}
 	uid := id.Derive("contact", local.Key(in)).String()
 	return b.Do(ctx, local.Key(in), dav.Edit{Object: book.New(uid+".vcf", ""), After: changed("BEGIN:VCARD\r\nVERSION:3.0\r\nUID:"+uid+"\r\nEND:VCARD\r\n", name, a.facts),
-		What: fmt.Sprintf("the contact %q", name), Told: fmt.Sprintf("Added %q to %s.", name, book.Name)})
+		What: fmt.Sprintf("the contact %q", name), Reply: fmt.Sprintf("Added %q to %s.", name, book.Name)})
 }
 
 func (s *service) edit(ctx context.Context, in tool.Invocation, a editArgs, b dav.Book) (string, error) {
@@ -187,5 +187,5 @@ func (s *service) edit(ctx context.Context, in tool.Invocation, a editArgs, b da
 		return "", err
 	}
 	return b.Do(ctx, local.Key(in), dav.Edit{Object: c.object, After: changed(c.object.Text, strings.Join(strings.Fields(a.Name), " "), a.facts),
-		What: fmt.Sprintf("the contact %q", c.name), Told: fmt.Sprintf("Changed the contact %q in %s.", c.name, c.book)})
+		What: fmt.Sprintf("the contact %q", c.name), Reply: fmt.Sprintf("Changed the contact %q in %s.", c.name, c.book)})
 }

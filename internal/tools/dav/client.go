@@ -89,7 +89,7 @@ func (c *client) trusts(u *url.URL) bool {
 func (c *client) resolve(base *url.URL, ref string) (*url.URL, error) {
 	u, err := base.Parse(strings.TrimSpace(ref))
 	if err != nil {
-		return nil, c.odd(err)
+		return nil, c.protocolError(err)
 	}
 	if u.Fragment = ""; !c.trusts(u) {
 		return nil, fault.New(fault.Denied, "dav_foreign_address", "the server of %s redirects to %.200s, a different server; the password is not sent there", c.Name, u.Host).
@@ -112,19 +112,19 @@ func (c *client) do(ctx context.Context, method string, at *url.URL, header map[
 			return a, c.refused(a)
 		}
 		if method == http.MethodPut || method == http.MethodDelete {
-			return nil, tool.NotDone(c.odd(errors.New("it redirects a change")))
+			return nil, tool.NotDone(c.protocolError(errors.New("it redirects a change")))
 		}
 		if at, err = c.resolve(at, to); err != nil {
 			return nil, tool.NotDone(err)
 		}
 	}
-	return nil, tool.NotDone(c.odd(errors.New("it redirects too often")))
+	return nil, tool.NotDone(c.protocolError(errors.New("it redirects too often")))
 }
 
 func (c *client) once(ctx context.Context, method string, at *url.URL, header map[string]string, body string) (*answer, error) {
 	req, err := http.NewRequestWithContext(ctx, method, at.String(), strings.NewReader(body))
 	if err != nil {
-		return nil, tool.NotDone(c.odd(err))
+		return nil, tool.NotDone(c.protocolError(err))
 	}
 	if c.Secret == nil {
 		return nil, tool.NotDone(fault.New(fault.Invalid, "dav_password_missing", "the account %s has no password", c.Name).
@@ -152,8 +152,8 @@ func (c *client) once(ctx context.Context, method string, at *url.URL, header ma
 	return &answer{resp.StatusCode, resp.Header, b, at}, nil
 }
 
-// odd is the error for a server that does not follow the protocol.
-func (c *client) odd(err error) error {
+// protocolError is the error for a server that does not follow the protocol.
+func (c *client) protocolError(err error) error {
 	return fault.New(fault.Unavailable, "dav_answer_invalid", "the server of %s returned an unexpected answer: %w", c.Name, err).
 		WithHint("check %s.url: it must be the address for CalDAV or CardDAV, not that of a page", c.Setting)
 }
@@ -177,7 +177,7 @@ func (c *client) refused(a *answer) error {
 	case a.status >= 500:
 		return fault.New(fault.Unavailable, "dav_unavailable", "the server of %s failed: %d %.300s", c.Name, a.status, say).WithHint("try again later")
 	}
-	return tool.NotDone(c.odd(fault.New(fault.Unavailable, "dav_status", "status %d %.300s", a.status, say)))
+	return tool.NotDone(c.protocolError(fault.New(fault.Unavailable, "dav_status", "status %d %.300s", a.status, say)))
 }
 
 // Object is an event, a task or a contact as the server stores it.
@@ -207,14 +207,14 @@ func (c *client) multistatus(ctx context.Context, method string, at *url.URL, de
 		return nil, err
 	}
 	if a.status != http.StatusMultiStatus {
-		return nil, c.odd(fault.New(fault.Unavailable, "dav_status", "status %d instead of 207", a.status))
+		return nil, c.protocolError(fault.New(fault.Unavailable, "dav_status", "status %d instead of 207", a.status))
 	}
 	var ms struct {
 		Responses []response `xml:"DAV: response"`
 	}
 	d := xml.NewDecoder(bytes.NewReader(a.body))
 	if err := d.Decode(&ms); err != nil {
-		return nil, c.odd(err)
+		return nil, c.protocolError(err)
 	}
 	var out []resource
 	for _, r := range ms.Responses {

@@ -15,7 +15,7 @@ import (
 type Edit struct {
 	Object        // its place and ETag (none: it is new), and its text before
 	After  string // its new text; empty: it is removed
-	Told   string // the reply about the change
+	Reply  string `json:"Told"` // the reply about the change
 	What   string // what the object is called
 }
 
@@ -51,7 +51,7 @@ func (b Book) Do(ctx context.Context, key string, e Edit) (string, error) {
 	if err != nil {
 		return "", tool.NotDone(err)
 	}
-	return e.Told, b.write(ctx, c, e.Object, e.After)
+	return e.Reply, b.write(ctx, c, e.Object, e.After)
 }
 
 // write makes an object what it shall be, if it has its ETag still or, without one, if there is none. An
@@ -89,13 +89,13 @@ func (b Book) load(ctx context.Context, key string) (e Edit, now Object, c *clie
 }
 
 // Applied implements local.Changes.
-func (b Book) Applied(ctx context.Context, key string) (told string, ok bool, err error) {
+func (b Book) Applied(ctx context.Context, key string) (reply string, ok bool, err error) {
 	e, now, c, err := b.load(ctx, key)
 	switch {
 	case err != nil || c == nil:
 		return "", false, err
 	case e.Text == "" && now.Text != "", Same(now.Text, e.After): // the name of a new object is unique
-		return e.Told, true, nil
+		return e.Reply, true, nil
 	case Same(now.Text, e.Text):
 		return "", false, nil
 	}
@@ -103,21 +103,21 @@ func (b Book) Applied(ctx context.Context, key string) (told string, ok bool, er
 }
 
 // Revert implements local.Changes.
-func (b Book) Revert(ctx context.Context, key string) (told string, err error) {
+func (b Book) Revert(ctx context.Context, key string) (reply string, err error) {
 	e, now, c, err := b.load(ctx, key)
-	told = e.What + " is restored."
+	reply = e.What + " is restored."
 	switch {
 	case err != nil:
 		return "", err
 	case c == nil:
 		return "", local.NotApplied()
 	case Same(now.Text, e.Text): // it was undone before
-		return told, nil
+		return reply, nil
 	case !Same(now.Text, e.After):
 		return "", local.ChangedSince(e.What)
 	}
 	now.URL = e.URL
-	return told, b.write(ctx, c, now, e.Text)
+	return reply, b.write(ctx, c, now, e.Text)
 }
 
 // counted are the properties that make two texts different. Servers add and rewrite others.

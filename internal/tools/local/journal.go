@@ -75,7 +75,7 @@ func prune(dir string) error {
 	return nil
 }
 
-// ByAge returns what is in a folder, the oldest first. What is gone meanwhile comes before.
+// ByAge returns what is in a folder, the oldest first. Files that no longer exist come first.
 func ByAge(list []os.DirEntry) []os.DirEntry {
 	at := map[string]int64{}
 	for _, e := range list {
@@ -109,7 +109,7 @@ type Note struct {
 	Before string `json:"before,omitzero"` // the part as it was
 	After  string `json:"after,omitzero"`  // the part as it is to be
 	What   string `json:"what"`            // what it is called
-	Told   string `json:"told"`            // the reply about the change
+	Reply  string `json:"told"`            // the reply about the change
 	Done   bool   `json:"done,omitzero"`   // the change was made; else the file tells
 }
 
@@ -132,7 +132,7 @@ func (r Record) Read() (string, error) {
 func (r Record) Applied(_ context.Context, key string) (string, bool, error) {
 	var n Note
 	if ok, err := Kept(r.Path, key, &n); err != nil || !ok || n.Done {
-		return n.Told, ok, err
+		return n.Reply, ok, err
 	}
 	file, err := r.Read()
 	if err != nil {
@@ -140,9 +140,9 @@ func (r Record) Applied(_ context.Context, key string) (string, bool, error) {
 	}
 	switch r.Part(file, n) {
 	case r.Part(n.After, n):
-		return n.Told, true, nil
+		return n.Reply, true, nil
 	case r.Part(n.Before, n):
-		return n.Told, false, nil
+		return n.Reply, false, nil
 	}
 	return "", false, Unsettled(n.What)
 }
@@ -150,14 +150,14 @@ func (r Record) Applied(_ context.Context, key string) (string, bool, error) {
 // Change makes changes, all or none, each once for its key, and returns the text of each. change notes one that
 // is to be made in the file.
 func (r Record) Change(ctx context.Context, keys []string, change func(i int, file string) (Note, error)) ([]string, error) {
-	told := make([]string, len(keys))
+	reply := make([]string, len(keys))
 	fresh := map[string]Note{}
 	var unsettled error
 	err := Update(ctx, r.Path, r.Max, func(old []byte) ([]byte, error) {
 		now := string(old)
 		for i, key := range keys {
 			var ok bool
-			if told[i], ok, unsettled = r.Applied(ctx, key); ok || unsettled != nil {
+			if reply[i], ok, unsettled = r.Applied(ctx, key); ok || unsettled != nil {
 				if ok {
 					continue
 				}
@@ -170,7 +170,7 @@ func (r Record) Change(ctx context.Context, keys []string, change func(i int, fi
 			if err != nil {
 				return nil, err
 			}
-			now, told[i], fresh[key] = r.Splice(now, n, n.After), n.Told, n
+			now, reply[i], fresh[key] = r.Splice(now, n, n.After), n.Reply, n
 		}
 		return []byte(now), nil
 	}, func() {
@@ -180,14 +180,14 @@ func (r Record) Change(ctx context.Context, keys []string, change func(i int, fi
 		}
 	})
 	if unsettled != nil {
-		return told, unsettled
+		return reply, unsettled
 	}
 	if err != nil && tool.Certain(err) {
 		for key := range fresh {
 			err = errors.Join(err, Drop(r.Path, key))
 		}
 	}
-	return told, err
+	return reply, err
 }
 
 // Revert implements Changes.

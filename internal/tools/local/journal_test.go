@@ -150,10 +150,10 @@ func TestAChangeThatACrashEnded(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "list")
 	r := record(path, 100)
 	change := func() (string, error) {
-		told, err := r.Change(t.Context(), []string{"k"}, func(_ int, file string) (local.Note, error) {
-			return local.Note{Before: file, After: file + "new", What: "it", Told: "added"}, nil
+		reply, err := r.Change(t.Context(), []string{"k"}, func(_ int, file string) (local.Note, error) {
+			return local.Note{Before: file, After: file + "new", What: "it", Reply: "added"}, nil
 		})
-		return told[0], err
+		return reply[0], err
 	}
 	put := func(content string, done bool) { // the file and the note as a crash leaves them
 		t.Helper()
@@ -175,16 +175,16 @@ func TestAChangeThatACrashEnded(t *testing.T) {
 		applied bool
 		after   string
 	}{{"oldnew", false, true, "oldnew"}, {"old", false, false, "oldnew"}, {"others", true, true, "others"}} {
-		if told, err := change(); told != "added" || err != nil {
-			t.Fatal(told, err)
+		if reply, err := change(); reply != "added" || err != nil {
+			t.Fatal(reply, err)
 		}
 		put(c.content, c.done)
-		if told, ok, err := r.Applied(t.Context(), "k"); ok != c.applied || told != "added" || err != nil {
-			t.Errorf("%d: %q %v %v", i, told, ok, err)
+		if reply, ok, err := r.Applied(t.Context(), "k"); ok != c.applied || reply != "added" || err != nil {
+			t.Errorf("%d: %q %v %v", i, reply, ok, err)
 		}
-		told, err := change()
-		if b, readErr := os.ReadFile(path); told != "added" || err != nil || string(b) != c.after || readErr != nil {
-			t.Errorf("%d: %q %v, %q %v", i, told, err, b, readErr)
+		reply, err := change()
+		if b, readErr := os.ReadFile(path); reply != "added" || err != nil || string(b) != c.after || readErr != nil {
+			t.Errorf("%d: %q %v, %q %v", i, reply, err, b, readErr)
 		}
 	}
 	put("others", false)
@@ -205,7 +205,7 @@ func TestAChangeThatFailedLeavesNoNote(t *testing.T) {
 	r := record(path, 5)
 	add := func(text string) error {
 		_, err := r.Change(t.Context(), []string{"k"}, func(_ int, file string) (local.Note, error) {
-			return local.Note{Before: file, After: file + text, Told: "added"}, nil
+			return local.Note{Before: file, After: file + text, Reply: "added"}, nil
 		})
 		return err
 	}

@@ -111,8 +111,8 @@ func ReadClock(text string, now time.Time) (Clock, error) {
 		WithHint("write 15:30, 2026-03-29T15:30 or 2026-03-29T15:30:00+02:00")
 }
 
-// Again makes the earlier result of a call with the same parameters obsolete.
-func Again(parameters ...string) []tool.Strategy {
+// ReplacesEarlier makes the earlier result of a call with the same parameters obsolete.
+func ReplacesEarlier(parameters ...string) []tool.Strategy {
 	return []tool.Strategy{{Kind: tool.ByParameters, Parameters: parameters}}
 }
 

@@ -33,7 +33,7 @@ type found struct {
 // inode identifies a file of this machine.
 type inode struct{ device, number uint64 }
 
-// NewPrivate returns the places of these paths, as they are now. What does not exist is left out.
+// NewPrivate returns the places of these paths, as they are now. Paths that do not exist are left out.
 func NewPrivate(paths []string) *Private {
 	p := &Private{links: map[uint64]found{}}
 	for _, path := range paths {

@@ -94,35 +94,35 @@ func Action[In, Out any](k *Kit, spec tool.Spec, fn func(ctx context.Context, in
 // Changes are a user's changes, noted under the keys of the calls that made them.
 type Changes interface {
 	// Applied returns what was said of the change under a key, if it was made.
-	Applied(ctx context.Context, key string) (told string, ok bool, err error)
+	Applied(ctx context.Context, key string) (reply string, ok bool, err error)
 	// Revert undoes the change under a key, and says so. Repeated, it returns the same text. It does
 	// not undo a change if others have changed the same place since; the error is then a Conflict.
-	Revert(ctx context.Context, key string) (told string, err error)
+	Revert(ctx context.Context, key string) (reply string, err error)
 }
 
 // Change adds a tool whose changes are noted: a repeated call changes nothing, and the change can be
 // settled and undone. of returns a user's changes. show turns the reply into a result.
 func Change[In any, C Changes](k *Kit, spec tool.Spec, of func(ctx context.Context, user string) (C, error),
-	fn func(ctx context.Context, in tool.Invocation, args In, c C) (told string, err error), show func(told string) tool.Result) {
-	applied := func(ctx context.Context, in tool.Invocation) (c C, told string, ok bool, err error) {
+	fn func(ctx context.Context, in tool.Invocation, args In, c C) (reply string, err error), show func(reply string) tool.Result) {
+	applied := func(ctx context.Context, in tool.Invocation) (c C, reply string, ok bool, err error) {
 		if c, err = of(ctx, in.User); err != nil {
 			return c, "", false, tool.NotDone(err)
 		}
-		told, ok, err = c.Applied(ctx, Key(in))
-		return c, told, ok, err
+		reply, ok, err = c.Applied(ctx, Key(in))
+		return c, reply, ok, err
 	}
 	spec.Dedupes = true
 	t, err := tool.New(k.spec(spec, tool.Action), func(ctx context.Context, in tool.Invocation, args In) (tool.Result, error) {
-		c, told, ok, err := applied(ctx, in)
+		c, reply, ok, err := applied(ctx, in)
 		if err == nil && !ok {
-			told, err = fn(ctx, in, args, c)
+			reply, err = fn(ctx, in, args, c)
 		}
-		return show(told), err
+		return show(reply), err
 	})
 	if err == nil {
 		t = &undoable{settling{Layer{t}, func(ctx context.Context, in tool.Invocation) (bool, tool.Result, error) {
-			_, told, ok, err := applied(ctx, in)
-			return ok, show(told), err
+			_, reply, ok, err := applied(ctx, in)
+			return ok, show(reply), err
 		}}, func(ctx context.Context, in tool.Invocation) (string, error) {
 			c, err := of(ctx, in.User)
 			if err != nil {
@@ -163,11 +163,11 @@ type undoable struct {
 }
 
 func (u *undoable) Undo(ctx context.Context, in tool.Invocation, _ tool.Result) (tool.Result, error) {
-	told, err := u.revert(ctx, in)
+	reply, err := u.revert(ctx, in)
 	if err != nil {
 		return tool.Result{}, err
 	}
-	return tool.Text(told), nil
+	return tool.Text(reply), nil
 }
 
 // Wrap puts a layer around the tool that was added last, with what else it can do.

@@ -61,7 +61,7 @@ func (s changes) move(ctx context.Context, in tool.Invocation, a moveArgs) (stri
 	if err := c.carry(p, to); err != nil {
 		return "", broken(ctx, c.account, err)
 	}
-	return c.movedTold(to, heads[0].MessageID), nil
+	return c.movedReply(to, heads[0].MessageID), nil
 }
 
 // carry moves an e-mail to another folder.
@@ -74,8 +74,8 @@ func (c *client) carry(p place, to string) error {
 	return err
 }
 
-// movedTold says where an e-mail is now. Its new id is worth a look, not an error.
-func (c *client) movedTold(to, messageID string) string {
+// movedReply says where an e-mail is now. If its new id cannot be found, the reply omits it.
+func (c *client) movedReply(to, messageID string) string {
 	if messageID != "" {
 		if p, ok, err := c.byMessageID(to, messageID); err == nil && ok {
 			return fmt.Sprintf("The e-mail is in %s now (id %s).", to, p)
@@ -183,7 +183,7 @@ func (s changes) Applied(ctx context.Context, key string) (string, bool, error) 
 		return "", false, err
 	}
 	defer c.close()
-	return c.movedTold(ch.Folder, ch.Message), true, nil
+	return c.movedReply(ch.Folder, ch.Message), true, nil
 }
 
 // moved finds an e-mail where it was moved, and opens its account.
@@ -221,14 +221,14 @@ func (s changes) Revert(ctx context.Context, key string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	told := fmt.Sprintf("The e-mail is in %s again.", from.folder)
+	reply := fmt.Sprintf("The e-mail is in %s again.", from.folder)
 	c, p, err := s.moved(ctx, s.user, ch)
 	if fault.HasCode(err, "mail_not_found") {
 		back := ch
 		back.Folder = from.folder
 		if c, _, err := s.moved(ctx, s.user, back); err == nil { // it was moved back before
 			c.close()
-			return told, nil
+			return reply, nil
 		}
 	}
 	if err != nil {
@@ -238,7 +238,7 @@ func (s changes) Revert(ctx context.Context, key string) (string, error) {
 	if err := c.carry(p, from.folder); err != nil {
 		return "", broken(ctx, c.account, err)
 	}
-	return told, nil
+	return reply, nil
 }
 
 func (s changes) unmark(ctx context.Context, ch change) (string, error) {

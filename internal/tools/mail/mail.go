@@ -126,7 +126,7 @@ func Add(k *local.Kit, notes local.Place, opt Options) {
 	local.Share(k, opt.Accounts, owner)
 	seen := []tool.Strategy{{Kind: tool.ByTool, Tools: []string{k.Name("search")}}}
 	query := func(name, what, log string, again ...string) tool.Spec {
-		return tool.Spec{Name: name, Description: what, Yields: mine, Reach: tool.ReachHere, Timeout: timeout, Tidy: local.Again(again...), Log: tool.LogSpec{Summary: log}}
+		return tool.Spec{Name: name, Description: what, Yields: mine, Reach: tool.ReachHere, Timeout: timeout, Tidy: local.ReplacesEarlier(again...), Log: tool.LogSpec{Summary: log}}
 	}
 	action := func(name, what, log, width string, open ...string) tool.Spec {
 		return tool.Spec{Name: name, Description: what, Yields: mine, Timeout: timeout, Tidy: seen, Log: tool.LogSpec{Summary: log, Does: "changes your mailbox"},

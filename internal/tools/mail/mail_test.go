@@ -177,8 +177,8 @@ func TestSend(t *testing.T) {
 	if got := w.call("search", args{"folder": "sent"}); !strings.HasPrefix(got, "1 found") {
 		t.Error(got)
 	}
-	if done, told, err := w.settle("send", a); !done || err != nil || !strings.Contains(told, "bob@example.net") {
-		t.Errorf("%v %s %v", done, told, err)
+	if done, reply, err := w.settle("send", a); !done || err != nil || !strings.Contains(reply, "bob@example.net") {
+		t.Errorf("%v %s %v", done, reply, err)
 	}
 }
 
@@ -264,8 +264,8 @@ func TestDraft(t *testing.T) {
 	if got := w.call("search", args{"folder": "drafts"}); !strings.HasPrefix(got, "1 found") || !strings.Contains(got, "draft to bob@example.net") {
 		t.Error(got)
 	}
-	if done, told, err := w.settle("draft", a); !done || err != nil || told != first {
-		t.Error(done, told, err)
+	if done, reply, err := w.settle("draft", a); !done || err != nil || reply != first {
+		t.Error(done, reply, err)
 	}
 }
 
@@ -279,17 +279,17 @@ func TestMoves(t *testing.T) {
 			if done, _, err := w.settle(name, a); done || err != nil {
 				t.Error(done, err)
 			}
-			told := w.call(name, a)
-			if again := w.call(name, a); again != told {
-				t.Errorf("%s, then %s", told, again)
+			reply := w.call(name, a)
+			if again := w.call(name, a); again != reply {
+				t.Errorf("%s, then %s", reply, again)
 			}
-			if done, again, err := w.settle(name, a); !done || err != nil || again != told {
+			if done, again, err := w.settle(name, a); !done || err != nil || again != reply {
 				t.Error(done, again, err)
 			}
 			if got := w.call("search", args{}); !strings.HasPrefix(got, "1 found") {
 				t.Errorf("another e-mail was touched: %s", got)
 			}
-			now := ids.FindStringSubmatch(told)[1]
+			now := ids.FindStringSubmatch(reply)[1]
 			contains(t, w.call("read", args{"id": now}), "noon")
 			for range 2 {
 				if back, err := w.undo(name, a); err != nil || back != "The e-mail is in INBOX again." {
@@ -328,8 +328,8 @@ func TestFlags(t *testing.T) {
 		t.Error(got)
 	}
 	for range 2 {
-		if told, err := w.undo("flag", a); err != nil {
-			t.Error(told, err)
+		if reply, err := w.undo("flag", a); err != nil {
+			t.Error(reply, err)
 		}
 	}
 	if got := w.call("search", args{"unread": true}); !strings.HasPrefix(got, "1 found") || strings.Contains(got, "flagged") {

@@ -37,14 +37,14 @@ type Letter struct {
 }
 
 // Watch notices new e-mails in an account's inbox, until ctx ends. It does not poll: the server tells
-// (IDLE, RFC 2177). heard gets them oldest first. The file mark keeps which ones it has got, so that it
+// (IDLE, RFC 2177). report gets them oldest first. The file mark keeps which ones it has got, so that it
 // gets what arrives while Steward does not run, and gets again what it has returned an error for. Without
-// the file, everything that is there has been heard of.
-func (o Options) Watch(ctx context.Context, a Account, mark string, log *slog.Logger, heard func(context.Context, []Letter) error) {
+// the file, all existing e-mails count as reported.
+func (o Options) Watch(ctx context.Context, a Account, mark string, log *slog.Logger, report func(context.Context, []Letter) error) {
 	s := &service{Options: o}
 	for wait := firstWait; ctx.Err() == nil; wait = min(2*wait, longWait) {
 		began := time.Now()
-		err := s.watch(ctx, a, mark, heard)
+		err := s.watch(ctx, a, mark, report)
 		if time.Since(began) > longWait { // a server that hangs up at once is not asked each second
 			wait = firstWait
 		}
@@ -59,7 +59,7 @@ func (o Options) Watch(ctx context.Context, a Account, mark string, log *slog.Lo
 }
 
 // watch watches over one connection, until it breaks.
-func (s *service) watch(ctx context.Context, a Account, mark string, heard func(context.Context, []Letter) error) error {
+func (s *service) watch(ctx context.Context, a Account, mark string, report func(context.Context, []Letter) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	limit := time.AfterFunc(timeout, cancel) // of what is asked in between
@@ -93,7 +93,7 @@ func (s *service) watch(ctx context.Context, a Account, mark string, heard func(
 			return broken(ctx, a, err)
 		}
 		if len(news) > 0 {
-			if err := heard(ctx, news); err != nil {
+			if err := report(ctx, news); err != nil {
 				return err
 			}
 			p, err := parsePlace(news[len(news)-1].ID)

@@ -92,7 +92,7 @@ func TestNewMailIsNoticed(t *testing.T) {
 	w.Put(t, "INBOX", letter("two"))
 	x.fail <- errors.New("the disk is full")
 	x.next("two")
-	x.next("two") // what could not be told is told again
+	x.next("two") // a failed report is repeated
 	x.end()
 	w.Put(t, "INBOX", letter("three"))
 	w.Put(t, "INBOX", letter("four"))
@@ -101,9 +101,9 @@ func TestNewMailIsNoticed(t *testing.T) {
 	for i := range 60 {
 		w.Put(t, "INBOX", letter(fmt.Sprint("m", i)))
 	}
-	for told := 0; told < 50; { // of many at once the newest ones
+	for reply := 0; reply < 50; { // of many at once the newest ones
 		news := <-x.heard
-		told += len(news)
+		reply += len(news)
 		if news[len(news)-1].Subject == "m59" {
 			return
 		}

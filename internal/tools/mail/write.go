@@ -157,16 +157,16 @@ func (s *service) draft(ctx context.Context, in tool.Invocation, a writeArgs) (s
 	if err != nil {
 		return "", broken(ctx, o.account, err)
 	}
-	return draftTold(p), nil
+	return draftReply(p), nil
 }
 
-func draftTold(p place) string { return fmt.Sprintf("The draft is written (id %s).", p) }
+func draftReply(p place) string { return fmt.Sprintf("The draft is written (id %s).", p) }
 
 // letterNote is kept of an e-mail before it is written: without one, it certainly was not.
 type letterNote struct {
 	Account string `json:"account"`
 	ID      string `json:"id"`            // its Message-ID
-	Told    string `json:"told,omitzero"` // the reply if it was sent; empty for a draft
+	Reply   string `json:"told,omitzero"` // the reply if it was sent; empty for a draft
 }
 
 // written is the place beside which a user's e-mails are noted.
@@ -184,7 +184,7 @@ func (s *service) settle(ctx context.Context, in tool.Invocation) (bool, tool.Re
 		return false, tool.Result{}, err
 	}
 	defer c.close()
-	name, err := c.folder(map[bool]string{true: "drafts", false: "sent"}[n.Told == ""])
+	name, err := c.folder(map[bool]string{true: "drafts", false: "sent"}[n.Reply == ""])
 	if err != nil {
 		return false, tool.Result{}, err
 	}
@@ -192,12 +192,12 @@ func (s *service) settle(ctx context.Context, in tool.Invocation) (bool, tool.Re
 	switch {
 	case err != nil:
 		return false, tool.Result{}, broken(ctx, c.account, err)
-	case n.Told == "":
-		return ok, tool.Text(draftTold(p)), nil
+	case n.Reply == "":
+		return ok, tool.Text(draftReply(p)), nil
 	case !ok:
 		return false, tool.Result{}, unsettled()
 	}
-	return true, tool.Text(n.Told), nil
+	return true, tool.Text(n.Reply), nil
 }
 
 func unsettled() error {
@@ -253,12 +253,12 @@ func (s *service) deliver(ctx context.Context, in tool.Invocation, o outgoing) (
 	if err != nil {
 		return "", tool.NotDone(err)
 	}
-	notes, told := s.written(in.User), sentTold(o)
+	notes, reply := s.written(in.User), sentReply(o)
 	if before, err := local.Kept(notes, local.Key(in), &letterNote{}); before || err != nil {
 		return "", cmp.Or(err, unsettled())
 	}
 	err = s.transmit(ctx, o, raw, func() error {
-		return local.Keep(notes, local.Key(in), letterNote{o.account.Name, o.id, told})
+		return local.Keep(notes, local.Key(in), letterNote{o.account.Name, o.id, reply})
 	})
 	if err != nil {
 		if tool.Certain(err) {
@@ -267,9 +267,9 @@ func (s *service) deliver(ctx context.Context, in tool.Invocation, o outgoing) (
 		return "", err
 	}
 	if err := s.keepSent(ctx, o, raw); err != nil {
-		told += " There is no copy in the folder for sent e-mails: " + fault.Of(err).Message + "."
+		reply += " There is no copy in the folder for sent e-mails: " + fault.Of(err).Message + "."
 	}
-	return told, nil
+	return reply, nil
 }
 
 // transmit hands an e-mail to the server for sending. begin is called before the server can accept it.
@@ -296,7 +296,7 @@ func (s *service) transmit(ctx context.Context, o outgoing, raw []byte, begin fu
 	return nil
 }
 
-func sentTold(o outgoing) string {
+func sentReply(o outgoing) string {
 	var all []string
 	for _, a := range append(append(o.to[:len(o.to):len(o.to)], o.cc...), o.bcc...) {
 		all = append(all, a.Address)

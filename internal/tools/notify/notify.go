@@ -1,4 +1,4 @@
-// Package notify tells a user something outside of Steward: through ntfy (ntfy.sh or a server of
+// Package notify sends a user notifications outside of Steward: through ntfy (ntfy.sh or a server of
 // the user's own), a webhook or e-mail. Reminders use it, and an agent may, by the tool notify.send. The
 // receivers are those of the settings, never ones that a model names.
 package notify
@@ -97,7 +97,7 @@ func (n *Notifier) Receivers() (names []string) {
 	return names
 }
 
-// Notify tells a user something through every receiver. It fails only if none has taken it; what
+// Notify sends a user a notification through every receiver. It fails only if none has taken it; what
 // the others answered is then in the error. The end of ctx stops it only until one has taken it.
 // Error codes: notify_off, notify_failed.
 func (n *Notifier) Notify(ctx context.Context, user, title, text string) error {

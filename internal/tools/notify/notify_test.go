@@ -56,7 +56,7 @@ func TestEveryReceiverIsTold(t *testing.T) {
 	}
 }
 
-// Whoever notifies may end meanwhile: once one receiver was told, the others are told too.
+// The caller may end in the meantime: once one receiver was notified, the others are too.
 func TestNobodyIsToldHalf(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	mails := 0
@@ -113,9 +113,9 @@ func TestReceiversThatFail(t *testing.T) {
 }
 
 func TestSend(t *testing.T) {
-	var told string
+	var reply string
 	n := New(Options{Ntfy: Ntfy{Topic: "t"}, Transport: receivers(func(_ *http.Request, body map[string]any) int {
-		told, _ = body["message"].(string)
+		reply, _ = body["message"].(string)
 		return http.StatusOK
 	})})
 	k := local.NewKit(tool.Env{Name: "notify"}, "domain:notify")
@@ -126,8 +126,8 @@ func TestSend(t *testing.T) {
 	}
 	long := strings.Repeat("ä", 1800)
 	b, _ := json.Marshal(map[string]string{"text": long}) //nolint:errcheck // a map of texts
-	if _, err := list[0].Call(t.Context(), tool.Invocation{Args: b, User: "ann"}); err != nil || len(told) > MaxText || !strings.HasSuffix(told, "ä…") {
-		t.Errorf("%v: %d bytes", err, len(told))
+	if _, err := list[0].Call(t.Context(), tool.Invocation{Args: b, User: "ann"}); err != nil || len(reply) > MaxText || !strings.HasSuffix(reply, "ä…") {
+		t.Errorf("%v: %d bytes", err, len(reply))
 	}
 	if s := list[0].Spec(); s.Effect != tool.Action || !s.Out() {
 		t.Errorf("%+v", s)

@@ -111,10 +111,10 @@ func (s service) set(ctx context.Context, in tool.Invocation, a record.Alarm) (s
 	if err != nil {
 		return "", err
 	}
-	return s.setTold(a), nil
+	return s.setReply(a), nil
 }
 
-func (s service) setTold(a record.Alarm) string {
+func (s service) setReply(a record.Alarm) string {
 	return fmt.Sprintf("The %s is set for %s%s.", s.kind, s.clock(a.User, a.Start), repeated(a))
 }
 
@@ -174,7 +174,7 @@ func (s setting) Applied(ctx context.Context, key string) (string, bool, error) 
 	if fault.Is(err, fault.NotFound) {
 		return "", false, nil
 	}
-	return s.setTold(a), err == nil, err
+	return s.setReply(a), err == nil, err
 }
 
 // Revert implements local.Changes.
@@ -183,10 +183,10 @@ func (s setting) Revert(ctx context.Context, key string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return s.cancelTold(a), nil
+	return s.cancelReply(a), nil
 }
 
-func (s service) cancelTold(a record.Alarm) string {
+func (s service) cancelReply(a record.Alarm) string {
 	return fmt.Sprintf("The %s %swas cancelled.", s.kind, named(a))
 }
 
@@ -232,7 +232,7 @@ func (s service) cancel(ctx context.Context, in tool.Invocation, a cancelArgs) (
 	if one, err = s.Alarms.Cancel(ctx, in.User, one.ID, by); err != nil {
 		return "", err
 	}
-	return s.cancelTold(one), nil
+	return s.cancelReply(one), nil
 }
 
 // one finds the alarm that is meant.
@@ -256,5 +256,5 @@ func (s service) settleCancel(ctx context.Context, in tool.Invocation) (bool, to
 	if fault.Is(err, fault.NotFound) {
 		return false, tool.Result{}, nil
 	}
-	return err == nil, tool.Text(s.cancelTold(a)), err
+	return err == nil, tool.Text(s.cancelReply(a)), err
 }

@@ -22,11 +22,11 @@ type output struct {
 
 	head, tail []byte
 	dropped    int64
-	told       time.Time
+	reported   time.Time
 }
 
 // drain reads everything, so that the program never waits for Steward. Its errors are those of a program
-// that was ended, which Wait tells.
+// that was stopped, which Wait returns.
 func (o *output) drain(r io.Reader) {
 	buf := make([]byte, 32<<10)
 	for {
@@ -46,8 +46,8 @@ func (o *output) add(b []byte) {
 		o.dropped += int64(over)
 		o.tail = append(o.tail[:0], o.tail[over:]...)
 	}
-	if len(b) > 0 && o.now().Sub(o.told) >= time.Second {
-		o.told = o.now()
+	if len(b) > 0 && o.now().Sub(o.reported) >= time.Second {
+		o.reported = o.now()
 		lines := strings.FieldsFunc(clean(b), func(r rune) bool { return r == '\n' || r == '\r' })
 		if len(lines) > 0 {
 			o.report(tool.Progress{Message: tool.Clip(lines[len(lines)-1], 200), Fraction: -1})

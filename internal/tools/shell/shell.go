@@ -201,8 +201,8 @@ func (r *runner) run(ctx context.Context, in tool.Invocation, folder string, sec
 	return result(ctx, limit, out.String(), err)
 }
 
-// result tells the output and how the program ended. What a program has done before it failed is done,
-// so also the output of a program that was stopped or ended is a result, which says so.
+// result returns the output and how the program ended. The effects of a failed program remain, so the
+// output of a program that was stopped or ended is a result, which says so.
 func result(ctx context.Context, limit time.Duration, text string, err error) (tool.Result, error) {
 	if strings.TrimSpace(text) == "" {
 		text = "(no output)"

@@ -262,7 +262,7 @@ func Tools(s Store) ([]tool.Tool, error) {
 	return []tool.Tool{t}, err
 }
 
-// About tells a model the names and descriptions of the approved skills. Without any it says nothing.
+// About returns, for a model, the names and descriptions of the approved skills. Without any it says nothing.
 func (s Store) About() (string, error) {
 	list, err := s.List()
 	if err != nil || len(list) == 0 {

@@ -106,7 +106,7 @@ func archive(ctx context.Context, name string) ([]*Skill, error) {
 	return walk(ctx, z)
 }
 
-// walk reads the skills in a tree of files, within the limits. What a file says about its size does not count.
+// walk reads the skills in a tree of files, within the limits. Declared sizes are not trusted.
 func walk(ctx context.Context, tree fs.FS) ([]*Skill, error) {
 	files, left := map[string]string{}, int64(maxBytes)
 	err := fs.WalkDir(tree, ".", func(name string, e fs.DirEntry, err error) error {

@@ -77,9 +77,9 @@ func keyWord(key string) string { return id.Derive("task", key).String() }
 
 // edit is a change of one task, with its key and the text that is returned for it.
 type edit struct {
-	key, told string
-	task      Task
-	do        editing
+	key, reply string
+	task       Task
+	do         editing
 }
 
 // editing says what is done with a task.
@@ -94,8 +94,8 @@ const (
 // apply makes a change once for its key. Error code: task_not_found, if the task is no longer as it was
 // listed.
 func (f *file) apply(ctx context.Context, e edit) (string, error) {
-	told, err := f.applyAll(ctx, []edit{e})
-	return told[0], err
+	reply, err := f.applyAll(ctx, []edit{e})
+	return reply[0], err
 }
 
 // applyAll makes several changes, all or none.
@@ -155,7 +155,7 @@ func splice(text string, n local.Note, now string) string {
 // change returns the note of the change in a file.
 func (e edit) change(text string) (n local.Note, err error) {
 	lines, tasks, at := read(text)
-	n.What, n.Told = fmt.Sprintf("the task %q", e.task.Title), e.told
+	n.What, n.Reply = fmt.Sprintf("the task %q", e.task.Title), e.reply
 	if e.do == add {
 		n.After = e.task.line()
 		n.Before = part(text, n)

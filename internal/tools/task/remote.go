@@ -77,7 +77,7 @@ func (r *remote) task(c *ical.Component, zones *dav.Zones, list string, o dav.Ob
 
 // apply implements store.
 func (r *remote) apply(ctx context.Context, e edit) (string, error) {
-	change := dav.Edit{What: fmt.Sprintf("the task %q", e.task.Title), Told: e.told}
+	change := dav.Edit{What: fmt.Sprintf("the task %q", e.task.Title), Reply: e.reply}
 	var err error
 	switch e.do {
 	case add:

@@ -96,7 +96,7 @@ type oneArgs struct {
 const mine = message.Private | message.Untrusted
 
 func (s *service) tools(k *local.Kit) {
-	local.Query(k, tool.Spec{Name: "list", Yields: mine, Tidy: local.Again("show", "due_before", "list"), Sentences: listSentences,
+	local.Query(k, tool.Spec{Name: "list", Yields: mine, Tidy: local.ReplacesEarlier("show", "due_before", "list"), Sentences: listSentences,
 		Description: "Lists the tasks of the to-do list: what is to be done, what is due, what is completed.",
 		Log:         tool.LogSpec{Summary: "List the {show|open} tasks"}}, s.list)
 	stale := []tool.Strategy{{Kind: tool.ByTool, Tools: []string{k.Name("list")}}}
@@ -205,14 +205,14 @@ func (a addArgs) edit(key string) (edit, error) {
 		return edit{}, err
 	}
 	list := strings.Join(strings.Fields(a.List), " ")
-	told := fmt.Sprintf("Added the task %q", title)
+	reply := fmt.Sprintf("Added the task %q", title)
 	if list != "" {
-		told += " to " + list
+		reply += " to " + list
 	}
 	if a.Due != "" {
-		told += ", due on " + a.Due
+		reply += ", due on " + a.Due
 	}
-	return edit{key: key, told: told + ".", task: Task{Title: title, Due: a.Due, List: list}, do: add}, nil
+	return edit{key: key, reply: reply + ".", task: Task{Title: title, Due: a.Due, List: list}, do: add}, nil
 }
 
 // CallAll implements tool.Batcher: it adds several tasks, in one write if they are in a file. An error in one
@@ -235,22 +235,22 @@ func (a adding) CallAll(ctx context.Context, ins []tool.Invocation) []tool.Outco
 		case inFile:
 			all, at = append(all, e), append(at, i)
 		default:
-			told, err := st.apply(ctx, e)
-			out[i] = tool.Outcome{Result: tool.Text(told), Err: err}
+			reply, err := st.apply(ctx, e)
+			out[i] = tool.Outcome{Result: tool.Text(reply), Err: err}
 		}
 	}
 	if len(all) == 0 {
 		return out
 	}
-	told, err := f.applyAll(ctx, all)
+	reply, err := f.applyAll(ctx, all)
 	for n, i := range at {
-		out[i] = tool.Outcome{Result: tool.Text(told[n]), Err: err}
+		out[i] = tool.Outcome{Result: tool.Text(reply[n]), Err: err}
 	}
 	return out
 }
 
 // on returns what edits the task that the words refer to.
-func (s *service) on(do editing, told string) func(context.Context, tool.Invocation, oneArgs, store) (string, error) {
+func (s *service) on(do editing, reply string) func(context.Context, tool.Invocation, oneArgs, store) (string, error) {
 	return func(ctx context.Context, in tool.Invocation, a oneArgs, l store) (string, error) {
 		all, err := l.All(ctx)
 		if err != nil {
@@ -260,7 +260,7 @@ func (s *service) on(do editing, told string) func(context.Context, tool.Invocat
 		if err != nil {
 			return "", err
 		}
-		return l.apply(ctx, edit{local.Key(in), fmt.Sprintf(told, t.Title), t, do})
+		return l.apply(ctx, edit{local.Key(in), fmt.Sprintf(reply, t.Title), t, do})
 	}
 }
 

@@ -68,8 +68,8 @@ func TestAddListCompleteDelete(t *testing.T) {
 			t.Errorf("told %s", got)
 		}
 	}
-	if happened, told := s.Settle("a", "task.add", `{"title":"Buy  milk","due":"2026-03-05"}`); !happened || told != `Added the task "Buy milk", due on 2026-03-05.` {
-		t.Errorf("settled %v %s", happened, told)
+	if happened, reply := s.Settle("a", "task.add", `{"title":"Buy  milk","due":"2026-03-05"}`); !happened || reply != `Added the task "Buy milk", due on 2026-03-05.` {
+		t.Errorf("settled %v %s", happened, reply)
 	}
 	s.Call("b", "task.add", `{"title":"Call Bob -- soon","due":"2026-03-01"}`)
 	s.Call("c", "task.add", `{"title":"Water the plants","due":"2026-04-01"}`)
@@ -87,8 +87,8 @@ func TestAddListCompleteDelete(t *testing.T) {
 	if got := s.Call("e", "task.delete", `{"task":"#2"}`); got != `Deleted the task "Call Bob -- soon".` {
 		t.Errorf("deleted: %s", got)
 	}
-	if happened, told := s.Settle("e", "task.delete", `{"task":"#2"}`); !happened || told != `Deleted the task "Call Bob -- soon".` {
-		t.Errorf("settled %v %s", happened, told)
+	if happened, reply := s.Settle("e", "task.delete", `{"task":"#2"}`); !happened || reply != `Deleted the task "Call Bob -- soon".` {
+		t.Errorf("settled %v %s", happened, reply)
 	}
 	if got := s.Call("q", "task.list", `{"show":"completed"}`); got != "1. Buy milk (done)" {
 		t.Errorf("completed: %s", got)

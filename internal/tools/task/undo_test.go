@@ -23,11 +23,11 @@ func TestChangesAreTakenBack(t *testing.T) {
 		if text() == before {
 			t.Fatalf("%s changed nothing", name)
 		}
-		told, err := undo(name, args)
+		reply, err := undo(name, args)
 		if err != nil || text() != before {
-			t.Errorf("%s taken back: %q %v\n%s", name, told, err, text())
+			t.Errorf("%s taken back: %q %v\n%s", name, reply, err, text())
 		}
-		if again, err := undo(name, args); err != nil || again != told || text() != before {
+		if again, err := undo(name, args); err != nil || again != reply || text() != before {
 			t.Errorf("%s taken back twice: %q %v", name, again, err)
 		}
 	}

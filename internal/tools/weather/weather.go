@@ -1,4 +1,4 @@
-// Package weather tells the forecast, from Open-Meteo.
+// Package weather returns forecasts from Open-Meteo.
 package weather
 
 import (
@@ -57,7 +57,7 @@ func AddForecast(k *local.Kit, opt ForecastOptions) {
 	local.Query(k, tool.Spec{Name: "forecast", Yields: message.Untrusted, Reach: tool.ReachOut, Host: host, Timeout: 2*forecastTimeout + 5*time.Second,
 		Description: "Tells the weather in a place now and on the coming days: temperature, rain, wind, sunrise and sunset.",
 		Sentences:   forecastSentences,
-		Tidy:        append(local.Again("place", "days"), tool.Strategy{Kind: tool.ByAge, MaxAge: time.Hour}),
+		Tidy:        append(local.ReplacesEarlier("place", "days"), tool.Strategy{Kind: tool.ByAge, MaxAge: time.Hour}),
 		Log:         tool.LogSpec{Summary: "Look up the weather in {place|your place}"}}, f.tool)
 }
 
@@ -92,7 +92,7 @@ func (f forecaster) tool(ctx context.Context, in tool.Invocation, a forecastArgs
 	if err := f.get(ctx, f.Forecast, q, &w); err != nil {
 		return "", err
 	}
-	return w.told(p.called(), u), nil
+	return w.text(p.called(), u), nil
 }
 
 // place is a place as the geocoding service describes it.
@@ -157,8 +157,8 @@ type weatherAnswer struct {
 	}
 }
 
-// told returns the forecast for a model.
-func (w weatherAnswer) told(where string, u units) string {
+// text returns the forecast for a model.
+func (w weatherAnswer) text(where string, u units) string {
 	var b strings.Builder
 	c := w.Current
 	fmt.Fprintf(&b, "%s, %s (%s): %s, %s (feels like %s), %s in the last quarter of an hour, wind %s.\n", where, moment(c.Time, "Mon 2 Jan 15:04"), w.Timezone,

@@ -1,5 +1,5 @@
 // Package web lets an agent read pages of the web and search it. Connections go only where a
-// Dialer of package egress allows, also after redirects. What is read counts as untrusted.
+// Dialer of package egress allows, also after redirects. Pages and results count as untrusted.
 package web
 
 import (
@@ -42,13 +42,13 @@ func Add(k *local.Kit, opt Options) {
 	local.Query(k, tool.Spec{Name: "fetch", Yields: message.Untrusted, Reach: tool.ReachOut, Targets: []string{"url"}, Timeout: fetchTimeout + 25*time.Second,
 		Description: "Reads a page of the web: the text and links of HTML, PDF, Word files and feeds. Long texts come in parts.",
 		Sentences:   fetchSentences,
-		Tidy:        local.Again("url", "from"),
+		Tidy:        local.ReplacesEarlier("url", "from"),
 		Log:         tool.LogSpec{Summary: "Read {url}"},
 		Widths:      []tool.Width{{Name: "read any page of {url:host}", Any: []string{"from"}, Host: []string{"url"}}}}, f.tool)
 	search := tool.Spec{Name: "search", Yields: message.Untrusted, Reach: tool.ReachOut, Timeout: searchTimeout + 5*time.Second, Host: opt.Search.host(),
 		Description: "Searches the web. Returns titles, addresses and excerpts; read the pages that matter with " + k.Name("fetch") + ", and name their addresses as sources in the answer.",
 		Sentences:   searchSentences,
-		Tidy:        local.Again("query"),
+		Tidy:        local.ReplacesEarlier("query"),
 		Log:         tool.LogSpec{Summary: "Search the web for {query}"}}
 	if opt.Search.Call != nil { // that tool is judged by itself: a person is asked once, and its long results are cut once
 		search.Reach, search.Timeout, search.ResultCap = tool.ReachHere, 10*time.Minute, 2*tool.DefaultResultCap
@@ -61,12 +61,12 @@ func Add(k *local.Kit, opt Options) {
 			a.Count = 8
 		}
 		found, err := opt.Search.run(ctx, opt.Transport, a.Query, a.Count)
-		return tool.Text(told(found)), err
+		return tool.Text(formatResults(found)), err
 	})
 }
 
-// told lists results for a model.
-func told(found []Result) string {
+// formatResults lists results for a model.
+func formatResults(found []Result) string {
 	if len(found) == 0 {
 		return "Nothing was found."
 	}

@@ -32,7 +32,7 @@ func newGauge(dir string, limit int64) (*gauge, error) {
 	return g, nil
 }
 
-// size adds up what lies in the folder.
+// size returns the total size of the folder.
 func (g *gauge) size() int64 {
 	var sum int64
 	_ = filepath.WalkDir(g.dir, func(_ string, d fs.DirEntry, err error) error {

@@ -41,7 +41,7 @@ func TestWhichCodeIsPinned(t *testing.T) {
 	must.Do(t, os.Symlink(filepath.Join(base, "other"), filepath.Join(dir, "node_modules", "d")))
 	u := besideUnit(filepath.Join(dir, "build"))
 	u.pinPrograms(nil)
-	u.seal()
+	u.computeHash()
 	var got []string
 	for _, p := range u.run {
 		got = append(got, must.Get(filepath.Rel(base, p.path)))
@@ -52,7 +52,7 @@ func TestWhichCodeIsPinned(t *testing.T) {
 	if !slices.Equal(got, want) || len(u.loose) > 0 {
 		t.Errorf("%q %q, want %q", got, u.loose, want)
 	}
-	if caches, ok := u.kept(); !ok || !slices.Equal(caches, []string{filepath.Join(dir, "pkg", "__pycache__")}) {
+	if caches, ok := u.externalCodeUnchanged(); !ok || !slices.Equal(caches, []string{filepath.Join(dir, "pkg", "__pycache__")}) {
 		t.Errorf("%q %v", caches, ok)
 	}
 	for name, change := range map[string]func(path string) error{
@@ -61,17 +61,17 @@ func TestWhichCodeIsPinned(t *testing.T) {
 		"build/lib/part.mjs":      os.Remove,
 	} {
 		must.Do(t, change(filepath.Join(dir, name)))
-		if _, ok := u.kept(); ok {
+		if _, ok := u.externalCodeUnchanged(); ok {
 			t.Errorf("%s was changed", name)
 		}
 		before := u.hash
 		u.pinPrograms(nil)
-		if u.seal(); u.hash == before {
+		if u.computeHash(); u.hash == before {
 			t.Errorf("%s: the approval is for the same", name)
 		}
 	}
 	must.Do(t, os.WriteFile(filepath.Join(dir, "state.db"), []byte("y"), 0o644))
-	if _, ok := u.kept(); !ok {
+	if _, ok := u.externalCodeUnchanged(); !ok {
 		t.Error("data may change")
 	}
 }

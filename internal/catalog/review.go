@@ -29,8 +29,8 @@ type proposal struct {
 	how string // in words
 }
 
-// look has a model assess the tools that its assessment could make stricter.
-func (c *Catalog) look(ctx context.Context, specs []tool.Spec) *proposal {
+// reviewTools has a model assess the tools that its assessment could make stricter.
+func (c *Catalog) reviewTools(ctx context.Context, specs []tool.Spec) *proposal {
 	p := &proposal{set: map[string]ToolSetting{}, how: "from names and schemas"}
 	var open []tool.Spec
 	for _, s := range specs {
@@ -59,7 +59,7 @@ func (c *Catalog) look(ctx context.Context, specs []tool.Spec) *proposal {
 
 // take adds a model's assessment where it is stricter.
 func (p *proposal) take(open []tool.Spec, list []Looked, by string) {
-	var told []string
+	var changes []string
 	for _, s := range open {
 		var set ToolSetting
 		var what []string
@@ -80,13 +80,13 @@ func (p *proposal) take(open []tool.Spec, list []Looked, by string) {
 		}
 		if len(what) > 0 {
 			p.set[s.Name] = set
-			told = append(told, s.Name+" "+strings.Join(what, " and "))
+			changes = append(changes, s.Name+" "+strings.Join(what, " and "))
 		}
 	}
-	if p.how += fmt.Sprintf(", and %s reviewed it: ", by); len(told) == 0 {
+	if p.how += fmt.Sprintf(", and %s reviewed it: ", by); len(changes) == 0 {
 		p.how += "no changes"
 	} else {
-		p.how += "stricter settings: " + strings.Join(told, "; ")
+		p.how += "stricter settings: " + strings.Join(changes, "; ")
 	}
 	p.how = visible(p.how)
 }

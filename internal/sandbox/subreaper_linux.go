@@ -18,10 +18,10 @@ const aroundFlag = "--around-program"
 // set. Through it, that process also notices the end of Steward.
 const gateNumber = 3
 
-// around runs a program to its end and returns its exit code. Processes that the program leaves
+// runToEnd runs a program to its end and returns its exit code. Processes that the program leaves
 // behind become children of this process (PR_SET_CHILD_SUBREAPER), so that they stay in one tree
 // and end with the program or with Steward. Only a program that kills this process escapes.
-func around(program []string) (int, error) {
+func runToEnd(program []string) (int, error) {
 	gate := os.NewFile(gateNumber, "gate")
 	unix.CloseOnExec(gateNumber)
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
@@ -63,7 +63,7 @@ func around(program []string) (int, error) {
 	}
 }
 
-// killRounds bounds how often the tree is searched for processes that were started meanwhile.
+// killRounds bounds how often the tree is searched for processes that were started in the meantime.
 const killRounds = 1000
 
 // killBelow kills all processes below root, which is a subreaper. A signal to a group reaches all

@@ -27,18 +27,18 @@ const (
 // errMuch ends the search of a folder that has more than is pinned.
 var errMuch = errors.New("it has too many files")
 
-// besides is the code that the programs of a unit load from outside of its folder.
-type besides struct {
+// externalCode is the code that the programs of a unit load from outside of its folder.
+type externalCode struct {
 	caches []string // folders of compiled Python, which is not pinned and not used
 	loose  []string // what is not pinned, in words
 }
 
-// pinBeside pins the code in folders outside of the unit's own. known are pins of an earlier time, by path: a
+// pinExternalCode pins the code in folders outside of the unit's own. known are pins of an earlier time, by path: a
 // file that was not touched since is not read again.
-func (u *unit) pinBeside(known map[string]pin) {
+func (u *unit) pinExternalCode(known map[string]pin) {
 	var folders []string
 	installs := false // packages change at a start
-	u.besides = besides{}
+	u.externalCode = externalCode{}
 	var parts []any
 	for _, s := range u.sources {
 		parts = append(parts, s.src)
@@ -104,7 +104,7 @@ func same(then, now fs.FileInfo) bool {
 }
 
 // project returns the folder of the project that a folder of code belongs to: the next one above that has a
-// file which tells so, or else the folder itself. It is never the user's whole folder.
+// file which shows it, or else the folder itself. It is never the user's whole folder.
 func project(dir string) string {
 	home, _ := os.UserHomeDir()
 	for up, n := dir, 0; n < 4 && up != home && up != filepath.Dir(up); up, n = filepath.Dir(up), n+1 {
@@ -210,8 +210,8 @@ func (u *unit) codeBelow(dir string, ofPackages bool) (files []string, err error
 	return files, err
 }
 
-// besideItems makes an item of the code of each folder: what a person is shown are the names and hashes.
-func besideItems(run []pin) (items []Item) {
+// externalItems makes an item of the code of each folder: what a person is shown are the names and hashes.
+func externalItems(run []pin) (items []Item) {
 	groups := map[string][]pin{}
 	for _, p := range run {
 		if p.beside != "" {
@@ -239,9 +239,9 @@ func besideItems(run []pin) (items []Item) {
 	return items
 }
 
-// kept reports whether the code beside a program still is what was read, files that are new included, and
+// externalCodeUnchanged reports whether the code beside a program still is what was read, files that are new included, and
 // returns the folders of compiled code that there are now.
-func (u *unit) kept() (caches []string, ok bool) {
+func (u *unit) externalCodeUnchanged() (caches []string, ok bool) {
 	var before []pin
 	for _, p := range u.sealed {
 		if p.run {

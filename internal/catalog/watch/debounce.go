@@ -5,18 +5,18 @@ import "time"
 // mostQuiet bounds the wait for a folder that never rests, in multiples of Quiet.
 const mostQuiet = 20
 
-// Rest debounces changes of a folder, so that files put into it one by one are
+// Debouncer debounces changes of a folder, so that files put into it one by one are
 // read once. The folder is at rest when no change was reported for the time
 // Quiet, or at the latest after 20 times as long. Not safe for concurrent use.
-type Rest struct {
+type Debouncer struct {
 	Quiet time.Duration
 	C     <-chan time.Time // fires at rest; nil while nothing has changed
 
 	since time.Time
 }
 
-// Disturb records a change.
-func (r *Rest) Disturb() {
+// Record records a change.
+func (r *Debouncer) Record() {
 	if r.C == nil {
 		r.since = time.Now()
 	}
@@ -26,4 +26,4 @@ func (r *Rest) Disturb() {
 }
 
 // Done must be called after C has fired.
-func (r *Rest) Done() { r.C = nil }
+func (r *Debouncer) Done() { r.C = nil }

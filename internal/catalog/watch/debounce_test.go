@@ -8,7 +8,7 @@ import (
 
 func TestRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := Rest{Quiet: time.Second}
+		r := Debouncer{Quiet: time.Second}
 		if r.C != nil {
 			t.Error("it is at rest before anything has changed")
 		}
@@ -16,7 +16,7 @@ func TestRest(t *testing.T) {
 		after := func(want time.Duration, every time.Duration) {
 			t.Helper()
 			began = time.Now()
-			r.Disturb()
+			r.Record()
 			for {
 				select {
 				case <-r.C:
@@ -26,7 +26,7 @@ func TestRest(t *testing.T) {
 					r.Done()
 					return
 				case <-time.After(every):
-					r.Disturb()
+					r.Record()
 				}
 			}
 		}

@@ -20,8 +20,8 @@ const (
 	insideFlag    = "--inside-sandbox"
 )
 
-// way is an address inside, and the function that serves it.
-type way struct {
+// route is an address inside, and the function that serves it.
+type route struct {
 	address string
 	serve   func(net.Listener) // runs until the listener is closed
 }

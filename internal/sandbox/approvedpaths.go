@@ -12,8 +12,8 @@ func below(path, parent string) bool {
 	return path == parent || strings.HasPrefix(path, strings.TrimSuffix(parent, "/")+"/")
 }
 
-// instead returns the path of the approved copy of a path, or the path itself.
-func (c *Command) instead(path string) string {
+// approvedCopy returns the path of the approved copy of a path, or the path itself.
+func (c *Command) approvedCopy(path string) string {
 	for was, now := range c.Instead {
 		if filepath.IsAbs(path) && below(filepath.Clean(path), was) {
 			return filepath.Join(now, strings.TrimPrefix(filepath.Clean(path), was))
@@ -25,16 +25,16 @@ func (c *Command) instead(path string) string {
 // rewrite replaces paths by those of the approved copies. It is for a program that runs without
 // mounts, so that no copy can be mounted over its original.
 func (c *Command) rewrite() {
-	c.Path, c.Dir, c.Args = c.instead(c.Path), c.instead(c.Dir), slices.Clone(c.Args)
+	c.Path, c.Dir, c.Args = c.approvedCopy(c.Path), c.approvedCopy(c.Dir), slices.Clone(c.Args)
 	for i, a := range c.Args {
-		c.Args[i] = c.instead(a)
+		c.Args[i] = c.approvedCopy(a)
 	}
 }
 
-// Unseen returns the first path in a confined program's command that exists here but lies in no
+// HiddenPath returns the first path in a confined program's command that exists here but lies in no
 // folder that the program sees. The program would miss the file itself, or files beside it such as
-// a script's modules. Unseen returns "" if there is no such path.
-func (c *Command) Unseen() string {
+// a script's modules. HiddenPath returns "" if there is no such path.
+func (c *Command) HiddenPath() string {
 	if c.Unsandboxed {
 		return ""
 	}

@@ -33,9 +33,9 @@ var requirement = regexp.MustCompile(`^[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])
 // probe prints its arguments that are not installed packages.
 const probe = "import sys, importlib.metadata as m\nfor n in sys.argv[1:]:\n  try: m.version(n)\n  except m.PackageNotFoundError: print(n)"
 
-// unmet warns of packages in an agent's requirements.txt that the machine's Python does not have: without
+// missingPackages warns of packages in an agent's requirements.txt that the machine's Python does not have: without
 // them a program fails at its first call. The interpreter sees only the names.
-func unmet(ctx context.Context, u *unit) []string {
+func missingPackages(ctx context.Context, u *unit) []string {
 	if u.kind != KindAgent {
 		return nil
 	}
@@ -79,9 +79,9 @@ func unmet(ctx context.Context, u *unit) []string {
 	return []string{fmt.Sprintf("its programs need Python packages that %s does not have: %s; install them first", python, listed(missing))}
 }
 
-// moved returns the path of an agent that is not there any more and whose approved content a new one has, or
+// renamedFrom returns the path of an agent that is not there any more and whose approved content a new one has, or
 // "". Called under mu.
-func (c *Catalog) moved(u *unit, items []Item) string {
+func (c *Catalog) renamedFrom(u *unit, items []Item) string {
 	if u.kind != KindAgent || c.records[u.path] != nil && c.records[u.path].Approved != nil {
 		return ""
 	}

@@ -114,9 +114,9 @@ func (g *grant) check() error {
 // names. The watch over the folders covers the others.
 const mostLooked = 128
 
-// look sets the files to check before each call: those that the source names, which may be outside
+// setChecked sets the files to check before each call: those that the source names, which may be outside
 // the watched folders, and the first mostLooked of the others.
-func (g *grant) look(run []pin) {
+func (g *grant) setChecked(run []pin) {
 	var named, beside []pin
 	for _, p := range run {
 		if p.named {
@@ -296,7 +296,7 @@ func (c *Catalog) openUnit(u *unit) {
 
 // openPart opens a source or a hook and reports its problems.
 func openPart[S part](c *Catalog, u *unit, s *live[S], env tool.Env, what string, open func(tool.Env, func(any) error) (S, error)) bool {
-	s.usage.shut = func() { c.shut(u.path+" "+s.name, s.src.Close) }
+	s.usage.shut = func() { c.closeInBackground(u.path+" "+s.name, s.src.Close) }
 	src, err := open(env, s.decode(&u.problems))
 	if err == nil {
 		s.src = src

@@ -14,8 +14,8 @@ import (
 	"unicode/utf8"
 )
 
-// looks returns the forms in which a value may appear, without duplicates.
-func looks(value string) []string {
+// spellings returns the forms in which a value may appear, without duplicates.
+func spellings(value string) []string {
 	plain := []string{value}
 	if lines := strings.Split(value, "\n"); len(lines) > 1 {
 		for _, line := range lines {
@@ -26,7 +26,7 @@ func looks(value string) []string {
 	}
 	var out []string
 	for _, v := range plain {
-		out = append(out, v, inner(strconv.Quote(v)), inner(strconv.QuoteToASCII(v)),
+		out = append(out, v, unquote(strconv.Quote(v)), unquote(strconv.QuoteToASCII(v)),
 			hex.EncodeToString([]byte(v)), strings.ToUpper(hex.EncodeToString([]byte(v))))
 		for _, once := range inJSON(v) {
 			out = append(out, once, jsonText(once), htmlJSON(once))
@@ -112,11 +112,11 @@ func jsonText(s string) string {
 	if enc.Encode(s) != nil {
 		return s
 	}
-	return inner(strings.TrimSuffix(b.String(), "\n"))
+	return unquote(strings.TrimSuffix(b.String(), "\n"))
 }
 
-// inner removes the quotes of a quoted text.
-func inner(quoted string) string { return quoted[1 : len(quoted)-1] }
+// unquote removes the quotes of a quoted text.
+func unquote(quoted string) string { return quoted[1 : len(quoted)-1] }
 
 // htmlJSON is jsonText with <, > and & escaped, as Go and others write them.
 func htmlJSON(s string) string {
@@ -124,7 +124,7 @@ func htmlJSON(s string) string {
 	if err != nil {
 		return s
 	}
-	return inner(string(b))
+	return unquote(string(b))
 }
 
 // lowerEscapes replaces %2F by %2f.
