@@ -143,13 +143,13 @@ func (e *Engine) parts(ctx context.Context, sc store.Scope, conv id.ID, b *recor
 	}
 	if len(group)-1 < len(first.Calls()) {
 		return fault.New(fault.Conflict, "call_open", "the calls of message %s have no results yet", first.ID).
-			WithHint("wait for them, or take a message before")
+			WithHint("wait for them, or choose an earlier message")
 	}
 	if !before && m.ID == last.ID {
 		return nil
 	}
-	return fault.New(fault.Invalid, "splits_call", "a call and its results cannot be parted").
-		WithHint("take message %s, the last of them, or %s, which made the call", last.ID, first.ID)
+	return fault.New(fault.Invalid, "splits_call", "a call and its results cannot be separated").
+		WithHint("choose message %s, the last result, or %s, which made the call", last.ID, first.ID)
 }
 
 // holding returns a branch that holds a message: if possible, the one that it was
@@ -167,7 +167,7 @@ func (e *Engine) holding(ctx context.Context, sc store.Scope, conv id.ID, m Entr
 			return b, nil
 		}
 	}
-	return record.Branch{}, fault.New(fault.NotFound, "branch_not_found", "no branch holds message %s any more", m.ID)
+	return record.Branch{}, fault.New(fault.NotFound, "branch_not_found", "no branch holds message %s", m.ID)
 }
 
 // OpenAgain opens a conversation on a new branch on which a message is answered
@@ -183,8 +183,8 @@ func (e *Engine) OpenAgain(ctx context.Context, sc store.Scope, conv, msg id.ID)
 		return nil, err
 	}
 	if shown := s.transcript.Messages(); len(shown) == 0 || shown[len(shown)-1].ID != m.ID {
-		err = fault.New(fault.Invalid, "nothing_asked", "the message that was answered, %s, is not shown any more", m.ID).
-			WithHint("make it active again, or ask anew")
+		err = fault.New(fault.Invalid, "nothing_asked", "the message that was answered, %s, is no longer active", m.ID).
+			WithHint("make it active again, or ask again")
 	}
 	return s, err
 }
@@ -213,7 +213,7 @@ func (e *Engine) asked(ctx context.Context, sc store.Scope, conv, msg id.ID) (En
 			return m, nil
 		}
 	}
-	return Entry{}, fault.New(fault.Invalid, "nothing_asked", "no message of the user stands before %s", msg)
+	return Entry{}, fault.New(fault.Invalid, "nothing_asked", "there is no message of the user before %s", msg)
 }
 
 // lastOf returns the position of a rope's last message, or 0 if it has none.

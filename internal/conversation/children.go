@@ -66,7 +66,7 @@ func (e *Engine) hiding(ctx context.Context, sc store.Scope, r resource.Resource
 		return nil, err
 	case !c.Asked.Zero():
 		above := record.IDOf(c.Asked, record.TypeConversation)
-		return nil, fault.New(fault.Conflict, "conversation_asked", "this conversation belongs to conversation %s, for which an agent holds it", above).
+		return nil, fault.New(fault.Conflict, "conversation_asked", "this conversation is a part of conversation %s", above).
 			WithHint("delete or restore that one: this one follows")
 	case c.Deleted.IsZero() == deleted.IsZero():
 		if !deleted.IsZero() {

@@ -56,7 +56,7 @@ func (e *Engine) ExportAs(ctx context.Context, sc store.Scope, conv id.ID, o Exp
 	default:
 		codec := e.opt.Codecs[o.Format]
 		if codec == nil {
-			return fault.New(fault.Invalid, "format_unknown", "there is no export format %.40q", o.Format).
+			return fault.New(fault.Invalid, "format_unknown", "unknown export format %.40q", o.Format).
 				WithHint("use one of %s", strings.Join(ExportFormats(), ", "))
 		}
 		write = func(w io.Writer) error { return x.vendor(w, codec, o.Format) }

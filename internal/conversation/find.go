@@ -100,7 +100,7 @@ func (e *Engine) scanAll(ctx context.Context, sc store.Scope, conv id.ID, lists 
 		}
 	}
 	return Entry{}, fault.New(fault.NotFound, "message_not_found", "this conversation has no message %s", msg).
-		WithHint("steward messages list shows those that it has, with their ids")
+		WithHint("steward messages list shows its messages with their ids")
 }
 
 // scan searches for a message near its place in a list, or without a placer in the

@@ -56,7 +56,7 @@ func (s *Session) Fit(ctx context.Context, w Window) (fits bool, err error) {
 func (s *Session) again(ctx context.Context) error {
 	b, version, err := s.engine.branch(ctx, s.scope, s.conv.ID, s.branch.ID)
 	if err == nil && version == s.branchVer {
-		err = fault.New(fault.Conflict, "run_ended", "the conversation has gone on elsewhere")
+		err = fault.New(fault.Conflict, "run_ended", "the conversation has continued elsewhere")
 	}
 	if err == nil {
 		s.branch, s.branchVer = b, version
@@ -160,11 +160,11 @@ func (s *Session) summarize(ctx context.Context, w Window, at resource.URI, earl
 		case err == nil && strings.TrimSpace(text) == "":
 			err = fmt.Errorf("the summary is empty")
 		case err == nil && w.Count(words(text)) > most:
-			err = fmt.Errorf("the summary takes %d tokens, and %d is the most", w.Count(m), most)
+			err = fmt.Errorf("the summary has %d tokens; the limit is %d", w.Count(m), most)
 		}
 		written = err == nil
 		if err != nil && w.Log != nil {
-			w.Log("a summary by the model is not used", err)
+			w.Log("summary by the model rejected", err)
 		}
 	}
 	if !written && !fitDigest(earlier, msgs, func(text string) bool { return w.Count(words(text)) <= most }) {

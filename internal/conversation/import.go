@@ -104,14 +104,14 @@ func (im *importer) flush() error { return im.once(im.batch.flush()) }
 // has something twice.
 func (im *importer) once(err error) error {
 	if fault.Is(err, fault.Conflict) {
-		return im.broken("it names something twice: %v", err)
+		return im.broken("duplicate entry: %v", err)
 	}
 	return err
 }
 
 func (im *importer) broken(format string, args ...any) error {
 	return fault.New(fault.Invalid, "import_chat_broken", "the conversation cannot be imported: "+format, args...).
-		WithHint("export it again; what was edited by hand must keep every id, and every position, once")
+		WithHint("export it again; an edited export must keep every id and every position exactly once")
 }
 
 func (im *importer) interaction(x id.ID, i record.Interaction) error {
@@ -136,13 +136,13 @@ func (im *importer) message(inter id.ID, m *message.Message, at record.Point) (r
 	case m.ID.Zero():
 		return u, im.broken("a message has no id")
 	case im.seen[m.ID]:
-		return u, im.broken("the message %s is in it twice", m.ID)
+		return u, im.broken("duplicate message %s", m.ID)
 	}
 	var place *store.Place
 	if at.Branch != "" {
 		im.seen[m.ID] = true
 		if _, taken := im.places[at]; taken || at.Pos < 1 {
-			return u, im.broken("the position %d of the branch %s is no place for the message %s", at.Pos, at.Branch, m.ID)
+			return u, im.broken("invalid position %d on the branch %s for the message %s", at.Pos, at.Branch, m.ID)
 		}
 		im.places[at] = m.ID
 		place = &store.Place{List: record.BranchURI(im.conv, at.Branch), Pos: at.Pos}

@@ -79,7 +79,7 @@ func (im *importer) own(o *importexport.Own, owner string, now time.Time) error 
 		return err
 	}
 	if !im.trust && im.engine.opt.Key != nil {
-		im.note("it is not as this Steward exported it for you: all of it is marked as untrusted")
+		im.note("it was changed after the export, or exported by another Steward or user: all of it is marked as untrusted")
 	}
 	for i := range o.Branches {
 		if err := im.interrupt(&o.Branches[i], now); err != nil {
@@ -163,7 +163,7 @@ func (im *importer) ownMessage(turns map[id.ID]*turn, p importexport.Placed) err
 	t, known := turns[p.Interaction]
 	switch {
 	case !known && p.Interaction.Zero():
-		return im.broken("message %s is in no interaction", p.Message.ID)
+		return im.broken("message %s has no interaction", p.Message.ID)
 	case !known:
 		t = &turn{id: p.Interaction, origin: originOf(p.Message), branch: p.Branch}
 		turns[p.Interaction] = t
@@ -234,7 +234,7 @@ func (im *importer) moved(m *message.Message) *message.Message {
 func branchName(name string) error {
 	if name != record.MainBranch {
 		if _, ok := id.Parse(name); !ok {
-			return fmt.Errorf("%.40q is no branch", name)
+			return fmt.Errorf("unknown branch %.40q", name)
 		}
 	}
 	return nil
@@ -273,7 +273,7 @@ func (im *importer) ownBranches(o *importexport.Own) error {
 func (im *importer) ownMarks(o *importexport.Own) error {
 	add := func(what string, branch string, pos int64, msg id.ID, ch store.Change) error {
 		if im.places[record.Point{Branch: branch, Pos: pos}] != msg || msg.Zero() {
-			im.note("a " + what + " of a message that is not there is left out")
+			im.note("a " + what + " of an unknown message is left out")
 			return nil
 		}
 		return im.put(ch)

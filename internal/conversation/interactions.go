@@ -211,7 +211,7 @@ func (e *Engine) Merge(ctx context.Context, sc store.Scope, conv, into, from id.
 			return nil, err
 		}
 		if !a.Into.Zero() || !b.Into.Zero() {
-			return nil, fault.New(fault.Conflict, "merged_already", "one of the interactions is part of another one already").
+			return nil, fault.New(fault.Conflict, "merged_already", "one of the interactions is already part of another one").
 				WithHint("merge with that one")
 		}
 		a.Holds = append(append(a.Holds, from), b.Holds...)

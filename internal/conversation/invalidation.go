@@ -29,7 +29,7 @@ type invalidation struct {
 func (s *Session) track() *window.Tracker {
 	e := s.engine
 	t := window.NewTracker(func(name string) (tool.Tool, bool) { return e.opt.Tools(s.conv.Agent, name) }, e.opt.Names(s.conv.Agent)...)
-	t.OnRefused = func(err error) { e.opt.Log.Warn("a tool's optimizer was not heeded", "error", err) }
+	t.OnRefused = func(err error) { e.opt.Log.Warn("result of a tool's optimizer ignored", "error", err) }
 	return t
 }
 

@@ -217,14 +217,14 @@ func named(names, patterns []string) ([]string, error) {
 		found := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !tool.Means(p, name) })
 		switch _, err := path.Match(p, ""); {
 		case err != nil:
-			return nil, fault.New(fault.Invalid, "tool_pattern_invalid", "%q is no pattern for tool names", tool.Clip(p, 80)).
+			return nil, fault.New(fault.Invalid, "tool_pattern_invalid", "invalid pattern for tool names %q", tool.Clip(p, 80)).
 				WithHint("write a name, or a glob such as math.*")
 		case len(found) == 0 && !tool.IsGlob(p):
 			bad := fault.New(fault.NotFound, "tool_unknown", "there is no tool named %s", tool.Clip(p, 80)).Detail("tool", tool.Clip(p, 80))
 			if near := tool.Near(p, names, 3); len(near) > 0 {
 				return nil, bad.WithHint("did you mean %s?", strings.Join(near, " or "))
 			}
-			return nil, bad.WithHint("steward tools list shows what there is")
+			return nil, bad.WithHint("steward tools list shows the tools")
 		}
 		out = append(out, found...)
 	}
@@ -245,7 +245,7 @@ func makeRoom(list []record.Room, add record.Room) ([]record.Room, error) {
 		out = slices.DeleteFunc(out, func(r record.Room) bool { return !r.Undone.IsZero() })
 	}
 	if len(out) >= mostRoom {
-		return nil, fault.New(fault.Conflict, "room_full", "this branch has %d decisions to make room already", len(out)).
+		return nil, fault.New(fault.Conflict, "room_full", "this branch already has %d optimizations", len(out)).
 			WithHint("undo them first: steward conversations optimize --undo")
 	}
 	return append(out, add), nil

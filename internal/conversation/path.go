@@ -85,7 +85,7 @@ func (e *Engine) branch(ctx context.Context, sc store.Scope, conv id.ID, name st
 
 func noBranch(name string) error {
 	return fault.New(fault.NotFound, "branch_not_found", "this conversation has no branch %q", name).
-		WithHint("steward branch list shows those that it has")
+		WithHint("steward branch list shows its branches")
 }
 
 // current reads a conversation's preferred branch.
@@ -255,7 +255,7 @@ func spanCursor(c store.Cursor, spans int, reverse bool) (int, store.Cursor, err
 	n, rest, ok := strings.Cut(string(c), ".")
 	at, err := strconv.Atoi(n)
 	if !ok || err != nil || at < 0 || at >= spans {
-		return 0, "", fault.New(fault.Invalid, "cursor_invalid", "the cursor cannot be used: it belongs to another query").
+		return 0, "", fault.New(fault.Invalid, "cursor_invalid", "invalid cursor: it belongs to another query").
 			WithHint("start again without a cursor")
 	}
 	return at, store.Cursor(rest), nil
@@ -455,7 +455,7 @@ func (e *Engine) at(ctx context.Context, sc store.Scope, conv id.ID, branch stri
 		return Entry{}, err
 	}
 	if len(page.Items) == 0 || page.Items[0].Pos != pos {
-		return Entry{}, fault.New(fault.NotFound, "message_not_found", "there is no message at this place any more")
+		return Entry{}, fault.New(fault.NotFound, "message_not_found", "there is no longer a message at this position")
 	}
 	return entry(branch, page.Items[0])
 }

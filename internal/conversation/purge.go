@@ -132,8 +132,8 @@ func (e *Engine) EraseSpace(ctx context.Context, actor string, space resource.Sp
 			return err
 		}
 	}
-	return fault.New(fault.Conflict, "space_in_use", "something is still writing to %s", space).
-		WithHint("wait until nothing runs there any more, and try again")
+	return fault.New(fault.Conflict, "space_in_use", "%s is still in use", space).
+		WithHint("wait until nothing runs there, and try again")
 }
 
 // eraseLogged erases all resources that exist or have a body in the log, and

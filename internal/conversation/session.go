@@ -220,7 +220,7 @@ func (s *Session) Begin(o Opening) (commit func(context.Context) (uint64, error)
 		if err != nil {
 			s.broken = err
 			if fault.Is(err, fault.Conflict) {
-				return 0, fault.New(fault.Conflict, "message_exists", "this message has been stored before: %w", err)
+				return 0, fault.New(fault.Conflict, "message_exists", "this message was already stored: %w", err)
 			}
 			return 0, err
 		}
@@ -252,7 +252,7 @@ func (s *Session) titles(o *Opening) bool {
 func (s *Session) elsewhereChanged(ctx context.Context, since uint64) (record.Conversation, uint64, error) {
 	c, r, err := s.engine.get(ctx, s.scope, s.conv.ID)
 	if err == nil && r.Version == since {
-		err = fault.New(fault.Conflict, "conflict", "it is not the conversation that stood in the way")
+		err = fault.New(fault.Conflict, "conflict", "the conflict is not in the conversation")
 	}
 	if c.Title == "" {
 		c.Title = s.conv.Title

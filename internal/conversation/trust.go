@@ -17,7 +17,7 @@ import (
 // remove (secret) or none at all; message_not_found.
 func (e *Engine) Trust(ctx context.Context, sc store.Scope, conv id.ID, labels message.Labels, msgs ...id.ID) error {
 	if labels == 0 || labels&^(message.Private|message.Untrusted) != 0 {
-		return fault.New(fault.Invalid, "label_stays", "the labels %q cannot be taken off a message", labels).
+		return fault.New(fault.Invalid, "label_stays", "the labels %q cannot be removed from a message", labels).
 			WithHint("name untrusted, private, or both")
 	}
 	return e.change(ctx, sc, conv, func(*record.Branch) ([]store.Change, error) {

@@ -35,7 +35,7 @@ func (e *Engine) Mark(ctx context.Context, sc store.Scope, conv id.ID, v Verdict
 	switch v.State {
 	case record.Active, record.Invalidated, record.Superseded, record.Archived, record.Deleted:
 	default:
-		return 0, fault.New(fault.Invalid, "validity_unknown", "a message cannot be %.40q", v.State).
+		return 0, fault.New(fault.Invalid, "validity_unknown", "unknown state of a message %.40q", v.State).
 			WithHint("use active, invalidated, superseded, archived or deleted")
 	}
 	n := 0

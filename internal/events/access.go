@@ -67,7 +67,7 @@ func (r *rights) decide(ctx context.Context, k kind) policy.Decision {
 		Resource: policy.Resource{Type: k.typ, Space: k.space}})
 	if err != nil {
 		if ctx.Err() == nil {
-			r.engine.opt.Log.Error("events are not told: policy cannot be asked", "type", k.typ, "space", k.space, "user", r.who.User, "error", err)
+			r.engine.opt.Log.Error("event withheld: policy evaluation failed", "type", k.typ, "space", k.space, "user", r.who.User, "error", err)
 		}
 		d = policy.Decision{Verdict: policy.Deny}
 	}

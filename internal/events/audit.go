@@ -28,7 +28,7 @@ func parseAudit(list []string) (a audit, err error) {
 			continue
 		}
 		if !typeWord(s) {
-			return a, fault.New(fault.Invalid, "audit_invalid", "%.80q is neither a type nor a place", s).
+			return a, fault.New(fault.Invalid, "audit_invalid", "invalid type or place %.80q", s).
 				WithHint("write a type such as email.Message, the beginning of one as in email.*, or a place such as cld:common.Conversation.42")
 		}
 		a.types = append(a.types, s)
@@ -64,7 +64,7 @@ func (e *Engine) Read(ctx context.Context, user, agent string, uri resource.URI,
 	body := stored{Detail: Get, Seen: true, Resources: []storedRef{{URI: uri}}}
 	_, err = e.append(ctx, who.actor(source), space, at.ChildID(TypeEvent, id.New()), body, nil)
 	if err != nil {
-		return fault.New(fault.Of(err).Kind, "read_unrecorded", "the read of %s could not be recorded: %w", uri, err)
+		return fault.New(fault.Of(err).Kind, "read_unrecorded", "cannot record the read of %s: %w", uri, err)
 	}
 	return nil
 }

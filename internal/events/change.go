@@ -97,12 +97,12 @@ func (f *ChangeFilter) check() error {
 	}
 	for _, glob := range f.Tools {
 		if _, err := path.Match(glob, ""); err != nil || glob == "" {
-			return invalid("%q is no pattern for tool names", glob).WithHint("write a name, or a glob such as math.*")
+			return invalid("invalid pattern for tool names %q", glob).WithHint("write a name, or a glob such as math.*")
 		}
 	}
 	for _, glob := range f.Kinds {
 		if !slices.ContainsFunc(ChangeKinds(), func(k ChangeKind) bool { return matches(glob, string(k)) }) {
-			return invalid("there is no kind of changes %.80q", glob).WithHint("use %s", fmt.Sprint(ChangeKinds()))
+			return invalid("unknown kind of changes %.80q", glob).WithHint("use %s", fmt.Sprint(ChangeKinds()))
 		}
 	}
 	return nil

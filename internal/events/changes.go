@@ -68,7 +68,7 @@ func (e *Engine) changesOf(ctx context.Context, x, last *resource.Entry) ([]*Cha
 	}
 	list, err := changesBy(x, before)
 	if err != nil {
-		e.opt.Log.Error("an entry of the log tells observers nothing", "seq", x.Seq, "uri", x.URI, "error", err)
+		e.opt.Log.Error("cannot derive changes from an entry of the log", "seq", x.Seq, "uri", x.URI, "error", err)
 		return nil, nil
 	}
 	return list, nil

@@ -72,7 +72,7 @@ func (e *Engine) published(out *Event, x *resource.Entry, bodies bool) bool {
 	err := json.Unmarshal(x.Body, &s)
 	own, ok := id.Parse(x.URI.ID())
 	if out.Source = sourceAt(x.URI); err != nil || !ok || out.Source == "" {
-		e.opt.Log.Error("an event of the log cannot be told", "seq", x.Seq, "uri", x.URI, "error", err)
+		e.opt.Log.Error("cannot derive an event from the log", "seq", x.Seq, "uri", x.URI, "error", err)
 		return false
 	}
 	out.ID, out.Detail, out.Published = own, s.Detail, !s.Seen

@@ -34,7 +34,7 @@ func (e *Engine) Erase(ctx context.Context, by, user string, which id.ID) error 
 	}
 	if found == 0 && !which.Zero() {
 		return fault.New(fault.NotFound, "event_not_found", "%s has published no event %s", user, which).
-			WithHint("steward events watch --from start --json tells the ids")
+			WithHint("steward events watch --from start --json shows the ids")
 	}
 	return nil
 }

@@ -29,17 +29,17 @@ func (f *Filter) check() error {
 	}
 	for _, s := range f.Sources {
 		if !sourceWord(s) {
-			return invalid("%.80q is no source", s).WithHint("write user:NAME, agent:PATH, service:NAME or system, or the beginning of one and *")
+			return invalid("invalid source %.80q", s).WithHint("write user:NAME, agent:PATH, service:NAME or system, or the beginning of one and *")
 		}
 	}
 	for _, t := range f.Types {
 		if !typeWord(t) {
-			return invalid("%.80q is no type", t).WithHint("write a type such as common.Message, or its beginning and *, as in common.*")
+			return invalid("invalid type %.80q", t).WithHint("write a type such as common.Message, or its beginning and *, as in common.*")
 		}
 	}
 	for _, d := range f.Details {
 		if !slices.Contains(DetailTypes(), d) {
-			return invalid("there is no detail type %.80q", d).WithHint("use %s, %s or %s", Put, Get, Delete)
+			return invalid("unknown detail type %.80q", d).WithHint("use %s, %s or %s", Put, Get, Delete)
 		}
 	}
 	return nil
@@ -51,11 +51,11 @@ func (f *Filter) fits(x *Event) bool {
 }
 
 func tooManyNames() error {
-	return invalid("it names more than %d things", maxNames).WithHint("leave a list out and choose among what comes")
+	return invalid("it has more than %d elements", maxNames).WithHint("leave a list out, and filter the events that you receive")
 }
 
 func invalid(format string, args ...any) *fault.Error {
-	return fault.New(fault.Invalid, "filter_invalid", "the filter cannot be used: "+format, args...)
+	return fault.New(fault.Invalid, "filter_invalid", "invalid filter: "+format, args...)
 }
 
 func sourceWord(s string) bool {

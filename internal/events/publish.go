@@ -121,7 +121,7 @@ func spaceFor(p policy.Principal, sp resource.Space) (resource.Space, error) {
 // first, so that the same event published again compares as equal.
 func (x *Publication) stored(mask func([]byte) []byte) (stored, error) {
 	bad := func(format string, args ...any) (stored, error) {
-		return stored{}, fault.New(fault.Invalid, "event_invalid", "the event cannot be published: "+format, args...)
+		return stored{}, fault.New(fault.Invalid, "event_invalid", "cannot publish the event: "+format, args...)
 	}
 	out := stored{Detail: x.Detail, Time: x.Time.UTC()}
 	if out.Detail == "" {
@@ -129,13 +129,13 @@ func (x *Publication) stored(mask func([]byte) []byte) (stored, error) {
 	}
 	switch {
 	case !slices.Contains(DetailTypes(), out.Detail):
-		return bad("there is no detail type %.80q", x.Detail)
+		return bad("unknown detail type %.80q", x.Detail)
 	case len(x.ID) > maxClientID:
 		return bad("its id has more than %d bytes", maxClientID)
 	case len(x.Resources) == 0:
-		return bad("it names no resource")
+		return bad("it has no resource")
 	case len(x.Resources) > MaxResources:
-		return bad("it names more than %d resources", MaxResources)
+		return bad("it has more than %d resources", MaxResources)
 	case !x.Time.IsZero() && (x.Time.Year() < 1970 || x.Time.Year() > 9999):
 		return bad("its time is %s", x.Time)
 	}
@@ -152,7 +152,7 @@ func (x *Publication) stored(mask func([]byte) []byte) (stored, error) {
 		if len(r.Body) > 0 {
 			var b bytes.Buffer
 			if err := json.Compact(&b, r.Body); err != nil {
-				return bad("the body of %s is no JSON: %w", r.URI, err)
+				return bad("the body of %s is not JSON: %w", r.URI, err)
 			}
 			ref.Body = mask(b.Bytes())
 		}
@@ -172,10 +172,10 @@ func (e *Engine) mayPublish(ctx context.Context, who Caller, at resource.URI, sp
 		User: who.User, Agent: who.Agent, Lineage: who.Lineage,
 		Resource: policy.Resource{URI: at, Type: TypeEvent, Space: space}})
 	if err != nil {
-		return fault.New(fault.Denied, "event_denied", "policy could not be asked whether the event may be published: %w", err)
+		return fault.New(fault.Denied, "event_denied", "policy evaluation failed: %w", err)
 	}
 	if d.Verdict != policy.Allow {
-		return fault.New(fault.Denied, "event_denied", "policy does not let %s publish events: %s", who.User, d.Reason)
+		return fault.New(fault.Denied, "event_denied", "policy does not allow %s to publish events: %s", who.User, d.Reason)
 	}
 	return nil
 }
@@ -192,7 +192,7 @@ func (e *Engine) publish(ctx context.Context, actor string, space resource.Space
 	if !fault.Is(err, fault.Conflict) {
 		return Published{}, err
 	}
-	used := fault.New(fault.Conflict, "event_id_used", "the id %s belongs to another event", uri.ID()).WithHint("use an id of its own for each event")
+	used := fault.New(fault.Conflict, "event_id_used", "the id %s belongs to another event", uri.ID()).WithHint("use a different id for each event")
 	there, err := e.store.Get(ctx, store.Scope{Actor: actor, Read: []resource.Space{space}}, uri)
 	switch {
 	case fault.Is(err, fault.NotFound):

@@ -56,7 +56,7 @@ func (c Caller) place(p policy.Principal) (resource.URI, string, error) {
 	}
 	for step := range strings.SplitSeq(c.Agent, "/") {
 		if step == "" || strings.Contains(step, "\x00") {
-			return resource.URI{}, "", fault.New(fault.Invalid, "agent_invalid", "%.80q is no path of an agent", c.Agent)
+			return resource.URI{}, "", fault.New(fault.Invalid, "agent_invalid", "invalid path of an agent %.80q", c.Agent)
 		}
 		u = u.Child(typeAgent, step)
 	}

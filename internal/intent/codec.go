@@ -21,7 +21,7 @@ type stored struct {
 func Encode(in Intent) ([]byte, error) {
 	b, err := json.Marshal(stored{Intent: in, Message: in.Call.Message, Block: in.Call.Block, Result: string(in.Result)})
 	if err != nil {
-		return nil, fault.New(fault.Invalid, "intent_invalid", "an intent for %q cannot be recorded: %w", in.Tool, err)
+		return nil, fault.New(fault.Invalid, "intent_invalid", "cannot record an intent for %q: %w", in.Tool, err)
 	}
 	return b, nil
 }
@@ -49,6 +49,6 @@ func Decode(b []byte) (Intent, error) {
 }
 
 func broken(format string, args ...any) error {
-	return fault.New(fault.Internal, "intent_broken", "a recorded intent cannot be read: "+format, args...).
+	return fault.New(fault.Internal, "intent_broken", "cannot read a recorded intent: "+format, args...).
 		WithHint("restore the database from a backup, or delete the conversation")
 }

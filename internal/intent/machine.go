@@ -69,7 +69,7 @@ func Advance(from, to State) error {
 	e := fault.New(fault.Conflict, "intent_transition_illegal", "an intent that is %s cannot become %s", from, to).
 		Detail("from", string(from)).Detail("to", string(to))
 	if from.Settled() && from != Unknown {
-		return e.WithHint("it is settled; ask for the action anew")
+		return e.WithHint("it is settled; request the action again")
 	}
-	return e.WithHint("read the intent again and decide anew")
+	return e.WithHint("reload the intent and decide again")
 }

@@ -52,7 +52,7 @@ func Exactly(args []byte) (Pattern, error) {
 func members(args []byte) (map[string]jsontext.Value, error) {
 	var m map[string]jsontext.Value
 	if err := json.Unmarshal(args, &m); err != nil || m == nil {
-		return nil, fault.New(fault.Invalid, "args_invalid", "the arguments are no JSON object")
+		return nil, fault.New(fault.Invalid, "args_invalid", "the arguments are not a JSON object")
 	}
 	return m, nil
 }
@@ -61,10 +61,10 @@ func members(args []byte) (map[string]jsontext.Value, error) {
 // It refuses an invalid pattern (grant_invalid).
 func (p Pattern) Checked() (Pattern, error) {
 	if p == nil {
-		return nil, invalidPattern("it is not there")
+		return nil, invalidPattern("the pattern is missing")
 	}
 	if len(p) > maxMembers {
-		return nil, invalidPattern("it names more than %d arguments", maxMembers)
+		return nil, invalidPattern("it has more than %d arguments", maxMembers)
 	}
 	out := make(Pattern, len(p))
 	for name, m := range p {
@@ -108,7 +108,7 @@ func canonicalValue(v jsontext.Value) (jsontext.Value, error) {
 }
 
 func invalidPattern(format string, args ...any) error {
-	return fault.New(fault.Invalid, "grant_invalid", "this is no pattern: "+format, args...).
+	return fault.New(fault.Invalid, "grant_invalid", "invalid pattern: "+format, args...).
 		WithHint(`give each argument {"is": VALUE}, {"like": "GLOB"} or {"any": true}`)
 }
 
@@ -143,7 +143,7 @@ func (p Pattern) Over(args []byte) (Pattern, error) {
 		return nil, err
 	}
 	if odd, ok := p.Covers(args); !ok {
-		return nil, fault.New(fault.Conflict, "grant_other", "the pattern does not cover what was asked: the argument %q is not as it says", odd).
+		return nil, fault.New(fault.Conflict, "grant_other", "the pattern does not cover the call: the argument %q does not match", odd).
 			WithHint("widen it there, or approve once")
 	}
 	return p, nil

@@ -66,7 +66,7 @@ func ParsePattern(text string, base Pattern) (Pattern, error) {
 			p[name] = Match{Like: what}
 		case how == "is" && what != "":
 			if !jsontext.Value(what).IsValid() {
-				return nil, invalidPattern("%q is no value in JSON; write a text in quotes", what)
+				return nil, invalidPattern("%q is not a JSON value; write a text in quotes", what)
 			}
 			p[name] = Match{Is: jsontext.Value(what)}
 		default:

@@ -21,7 +21,7 @@ func Stricter(x, y Decision) Decision {
 		out.Approvers = other.Approvers
 	case other.Approvers != "" && other.Approvers != out.Approvers:
 		return Decision{Verdict: Deny, Version: out.Version, Rule: both(out.Rule, ", ", other.Rule),
-			Reason: "policy wants it approved by " + out.Approvers + " and by " + other.Approvers + ", and only one group can be asked"}
+			Reason: "policy requires approval by " + out.Approvers + " and by " + other.Approvers + ", and only one group can be asked"}
 	}
 	if other.Verdict == out.Verdict && other.Reason != out.Reason {
 		out.Reason, out.Rule = both(out.Reason, "; ", other.Reason), both(out.Rule, ", ", other.Rule)

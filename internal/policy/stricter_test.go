@@ -19,7 +19,7 @@ func TestStricter(t *testing.T) {
 		"no verdict":  {Decision{Verdict: Allow}, Decision{Verdict: "perhaps"}, Decision{Verdict: "perhaps"}},
 		"same reason": {Decision{Verdict: Ask, Reason: "x", Rule: "1"}, Decision{Verdict: Ask, Reason: "x", Rule: "2"}, Decision{Verdict: Ask, Reason: "x", Rule: "1"}},
 		"two groups": {Decision{Verdict: Ask, Rule: "1", Obligations: parents}, Decision{Verdict: Allow, Rule: "2", Obligations: Obligations{Approvers: "boss"}},
-			Decision{Verdict: Deny, Rule: "1, 2", Reason: "policy wants it approved by parents and by boss, and only one group can be asked"}},
+			Decision{Verdict: Deny, Rule: "1, 2", Reason: "policy requires approval by parents and by boss, and only one group can be asked"}},
 	} {
 		if got := Stricter(c.x, c.y); !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)

@@ -113,7 +113,7 @@ func TestSummaries(t *testing.T) {
 		logged string
 	}{
 		"written":   {func(m string) (*llm.Reply, error) { return notes("THE NOTES", message.StopEnd) }, "THE NOTES", ""},
-		"too long":  {func(string) (*llm.Reply, error) { return notes(strings.Repeat("blah ", 3000), message.StopEnd) }, "- Called data.get", "the summary takes"},
+		"too long":  {func(string) (*llm.Reply, error) { return notes(strings.Repeat("blah ", 3000), message.StopEnd) }, "- Called data.get", "the summary has"},
 		"cut off":   {func(string) (*llm.Reply, error) { return notes("THE NO", message.StopLength) }, "- Called data.get", "was cut off by its length"},
 		"empty":     {func(string) (*llm.Reply, error) { return notes(" \n", message.StopEnd) }, "- Called data.get", "answered nothing"},
 		"failing":   {func(string) (*llm.Reply, error) { return nil, gone }, "- Called data.get", "gone"},

@@ -21,7 +21,7 @@ func (s Scope) CanWrite() error {
 }
 
 func noScope(verb string) error {
-	return fault.New(fault.Denied, "scope_missing", "the call's scope names no space to %s", verb).
+	return fault.New(fault.Denied, "scope_missing", "the scope of the call has no space to %s", verb).
 		WithHint("pass the scope of the user for whom the call is made")
 }
 
@@ -40,15 +40,15 @@ func (b Batch) Check() error {
 func (c *Change) fault() string {
 	switch {
 	case c.URI.Zero():
-		return "it names no resource"
+		return "the resource is missing"
 	case c.Op > Pack:
-		return "its operation is unknown"
+		return "unknown operation"
 	case c.Op == Unlist && c.Place == nil:
-		return "Unlist needs the place whose list is meant"
+		return "Unlist requires a place"
 	case c.Place != nil && c.Op != Put && c.Op != Unlist:
 		return "only a put can be placed in a list"
 	case c.Place != nil && c.Place.List.Zero():
-		return "its place names no list"
+		return "its place has no list"
 	}
 	for _, t := range c.Terms {
 		if t.Name == "" {
@@ -84,7 +84,7 @@ func (q *Query) Order() (Order, error) {
 		o, n = ByState, n+1
 	}
 	if n > 1 || q.Count != nil && o != ByList {
-		return 0, fault.New(fault.Invalid, "query_invalid", "a query has one of List, Term and State, not more, and counts the members of a list only")
+		return 0, fault.New(fault.Invalid, "query_invalid", "a query takes at most one of List, Term and State, and can count only the members of a list")
 	}
 	return o, nil
 }

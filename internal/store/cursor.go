@@ -84,20 +84,20 @@ func (m Mark) Open(c Cursor) (Position, bool, error) {
 	}
 	b, err := base64.RawURLEncoding.Strict().DecodeString(string(c))
 	if err != nil || len(b) <= len(m) {
-		return Position{}, false, BadCursor("it is damaged")
+		return Position{}, false, BadCursor("the cursor is damaged")
 	}
 	if Mark(b[:len(m)]) != m {
-		return Position{}, false, BadCursor("it belongs to another query")
+		return Position{}, false, BadCursor("the cursor belongs to another query")
 	}
 	num, n := binary.Varint(b[len(m):])
 	if n <= 0 {
-		return Position{}, false, BadCursor("it is damaged")
+		return Position{}, false, BadCursor("the cursor is damaged")
 	}
 	return Position{Num: num, Key: b[len(m)+n:]}, true, nil
 }
 
 // BadCursor returns the error cursor_invalid with a reason.
 func BadCursor(why string) error {
-	return fault.New(fault.Invalid, "cursor_invalid", "the cursor cannot be used: %s", why).
+	return fault.New(fault.Invalid, "cursor_invalid", "invalid cursor: %s", why).
 		WithHint("start again without a cursor")
 }

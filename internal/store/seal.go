@@ -167,7 +167,7 @@ func (h *Hash) UnmarshalText(b []byte) error {
 		ok = err == nil
 	}
 	if !ok {
-		return fault.New(fault.Invalid, "hash_invalid", "%.80q is no hash of the log", b).
+		return fault.New(fault.Invalid, "hash_invalid", "invalid hash of the log %.80q", b).
 			WithHint("give the 64 hexadecimal digits that `steward audit head` prints")
 	}
 	*h = got

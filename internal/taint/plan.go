@@ -67,17 +67,17 @@ const PlanSchema = `{"type":"object","properties":{"steps":{"type":"array","minI
 // on.
 func ParsePlan(b []byte) (Plan, error) {
 	if !utf8.Valid(b) { // which encoding/json would put up with
-		return Plan{}, invalid("it is not UTF-8")
+		return Plan{}, invalid("the plan is not UTF-8")
 	}
 	var p Plan
 	if err := json.Unmarshal(b, &p); err != nil {
-		return Plan{}, invalid("it cannot be read: %w", err)
+		return Plan{}, invalid("cannot read the plan: %w", err)
 	}
 	if len(p.Steps) == 0 {
-		return Plan{}, invalid("it has no steps")
+		return Plan{}, invalid("the plan has no steps")
 	}
 	if len(p.Steps) > MaxSteps {
-		return Plan{}, invalid("it has %d steps, and %d are the most", len(p.Steps), MaxSteps)
+		return Plan{}, invalid("the plan has %d steps; the limit is %d", len(p.Steps), MaxSteps)
 	}
 	for i := range p.Steps {
 		if err := p.check(i); err != nil {
@@ -88,7 +88,7 @@ func ParsePlan(b []byte) (Plan, error) {
 }
 
 func invalid(format string, args ...any) error {
-	return fault.New(fault.Invalid, "plan_invalid", "the plan does not hold: "+format, args...).
+	return fault.New(fault.Invalid, "plan_invalid", "invalid plan: "+format, args...).
 		WithHint("send steps with id, tool and args; see the description of %s", PlanTool)
 }
 
@@ -100,11 +100,11 @@ func (p *Plan) check(i int) error {
 	case s.ID == "":
 		return invalid("step %d has no id", i+1)
 	case p.before(s.ID, i) != nil:
-		return invalid("two steps have the id %q", s.ID)
+		return invalid("duplicate step id %q", s.ID)
 	case s.Tool == "":
-		return invalid("the step %s names no tool", s.ID)
+		return invalid("the step %s has no tool", s.ID)
 	case s.Tool == PlanTool:
-		return invalid("the step %s would make another plan", s.ID)
+		return invalid("the step %s creates another plan", s.ID)
 	}
 	if s.Each != nil {
 		if err := p.checkField(i, *s.Each); err != nil {
@@ -120,7 +120,7 @@ func (p *Plan) check(i int) error {
 	}
 	args, ok := v.(map[string]any)
 	if !ok {
-		return invalid("the arguments of the step %s are no object", s.ID)
+		return invalid("the arguments of the step %s are not an object", s.ID)
 	}
 	items := 0
 	if err := p.walk(i, args, &items, maxDepth); err != nil {
@@ -128,9 +128,9 @@ func (p *Plan) check(i int) error {
 	}
 	switch {
 	case s.Each == nil && items > 0:
-		return invalid("the step %s has an $item, and no for_each", s.ID)
+		return invalid("the step %s has an $item but no for_each", s.ID)
 	case s.Each != nil && items == 0:
-		return invalid("the step %s has a for_each, and no $item in its arguments", s.ID)
+		return invalid("the step %s has a for_each but no $item in its arguments", s.ID)
 	}
 	if from, ok := args["step"].(string); ok && s.Tool == ExtractTool { // it reads an earlier result by itself
 		field, _ := args["field"].(string)
@@ -157,7 +157,7 @@ func (p *Plan) walk(i int, v any, items *int, depth int) error {
 		if !isRef {
 			for name, x := range v {
 				if strings.HasPrefix(name, "$") {
-					return invalid("the step %s: %s is no reference", id, name)
+					return invalid("the step %s: %s is not a reference", id, name)
 				}
 				if err := p.walk(i, x, items, depth-1); err != nil {
 					return err
@@ -180,14 +180,14 @@ func (p *Plan) walk(i int, v any, items *int, depth int) error {
 func (p *Plan) checkField(i int, f Field) error {
 	id := p.Steps[i].ID
 	if p.before(f.From, i) == nil {
-		return invalid("the step %s names the result of %q, which is no earlier step", id, f.From)
+		return invalid("the step %s refers to the result of %q, which is not an earlier step", id, f.From)
 	}
 	return pointer(id, f.Field)
 }
 
 func pointer(id, p string) error {
 	if p != "" && p[0] != '/' {
-		return invalid("the step %s: the field %q is no JSON pointer: it begins with a slash, or is empty for the whole text", id, p)
+		return invalid("the step %s: the field %q is not a JSON pointer: it must begin with a slash, or be empty for the whole text", id, p)
 	}
 	return nil
 }

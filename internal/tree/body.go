@@ -36,11 +36,11 @@ func checkBody(body []byte) (resource.Metadata, error) {
 	var m resource.Metadata
 	if len(body) > MaxBody {
 		return m, fault.New(fault.TooLarge, "too_large", "the body has %d bytes; a resource has at most %d", len(body), MaxBody).
-			Detail("limit", MaxBody).WithHint("put it in parts, each a resource of its own")
+			Detail("limit", MaxBody).WithHint("split it into several resources")
 	}
 	dec := jsontext.NewDecoder(bytes.NewReader(body))
 	if dec.PeekKind() != '{' {
-		return m, badBody(dec.InputOffset(), "it is no JSON object")
+		return m, badBody(dec.InputOffset(), "it is not a JSON object")
 	}
 	for open := true; open; open = dec.StackDepth() > 0 {
 		if _, err := dec.ReadToken(); err != nil {
@@ -51,16 +51,16 @@ func checkBody(body []byte) (resource.Metadata, error) {
 			return m, badBody(at, err.Error())
 		}
 		if dec.StackDepth() > maxDepth {
-			return m, badBody(dec.InputOffset(), "its values lie too deep in each other")
+			return m, badBody(dec.InputOffset(), "its values are nested too deeply")
 		}
 	}
 	if rest := bytes.TrimLeft(body[dec.InputOffset():], " \t\r\n"); len(rest) > 0 {
-		return m, badBody(int64(len(body)-len(rest)), "something follows the object")
+		return m, badBody(int64(len(body)-len(rest)), "there is data after the object")
 	}
 	m, odd := metadata(body)
 	if odd != "" {
-		return m, fault.New(fault.Invalid, "metadata_invalid", "the member %s of a resource is a text that describes it", odd).
-			Detail("member", "/"+odd).WithHint("write it as a text, or call the member otherwise")
+		return m, fault.New(fault.Invalid, "metadata_invalid", "the member %s of a resource must be a text", odd).
+			Detail("member", "/"+odd).WithHint("write it as a text, or rename the member")
 	}
 	return m, nil
 }
@@ -91,7 +91,7 @@ func metadata(body []byte) (m resource.Metadata, odd string) {
 }
 
 func badBody(at int64, why string) error {
-	return fault.New(fault.Invalid, "body_invalid", "the body cannot be kept: at byte %d: %.200s", at, why).
+	return fault.New(fault.Invalid, "body_invalid", "invalid body: at byte %d: %.200s", at, why).
 		Detail("position", at).WithHint(`send one JSON object, such as {"text": "…"}`)
 }
 
@@ -102,7 +102,7 @@ func checkState(state string) error {
 		ok = ok && (c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '_' || c == '-')
 	}
 	if !ok {
-		return fault.New(fault.Invalid, "state_invalid", "%.80q is no state", state).
+		return fault.New(fault.Invalid, "state_invalid", "invalid state %.80q", state).
 			WithHint("a state is a word of at most %d lower-case letters, digits, _ and -, and not %q", maxState, Deleted)
 	}
 	return nil

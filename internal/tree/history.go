@@ -14,7 +14,7 @@ import (
 // store's.
 func (s *Service) History(ctx context.Context, by Caller, uri resource.URI, after string, limit int) (Page, error) {
 	if limit < 0 || limit > MaxPage {
-		return Page{}, fault.New(fault.Invalid, "limit_invalid", "%d is no limit", limit).WithHint("use a number from 1 to %d", MaxPage)
+		return Page{}, fault.New(fault.Invalid, "limit_invalid", "invalid limit %d", limit).WithHint("use a number from 1 to %d", MaxPage)
 	}
 	c, err := s.call(ctx, by)
 	if err != nil {
@@ -78,7 +78,7 @@ func (s *Service) Version(ctx context.Context, by Caller, uri resource.URI, vers
 		}
 		if after = page.Next; after == "" {
 			return Resource{}, fault.New(fault.NotFound, "not_found", "%s has no version %d", uri, version).
-				WithHint("steward resources history shows those that there are")
+				WithHint("steward resources history shows its versions")
 		}
 	}
 }

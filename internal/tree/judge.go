@@ -45,7 +45,7 @@ func (c *call) judge(ctx context.Context, action string, r policy.Resource) (pol
 	}
 	if err != nil {
 		e := fault.Of(err)
-		return policy.Decision{Verdict: policy.Deny, Reason: "it could not be decided: " + e.Message}, nil
+		return policy.Decision{Verdict: policy.Deny, Reason: "policy evaluation failed: " + e.Message}, nil
 	}
 	return d, nil
 }
@@ -64,5 +64,5 @@ func (c *call) mayChange(ctx context.Context, action string, r policy.Resource) 
 	}
 	verb := map[string]string{policy.Write: "written", policy.Delete: "deleted"}[action]
 	return fault.New(fault.Denied, "access_denied", "%s may not be %s: %s", r.URI, verb, why).
-		WithHint("an admin changes what is allowed in the policies")
+		WithHint("an admin can change the policies")
 }

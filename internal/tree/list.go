@@ -63,7 +63,7 @@ func (s *Service) List(ctx context.Context, by Caller, q Query) (Page, error) {
 		q.Limit = store.DefaultLimit
 	}
 	if q.Limit < 0 || q.Limit > MaxPage {
-		return Page{}, fault.New(fault.Invalid, "limit_invalid", "%d is no limit", q.Limit).WithHint("use a number from 1 to %d", MaxPage)
+		return Page{}, fault.New(fault.Invalid, "limit_invalid", "invalid limit %d", q.Limit).WithHint("use a number from 1 to %d", MaxPage)
 	}
 	if q.Space != "" {
 		if err := CheckSpace(q.Space); err != nil {
@@ -72,7 +72,7 @@ func (s *Service) List(ctx context.Context, by Caller, q Query) (Page, error) {
 	}
 	if q.Type != "" {
 		if _, err := resource.Parse(resource.Scheme + q.Type + ".x"); err != nil {
-			return Page{}, fault.New(fault.Invalid, "type_invalid", "%.100q is no type", q.Type).WithHint("a type is like home.Note or common.Message")
+			return Page{}, fault.New(fault.Invalid, "type_invalid", "invalid type %.100q", q.Type).WithHint("use a type such as home.Note or common.Message")
 		}
 	}
 	c, err := s.call(ctx, by)

@@ -138,7 +138,7 @@ func (s *Service) undo(ctx context.Context, by Caller, space resource.Space, key
 	sc := c.writing(space)
 	m, err := c.marked(ctx, sc, key)
 	if fault.Is(err, fault.NotFound) {
-		return m.URI, fault.New(fault.NotFound, "not_done", "this was never done: there is nothing to take back")
+		return m.URI, fault.New(fault.NotFound, "not_done", "this was never done: there is nothing to undo")
 	}
 	if err != nil || m.Undone {
 		return m.URI, err
@@ -172,7 +172,7 @@ func (s *Service) undo(ctx context.Context, by Caller, space resource.Space, key
 
 func changedSince(uri resource.URI) error {
 	return fault.New(fault.Conflict, "resource_changed", "%s has changed since", uri).
-		WithHint("steward resources history %s shows its versions: put back the one that you want", uri)
+		WithHint("steward resources history %s shows its versions: restore the one that you want", uri)
 }
 
 // restore returns the change that reverts an action.
@@ -202,5 +202,5 @@ func (c *call) restore(ctx context.Context, sc store.Scope, m marked) (store.Cha
 			return ch, nil
 		}
 	}
-	return ch, fault.New(fault.NotFound, "resource_erased", "what %s was before is gone for good", m.URI)
+	return ch, fault.New(fault.NotFound, "resource_erased", "the earlier version of %s was erased", m.URI)
 }

@@ -11,21 +11,21 @@ import (
 // owners maps the first word of the types that a part of Steward owns (see
 // resource.Owned) to a hint on how to change such resources.
 var owners = map[string]string{
-	"agent":    "steward agents decides about agents",
+	"agent":    "agents are managed with steward agents",
 	"audit":    "the audit trail is written by Steward alone; steward audit verify checks it",
-	"common":   "conversations are changed by talking: steward chat, steward conversations and steward messages",
-	"effect":   "intents and approvals are decided about with steward intents",
+	"common":   "conversations are changed with steward chat, steward conversations and steward messages",
+	"effect":   "intents and approvals are decided with steward intents",
 	"event":    "events are published with steward events publish",
 	"identity": "people are managed with steward users, steward groups, steward keys and PUT /api/v1/profile",
 	"llm":      "what models have used is recorded by Steward alone",
 	"memory":   "memories are kept by the agents",
-	"plan":     "tasks are made by planning: ask for the work in a conversation",
-	"policy":   "policies are files: steward policy",
-	"secret":   "secrets are kept with steward secrets",
-	"service":  "an agent's state is its own: it is changed through its services",
+	"plan":     "tasks are created by planning: ask for the work in a conversation",
+	"policy":   "policies are files, managed with steward policy",
+	"secret":   "secrets are managed with steward secrets",
+	"service":  "an agent changes its state only through its services",
 	"tool":     "tools come with agents and sources: steward agents",
-	"tree":     "this is how resources are put exactly once",
-	"worklog":  "the work log is written by what agents do: steward log",
+	"tree":     "Steward uses it to put resources exactly once",
+	"worklog":  "only agents' work is recorded here; steward log shows it",
 }
 
 func word(typ string) string {
@@ -56,7 +56,7 @@ func Parse(user string, space resource.Space, text string) (resource.URI, error)
 		space = resource.UserSpace(user)
 	}
 	if resource.IsShort(uri) && resource.Place(space).Zero() {
-		return uri, fault.New(fault.Invalid, "space_invalid", "nothing is kept in the space %.100q", string(space)).
+		return uri, fault.New(fault.Invalid, "space_invalid", "the space %.100q does not hold resources", string(space)).
 			WithHint("use user:NAME or group:NAME")
 	}
 	return resource.Expand(space, uri), nil
@@ -73,7 +73,7 @@ func tooFar(text string, steps []resource.Element) error {
 	}
 	at = min(at, maxURI, len(text))
 	return fault.New(fault.Invalid, "uri_invalid", "the URI is too long: at byte %d: it has at most %d steps and %d bytes", at, maxSteps-1, maxURI).
-		Detail("position", at).WithHint("put it nearer to the root")
+		Detail("position", at).WithHint("use fewer steps or shorter names")
 }
 
 // CheckSpace checks the name of a space (space_invalid).
@@ -82,7 +82,7 @@ func CheckSpace(space resource.Space) error {
 	if space == resource.System || ok && name != "" && (kind == "user" || kind == "group") && !strings.ContainsAny(name, "/\x00") {
 		return nil
 	}
-	return fault.New(fault.Invalid, "space_invalid", "%.100q is the name of no space", string(space)).
+	return fault.New(fault.Invalid, "space_invalid", "invalid space %.100q", string(space)).
 		WithHint("use user:NAME, group:NAME or system")
 }
 
@@ -94,15 +94,15 @@ func (c *call) writable(uri resource.URI, want resource.Space) (resource.Space, 
 	}
 	space, ok := resource.SpaceOf(uri)
 	if !ok {
-		return "", fault.New(fault.Denied, "resource_owned", "below %s only Steward itself keeps something", uri.Parent()).
+		return "", fault.New(fault.Denied, "resource_owned", "only Steward writes below %s", uri.Parent()).
 			WithHint("put it below your own place, as %s.%s", resource.Place(resource.UserSpace(c.User)).String()+"/"+uri.Type(), uri.ID())
 	}
 	if want != "" && want != space {
-		return "", fault.New(fault.Invalid, "space_invalid", "%s is a place of the space %s, not of %.100q", uri, space, string(want)).
+		return "", fault.New(fault.Invalid, "space_invalid", "%s belongs to the space %s, not to %.100q", uri, space, string(want)).
 			WithHint("leave the space out, or begin the URI with the type of the resource")
 	}
 	if mine := c.spaces(); space == resource.System || !slices.Contains(mine, space) {
-		return "", fault.New(fault.Denied, "space_denied", "%s may not change what is in the space %s", c.User, space).
+		return "", fault.New(fault.Denied, "space_denied", "%s may not change the space %s", c.User, space).
 			WithHint("use your own space, or that of a group that you are in")
 	}
 	for _, e := range uri.Elements()[1:] {

@@ -104,7 +104,7 @@ func (s *Service) getTool() (tool.Tool, error) {
 	return tool.New(tool.Spec{
 		Name: ToolGet, Effect: tool.Query, Version: "1", Yields: message.Private, Reach: tool.ReachHere,
 		Description: "Reads a resource: a note or another thing that was kept, an agent, a tool with its schema, a conversation, a task. " +
-			"Give its URI, as resource.list tells it.",
+			"Give its URI, as resource.list returns it.",
 		Tidy: []tool.Strategy{{Kind: tool.ByParameters, Parameters: []string{"uri", "version", "parents"}}},
 		Log:  tool.LogSpec{Summary: "Read {uri}", Parameters: []string{"uri", "version"}},
 	}, func(ctx context.Context, in tool.Invocation, args getArgs) (tool.Result, error) {
@@ -151,7 +151,7 @@ func (s *Service) listTool() (tool.Tool, error) {
 		}
 		if args.Since != "" {
 			if q.Since, err = time.Parse(time.RFC3339, args.Since); err != nil {
-				return tool.Result{}, fault.New(fault.Invalid, "time_invalid", "%q is no time", args.Since).WithHint("write it like 2030-01-31T08:00:00Z")
+				return tool.Result{}, fault.New(fault.Invalid, "time_invalid", "invalid time %q", args.Since).WithHint("use a time such as 2030-01-31T08:00:00Z")
 			}
 		}
 		page, err := s.List(ctx, callerOf(ctx, in), q)
@@ -227,7 +227,7 @@ func told(v any, labels message.Labels, err error) (tool.Result, error) {
 func (s *Service) putTool() (tool.Tool, error) {
 	t, err := tool.New(tool.Spec{
 		Name: ToolPut, Effect: tool.Action, Version: "1", Yields: message.Private, Reach: tool.ReachHere, Dedupes: true,
-		Description: "Keeps something for the user as a resource, or replaces what is there by a new version. Earlier versions stay.",
+		Description: "Stores something for the user as a resource, or replaces it with a new version. Earlier versions remain.",
 		Log:         tool.LogSpec{Summary: "Keep {uri}", Does: "keeps something in Steward", Parameters: []string{"uri", "state"}, Impact: []string{"uri"}},
 		Widths:      []tool.Width{{Name: "keep anything as {uri}", Any: []string{"body", "state", "version"}}},
 	}, func(ctx context.Context, in tool.Invocation, args putArgs) (string, error) {
@@ -239,7 +239,7 @@ func (s *Service) putTool() (tool.Tool, error) {
 func (s *Service) shareTool() (tool.Tool, error) {
 	t, err := tool.New(tool.Spec{
 		Name: ToolShare, Effect: tool.Action, Version: "1", Yields: message.Private, Reach: tool.ReachOut, Targets: []string{"group"}, Dedupes: true,
-		Description: "Keeps something as a resource that all members of a group of the user's read and change.",
+		Description: "Stores something as a resource that all members of a group of the user can read and change.",
 		Log:         tool.LogSpec{Summary: "Share {uri} with {group}", Does: "shows something to the members of a group", Parameters: []string{"uri", "group", "state"}, Impact: []string{"group", "uri"}},
 		Widths:      []tool.Width{{Name: "share anything as {uri} with {group}", Any: []string{"body", "state", "version"}}},
 	}, func(ctx context.Context, in tool.Invocation, args shareArgs) (string, error) {
@@ -267,7 +267,7 @@ func kept(uri resource.URI, version uint64) string {
 func (s *Service) deleteTool() (tool.Tool, error) {
 	t, err := tool.New(tool.Spec{
 		Name: ToolDelete, Effect: tool.Action, Version: "1", Yields: message.Private, Reach: tool.ReachHere, Dedupes: true,
-		Description: "Deletes a resource of the user's, or of a group of his. Its earlier versions can be put back.",
+		Description: "Deletes a resource of the user, or of a group of the user. Its earlier versions can be restored.",
 		Log:         tool.LogSpec{Summary: "Delete {uri}", Does: "deletes something in Steward", Impact: []string{"uri"}},
 	}, func(ctx context.Context, in tool.Invocation, args deleteArgs) (string, error) {
 		uri, err := Parse(in.User, "", args.URI)

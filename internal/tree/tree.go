@@ -169,7 +169,7 @@ func (c *call) audit(ctx context.Context, r Resource) error {
 
 func absent(uri resource.URI) error {
 	return fault.New(fault.NotFound, "not_found", "there is no %s", uri).
-		WithHint("steward resources list shows what there is")
+		WithHint("steward resources list shows the resources")
 }
 
 // get reads one resource, mounted or stored.

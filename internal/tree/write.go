@@ -46,8 +46,8 @@ func (s *Service) Put(ctx context.Context, by Caller, p Put) (Resource, error) {
 		return Resource{}, err
 	}
 	if p.Create && p.Version > 0 {
-		return Resource{}, fault.New(fault.Invalid, "version_invalid", "what is to be made has no version yet").
-			WithHint("give a version, or that it is not there, not both")
+		return Resource{}, fault.New(fault.Invalid, "version_invalid", "a new resource has no version").
+			WithHint("give either a version or create, not both")
 	}
 	if err := c.mayChange(ctx, policy.Write, policy.Resource{URI: p.URI, Type: p.URI.Type(), Space: space, Metadata: meta}); err != nil {
 		return Resource{}, err
@@ -127,11 +127,11 @@ func refused(err error, uri resource.URI, cond store.If) error {
 	case e.Kind != fault.Conflict:
 		return err
 	case cond.Absent:
-		return fault.New(fault.Conflict, "resource_exists", "there is a %s already", uri).
-			WithHint("take another name, or replace the version that is there")
+		return fault.New(fault.Conflict, "resource_exists", "%s already exists", uri).
+			WithHint("choose another name, or replace the existing version")
 	case cond.Version > 0:
-		return fault.New(fault.Conflict, "resource_changed", "%s is not at version %d any more", uri, cond.Version).
-			WithHint("read it again, then decide")
+		return fault.New(fault.Conflict, "resource_changed", "%s is no longer at version %d", uri, cond.Version).
+			WithHint("reload the resource, then decide")
 	}
 	return err
 }

@@ -32,7 +32,7 @@ func (t *Tracker) ask(ctx context.Context, o tool.Optimizer, call *entry, target
 	}
 	said, err := t.protected(ctx, o, call, earlier)
 	if err != nil {
-		t.refused(fault.New(fault.Internal, "tidy_failed", "the tool %s could not say what its call made obsolete: %w", call.tool, err).
+		t.refused(fault.New(fault.Internal, "tidy_failed", "the tool %s failed to report obsolete results: %w", call.tool, err).
 			Detail("tool", call.tool))
 		return nil, nil
 	}
@@ -48,7 +48,7 @@ func (t *Tracker) ask(ctx context.Context, o tool.Optimizer, call *entry, target
 		}
 	}
 	if len(strange) > 0 {
-		t.refused(fault.New(fault.Denied, "tidy_refused", "the tool %s called results obsolete that it was not shown: %s",
+		t.refused(fault.New(fault.Denied, "tidy_refused", "the tool %s reported results as obsolete that it was not given: %s",
 			call.tool, oneLine(strings.Join(strange, ", "), maxReason)).Detail("tool", call.tool))
 	}
 	return hit, reasons
@@ -85,7 +85,7 @@ func (t *Tracker) protected(ctx context.Context, o tool.Optimizer, call *entry, 
 		case <-before:
 			delete(t.hanging, call.tool)
 		default:
-			return nil, errors.New("it still hangs since an earlier call")
+			return nil, errors.New("an earlier call still hangs")
 		}
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("it took longer than %s", patience))

@@ -59,7 +59,7 @@ func startOf(items []Item, pos int64) int {
 			return i
 		}
 	}
-	for i := range items { // its message is not on the branch any more
+	for i := range items { // its message is no longer on the branch
 		if !items[i].Pinned {
 			return i
 		}

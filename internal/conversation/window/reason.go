@@ -37,7 +37,7 @@ func (c cause) reason(e *entry) string {
 // cascade says why an entry became obsolete as a consequence of another one.
 func (c cause) cascade(e, first *entry) string {
 	if c.call == nil {
-		return oneLine(fmt.Sprintf("%s does not hold any more since %s is too old", e.told(), first.told()), maxReason)
+		return oneLine(fmt.Sprintf("%s is no longer valid because %s is too old", e.told(), first.told()), maxReason)
 	}
 	return oneLine(fmt.Sprintf("%s was made obsolete by a later %s, together with %s", e.told(), c.by, first.told()), maxReason)
 }

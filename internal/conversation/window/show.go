@@ -51,7 +51,7 @@ func obsolete(r *message.ToolResult, it *Item) []message.Block {
 	case it.State.Strategy == record.StrategySequence && it.URI != "": // it still holds
 		return []message.Block{line(r, fmt.Sprintf("[%s; read it with results.read uri=%s]", reason, it.URI))}
 	case reason == "":
-		reason = "this result does not hold any more"
+		reason = "this result is no longer valid"
 	}
 	return []message.Block{line(r, "[obsolete: "+reason+"]")}
 }

@@ -354,7 +354,7 @@ func TestReasons(t *testing.T) {
 	b.does("w", "weather.now", `{}`)
 	for _, o := range b.Aged(b.at.Add(61 * time.Minute)) {
 		if want := map[string]string{"weather.now": "weather.now is older than 1h0m0s",
-			"weather.map": "weather.map does not hold any more since weather.now is too old"}[o.Tool]; o.Reason != want {
+			"weather.map": "weather.map is no longer valid because weather.now is too old"}[o.Tool]; o.Reason != want {
 			t.Errorf("%+v", o)
 		}
 	}

@@ -262,10 +262,10 @@ func (r *reader) background(en *Entry, w *words, m *found, c message.Call) error
 	case err != nil:
 		return err
 	case !ok: // for example in a copy
-		en.Outcome, en.Error = Partial, "it went on in the background; what became of it is not recorded here"
+		en.Outcome, en.Error = Partial, "it continued in the background; its outcome is not recorded here"
 		return nil
 	case t.Answered.IsZero():
-		en.Outcome, en.Error = Pending, "it runs in the background"
+		en.Outcome, en.Error = Pending, "it is running in the background"
 		return nil
 	}
 	en.Took = max(0, t.Answered.Sub(en.At))
@@ -273,7 +273,7 @@ func (r *reader) background(en *Entry, w *words, m *found, c message.Call) error
 	case message.OK:
 		en.Outcome, en.Error = Success, ""
 	case message.UnknownEnd:
-		en.Outcome, en.Error = Partial, "it is not known whether it was done"
+		en.Outcome, en.Error = Partial, "outcome unknown"
 	default:
 		en.Outcome, en.Error = Failure, w.short(t.Message)
 	}
@@ -293,11 +293,11 @@ func (r *reader) unrecorded(en *Entry, m *found, status message.Status) error {
 	}
 	switch runs := len(page.Items) > 0; {
 	case runs && status == message.Queued:
-		en.Outcome, en.Error = Pending, "it is done when the turn ends"
+		en.Outcome, en.Error = Pending, "it will be done when the turn ends"
 	case runs:
-		en.Outcome, en.Error = Pending, "it runs"
+		en.Outcome, en.Error = Pending, "it is running"
 	case status == message.Queued: // for example in a copy
-		en.Outcome, en.Error = Partial, "it was queued; what became of it is not recorded here"
+		en.Outcome, en.Error = Partial, "it was queued; its outcome is not recorded here"
 	default:
 		en.Outcome, en.Error = Failure, "no result was recorded"
 	}

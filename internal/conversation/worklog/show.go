@@ -84,7 +84,7 @@ func parseRef(s string) (name string, block int, err error) {
 	block, numErr := strconv.Atoi(number)
 	if !ok || numErr != nil || block < 0 || len(name) < leastName || strings.Trim(name, "0123456789abcdef-") != "" {
 		return "", 0, fault.New(fault.Invalid, "ref_invalid", "%.80q does not name a tool call", s).
-			WithHint("write it as steward log does, for example 5a3f1d/1, or last")
+			WithHint("use the form of steward log, for example 5a3f1d/1, or last")
 	}
 	return name, block, nil
 }

@@ -185,7 +185,7 @@ func (r *reader) alongBranch(b *record.Branch, at position) (messages, error) {
 	if at.Pos != 0 {
 		to := b.PlaceOf(at.In, at.Pos).Span
 		if to < 0 {
-			return nil, store.BadCursor("its message is not on the branch any more")
+			return nil, store.BadCursor("its message is no longer on the branch")
 		}
 		if at.Block == 0 {
 			at.Pos--

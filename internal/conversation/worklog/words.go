@@ -176,7 +176,7 @@ func (w *words) settle(en *Entry, in *intent.Intent) {
 	}
 	en.Outcome, en.Error = s.outcome, s.what
 	if in.State == intent.Approved && in.Deferred {
-		en.Error = "it is done when the turn ends"
+		en.Error = "it will be done when the turn ends"
 	}
 	if s.why && in.Reason != "" && !w.quiet {
 		en.Error += ": " + w.short(in.Reason)
@@ -193,12 +193,12 @@ type settlement struct {
 // settled has the outcome for each state of an intent. In states that are missing, the
 // action was not done.
 var settled = map[intent.State]settlement{
-	intent.Proposed:  {Pending, "it is being judged", false},
-	intent.Awaiting:  {Pending, "it waits for approval", true},
+	intent.Proposed:  {Pending, "it is being checked against policy", false},
+	intent.Awaiting:  {Pending, "it is waiting for approval", true},
 	intent.Approved:  {Pending, "it is about to start", false},
-	intent.Executing: {Pending, "it runs", false},
+	intent.Executing: {Pending, "it is running", false},
 	intent.Done:      {Success, "", false},
-	intent.Unknown:   {Partial, "it is not known whether it was done", true},
+	intent.Unknown:   {Partial, "outcome unknown", true},
 	intent.Denied:    {Failure, "denied", true},
-	intent.Expired:   {Failure, "nobody answered in time whether it may be done", false},
+	intent.Expired:   {Failure, "the approval request expired without an answer", false},
 }

@@ -86,11 +86,11 @@ type Filter struct {
 // check returns an error for an invalid filter.
 func (f *Filter) check() error {
 	if f.Outcome != "" && !slices.Contains(Outcomes(), f.Outcome) {
-		return fault.New(fault.Invalid, "outcome_unknown", "there is no outcome %.40q", string(f.Outcome)).
+		return fault.New(fault.Invalid, "outcome_unknown", "unknown outcome %.40q", string(f.Outcome)).
 			WithHint("use success, failure, partial or pending")
 	}
 	if _, err := path.Match(f.Tool, ""); err != nil {
-		return fault.New(fault.Invalid, "tool_pattern_invalid", "%.80q is not a pattern for tool names", f.Tool).
+		return fault.New(fault.Invalid, "tool_pattern_invalid", "invalid pattern for tool names %.80q", f.Tool).
 			WithHint("write a name, or a glob such as files.*")
 	}
 	return nil

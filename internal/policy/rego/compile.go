@@ -143,7 +143,7 @@ var (
 // sets or single values; their twins are sets.
 func double(m *ast.Module) error {
 	if m.Package.Path.HasPrefix(settingsPath) {
-		return invalid(at(m.Package.Location, "the package settings is Steward's own"))
+		return invalid(at(m.Package.Location, "the package settings is reserved"))
 	}
 	if !m.Package.Path.Equal(decidingPath) {
 		return nil
@@ -153,11 +153,11 @@ func double(m *ast.Module) error {
 	for _, r := range m.Rules {
 		name := string(r.Head.Ref()[0].Value.(ast.Var)) // a head begins with its name
 		if strings.HasPrefix(name, hidden) {
-			faults = append(faults, at(r.Location, "names that begin with %s are Steward's own", hidden))
+			faults = append(faults, at(r.Location, "names that begin with %s are reserved", hidden))
 		}
 		switch {
 		case slices.Contains(verdicts, name) && (len(r.Head.Ref()) != 1 || r.Head.Key == nil || r.Head.Value != nil || r.Head.Args != nil || r.Default):
-			faults = append(faults, at(r.Location, "%s gives no reason: write it as  %s contains \"why\" if { … }", name, name))
+			faults = append(faults, at(r.Location, "%s has no reason: write it as  %s contains \"why\" if { … }", name, name))
 		case slices.Contains(verdicts, name):
 			twins = append(twins, twin(r, name))
 		}
@@ -190,7 +190,7 @@ func at(l *ast.Location, format string, args ...any) error {
 func invalid(err error) error {
 	var list ast.Errors
 	lines := []string{}
-	remedy := "mend that; steward policy check tells whether it holds"
+	remedy := "fix the policy, then run steward policy check"
 	each := []error{err}
 	if many, ok := err.(interface{ Unwrap() []error }); ok {
 		each = many.Unwrap()
@@ -216,7 +216,7 @@ func invalid(err error) error {
 	}
 	slices.Sort(lines)
 	lines = slices.Compact(lines)
-	return fault.New(fault.Invalid, "policy_invalid", "the policies cannot be used: %s", strings.Join(lines, "\n  ")).
+	return fault.New(fault.Invalid, "policy_invalid", "invalid policies: %s", strings.Join(lines, "\n  ")).
 		WithHint("%s", remedy).Detail("faults", lines)
 }
 
@@ -226,13 +226,13 @@ func remedyFor(message string) string {
 	case strings.Contains(message, "undefined function"):
 		return "policies have no network, no clock and no chance: what they may go by is in input (steward policy show --input)"
 	case strings.Contains(message, "multiple default rules"):
-		return "a default is given once, by Steward: add to the rule instead, as in  trusted if { … }"
+		return "only Steward sets a default: add to the rule instead, as in  trusted if { … }"
 	case strings.Contains(message, "conflicting rules"), strings.Contains(message, "conflicting rule"):
 		return "Steward's own rules are added to, not replaced: write  deny contains \"why\" if { … }, or  trusted if { … }"
 	case strings.Contains(message, "is unsafe"):
-		return "nothing defines that name: check its spelling, and write texts in quotes"
+		return "the name is not defined: check its spelling, and write texts in quotes"
 	case strings.Contains(message, "`if` keyword is required"), strings.Contains(message, "`contains` keyword is required"):
-		return "this is how Rego was written before version 1: write  deny contains \"why\" if { … }"
+		return "this is the syntax of Rego before version 1: write  deny contains \"why\" if { … }"
 	}
 	return ""
 }

@@ -41,7 +41,7 @@ func (j *Authorizer) evaluate(ctx context.Context, p *program, at *point, a *ask
 		return d, context.Cause(ctx)
 	}
 	return d, fault.New(fault.Timeout, "policy_timeout", "the policy did not decide within %s", j.opt.Timeout).
-		WithHint("look for rules that try too much, and simplify them")
+		WithHint("find expensive rules, and simplify them")
 }
 
 // run evaluates the rules once.
@@ -61,7 +61,7 @@ func (p *program) run(at *point, input *ast.Term, stop topdown.Cancel) (policy.D
 	case err != nil:
 		return policy.Decision{}, fmt.Errorf("%w", err)
 	case !answered:
-		return policy.Decision{}, fault.New(fault.Internal, "policy_undefined", "the policy gave no answer")
+		return policy.Decision{}, fault.New(fault.Internal, "policy_undefined", "the policy returned no decision")
 	}
 	return d, nil
 }
@@ -176,8 +176,8 @@ func oblige(o *policy.Obligations, r topdown.QueryResult) error {
 		case !ok || s == "":
 			return obligation("approvers", t, "the name of a group")
 		case o.Approvers != "" && o.Approvers != string(s):
-			return fault.New(fault.Invalid, "policy_obligation", "two groups are to approve it, %s and %s, and only one can be asked", o.Approvers, string(s)).
-				WithHint("let one rule of approvers hold at a time")
+			return fault.New(fault.Invalid, "policy_obligation", "the policy requires approval by two groups, %s and %s, but only one can be asked", o.Approvers, string(s)).
+				WithHint("make sure that only one rule sets approvers")
 		}
 		o.Approvers = string(s)
 	}
@@ -185,7 +185,7 @@ func oblige(o *policy.Obligations, r topdown.QueryResult) error {
 }
 
 func obligation(name string, t *ast.Term, want string) error {
-	return fault.New(fault.Invalid, "policy_obligation", "%s is %s, which is not %s", name, t, want).WithHint("mend the rule")
+	return fault.New(fault.Invalid, "policy_obligation", "%s is %s; it must be %s", name, t, want).WithHint("fix the rule")
 }
 
 // values returns the values of an obligation, whether it is a set or a single value.

@@ -52,7 +52,7 @@ func (j *Authorizer) Explain(ctx context.Context, q policy.Question) (Explained,
 	out := Explained{Verdict: d.Verdict, Reason: d.Reason, Rule: d.Rule, Version: d.Version, Mask: d.Mask, Cap: d.Cap, Approvers: d.Approvers}
 	p := j.now.Load()
 	if p.points[q.Point] == nil {
-		return Explained{}, fault.New(fault.Invalid, "policy_point", "there is no point of decision named %q", q.Point).WithHint("the points are %s", pointNames())
+		return Explained{}, fault.New(fault.Invalid, "policy_point", "unknown decision point %q", q.Point).WithHint("the decision points are %s", pointNames())
 	}
 	a := &asked{Question: q, opt: &j.opt}
 	if err := a.identify(ctx); err != nil {
@@ -114,7 +114,7 @@ func (j *Authorizer) traced(ctx context.Context, p *program, a *asked) ([]RuleTr
 	// A rule that failed with an error is listed among the others.
 	rules := p.trace(a.Point, events, found)
 	if err != nil && !slices.ContainsFunc(rules, func(r RuleTrace) bool { return r.Failed != "" }) {
-		return nil, nil, fault.New(fault.Invalid, "policy_failed", "the policy could not decide: %w", err)
+		return nil, nil, fault.New(fault.Invalid, "policy_failed", "policy evaluation failed: %w", err)
 	}
 	return rules, shown, nil
 }

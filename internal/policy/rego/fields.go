@@ -57,7 +57,7 @@ func Input() []Seen {
 		"time.minute":       "0 to 59",
 		"time.weekday":      `"monday" to "sunday"`,
 		"time.date":         `such as "2026-03-01"`,
-		"time.rfc3339":      `such as "2026-03-01T18:30:00+01:00"; rules that read it are asked anew each time`,
+		"time.rfc3339":      `such as "2026-03-01T18:30:00+01:00"; rules that read it are evaluated again each time`,
 	}
 	var out []Seen
 	for _, f := range Fields() {

@@ -27,7 +27,7 @@ type Template struct {
 
 // Templates returns the templates; the one named default has no rules.
 func Templates() ([]Template, error) {
-	out := []Template{{Name: "default", About: "each action is asked about; nothing beside the default rules"}}
+	out := []Template{{Name: "default", About: "each action requires approval; only the default rules apply"}}
 	for _, name := range []string{"family", "team", "locked"} {
 		b, err := templates.ReadFile("templates/" + name + ".rego")
 		if err != nil {
@@ -49,7 +49,7 @@ func Use(dir, name string, force bool) (string, error) {
 	}
 	i := slices.IndexFunc(all, func(t Template) bool { return t.Name == name })
 	if i < 0 {
-		return "", fault.New(fault.NotFound, "template_unknown", "there is no template %.60q", name).
+		return "", fault.New(fault.NotFound, "template_unknown", "unknown template %.60q", name).
 			WithHint("the templates are default, family, team and locked")
 	}
 	if err := makeDir(dir); err != nil {
@@ -64,7 +64,7 @@ func Use(dir, name string, force bool) (string, error) {
 	case slices.ContainsFunc(all, func(t Template) bool { return t.Text == string(old) }):
 	case !force:
 		return "", fault.New(fault.Conflict, "policy_changed", "%s was changed by hand", file).
-			WithHint("rename it, so that it stays in force beside the template, or say --force to keep it as %s.old, out of force", TemplateFile)
+			WithHint("rename it to keep it in force beside the template, or use --force to keep it as %s.old, out of force", TemplateFile)
 	default:
 		if err := os.Rename(file, file+".old"); err != nil {
 			return "", unwritable(err)

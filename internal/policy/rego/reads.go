@@ -232,7 +232,7 @@ func (p *program) known() error {
 			for ; r != nil; r = r.Else {
 				for _, in := range inputs(r) {
 					if in.text != "point" && mask(in.text) == 0 {
-						faults = append(faults, at(in.loc, "input.%s is nothing that policies see%s", in.text, nearPath(in.text)))
+						faults = append(faults, at(in.loc, "unknown field input.%s%s", in.text, nearPath(in.text)))
 					}
 				}
 			}

@@ -115,7 +115,7 @@ func (j *Authorizer) Authorize(ctx context.Context, q policy.Question) (policy.D
 	}
 	at := p.points[q.Point]
 	if at == nil {
-		return p.no(fault.New(fault.Invalid, "policy_point", "there is no point of decision named %q", q.Point)), nil
+		return p.no(fault.New(fault.Invalid, "policy_point", "unknown decision point %q", q.Point)), nil
 	}
 	a, ok := j.desk.Get().(*asked)
 	if !ok {
@@ -147,13 +147,13 @@ func (a *asked) deserted(d policy.Decision) policy.Decision {
 		return d
 	}
 	d.Verdict, d.Obligations = policy.Deny, policy.Obligations{}
-	d.Reason += ", and " + a.User + " is a program: nobody is there to approve it"
+	d.Reason += ", and " + a.User + " is a program that cannot approve it"
 	return d
 }
 
 // no returns the decision for a question that cannot be decided.
 func (p *program) no(err error) policy.Decision {
-	return policy.Decision{Verdict: policy.Deny, Reason: "policy could not decide: " + fault.Of(err).Error(), Version: p.version}
+	return policy.Decision{Verdict: policy.Deny, Reason: "policy evaluation failed: " + fault.Of(err).Error(), Version: p.version}
 }
 
 // decide decides one question, from the cache if it was asked before.
@@ -169,7 +169,7 @@ func (j *Authorizer) decide(ctx context.Context, p *program, at *point, a *asked
 	case err != nil && ctx.Err() != nil: // not the policy's fault
 		return p.no(err)
 	case err != nil:
-		j.log.WarnContext(ctx, "a policy could not decide: it is denied", "point", string(a.Point), "user", a.User, "tool", a.Tool.Name, "error", err)
+		j.log.WarnContext(ctx, "policy evaluation failed: denied", "point", string(a.Point), "user", a.User, "tool", a.Tool.Name, "error", err)
 		return p.no(err)
 	}
 	if ok {

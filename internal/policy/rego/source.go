@@ -46,8 +46,8 @@ func makeDir(dir string) error {
 		return nil
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fault.New(fault.Invalid, "policy_unreadable", "the folder of policies cannot be made: %w", err).
-			WithHint("let it be made, or name another data folder with --data")
+		return fault.New(fault.Invalid, "policy_unreadable", "cannot create the folder of policies: %w", err).
+			WithHint("make the data folder writable, or name another one with --data")
 	}
 	return nil
 }
@@ -109,7 +109,7 @@ func (s *sources) readDir(dir string) error {
 		case strings.HasSuffix(base, "_test.rego"):
 			s.tests[rel] = string(b)
 		case strings.HasPrefix(rel, DefaultPrefix):
-			return fmt.Errorf("%s: the folder default is kept for the policies that Steward brings along", rel)
+			return fmt.Errorf("%s: the folder default is reserved for the policies that come with Steward", rel)
 		default:
 			s.add(rel, b)
 		}
@@ -117,7 +117,7 @@ func (s *sources) readDir(dir string) error {
 	})
 	if err != nil {
 		return fault.New(fault.Invalid, "policy_unreadable", "the policies in %s cannot be read: %w", dir, err).
-			WithHint("mend that; until then nothing of the folder is in force that was not before")
+			WithHint("fix the folder; until then the earlier policies stay in force")
 	}
 	return nil
 }
@@ -134,19 +134,19 @@ func readFile(name string) ([]byte, error) {
 func (s *sources) documents(settings map[string]any) (map[string]any, error) {
 	data := map[string]any{}
 	bad := func(format string, args ...any) error {
-		return fault.New(fault.Invalid, "policy_invalid", dataFile+": "+format, args...).WithHint("mend the file; policies see its members as data.NAME")
+		return fault.New(fault.Invalid, "policy_invalid", dataFile+": "+format, args...).WithHint("fix the file; policies see its members as data.NAME")
 	}
 	if s.data != nil {
 		if err := json.Unmarshal(s.data, &data); err != nil {
 			return nil, bad("%w", err)
 		}
 		if data == nil {
-			return nil, bad("it is no JSON object")
+			return nil, bad("it is not a JSON object")
 		}
 	}
 	for _, name := range []string{"settings", packageName} {
 		if _, taken := data[name]; taken {
-			return nil, bad("the member %q is Steward's own", name)
+			return nil, bad("the member %q is reserved", name)
 		}
 	}
 	if settings == nil {

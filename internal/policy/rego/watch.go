@@ -42,7 +42,7 @@ func (j *Authorizer) dirs() []string {
 		return nil
 	})
 	if err != nil {
-		j.log.Debug("the folder of the policies cannot be gone through", "error", err)
+		j.log.Debug("cannot read the folder of policies", "error", err)
 	}
 	return out
 }
@@ -62,18 +62,18 @@ func (j *Authorizer) Reload() error {
 		j.bad.Store(f)
 		plain := *f
 		plain.Remedy = ""
-		j.log.Error("the changed policies are not in force; those from before are", "error", plain.Error(), "remedy", f.Remedy,
+		j.log.Error("changed policies are invalid; the earlier ones stay in force", "error", plain.Error(), "remedy", f.Remedy,
 			"folder", j.opt.Dir, "version", old.version)
 		return err
 	}
 	mended := j.bad.Swap(nil) != nil
 	if p.version == old.version {
 		if mended {
-			j.log.Info("the policies are again as they are in force", "version", old.version)
+			j.log.Info("policies restored to those in force", "version", old.version)
 		}
 		return nil
 	}
 	j.now.Store(p)
-	j.log.Info("the policies have changed", "version", p.version, "before", old.version)
+	j.log.Info("policies changed", "version", p.version, "before", old.version)
 	return nil
 }

@@ -67,7 +67,7 @@ func TestHotReload(t *testing.T) {
 	}
 
 	put(t, dir, "house.rego", "package steward\n\ndeny contains \"not now\" if true\n")
-	said.await(t, "the policies have changed")
+	said.await(t, "policies changed")
 	denied := judged(t, j, q)
 	if denied.Verdict != policy.Deny || denied.Reason != "not now" || denied.Rule != "house.rego:3" || denied.Version == first.Version {
 		t.Fatalf("%+v", denied)
@@ -92,9 +92,9 @@ func TestHotReload(t *testing.T) {
 
 	// Changes of data.json and in subfolders count.
 	put(t, dir, "data.json", `{"closed": ["time.now"]}`)
-	said.await(t, "the policies have changed")
+	said.await(t, "policies changed")
 	put(t, dir, "more/rules.rego", "package steward\n\ndeny contains \"closed\" if input.tool.name in data.closed\n")
-	said.await(t, "the policies have changed")
+	said.await(t, "policies changed")
 	if d := judged(t, j, q); d.Reason != "closed; not now" || d.Rule != "house.rego:3, more/rules.rego:3" {
 		t.Fatalf("%+v", d)
 	}
@@ -103,7 +103,7 @@ func TestHotReload(t *testing.T) {
 	if err := os.Remove(filepath.Join(dir, "house.rego")); err != nil {
 		t.Fatal(err)
 	}
-	said.await(t, "the policies have changed")
+	said.await(t, "policies changed")
 	if d := judged(t, j, q); d.Reason != "closed" {
 		t.Fatalf("%+v", d)
 	}
@@ -301,7 +301,7 @@ func TestReloadInARestlessFolder(t *testing.T) {
 		}
 	})
 	put(t, dir, "house.rego", "package steward\n\ndeny contains \"not now\" if true\n")
-	said.await(t, "the policies have changed")
+	said.await(t, "policies changed")
 	close(stop)
 	restless.Wait()
 	if d := judged(t, j, policy.Question{User: "ann", Tool: clock()}); d.Reason != "not now" {

@@ -25,7 +25,7 @@ func ParseHead(s string) (h store.Head, err error) {
 		err = h.Hash.UnmarshalText([]byte(hash))
 	}
 	if err != nil || !ok {
-		return store.Head{}, fault.New(fault.Invalid, "head_invalid", "%.100q is no head of the log", s).
+		return store.Head{}, fault.New(fault.Invalid, "head_invalid", "invalid head of the log %.100q", s).
 			WithHint("give SEQ:HASH, as `steward audit head` prints it")
 	}
 	return h, nil
@@ -46,7 +46,7 @@ func (l *Log) Anchor(ctx context.Context, file string) error {
 		return nil
 	}
 	if err := appendLine(file, time.Now().UTC().Format(time.RFC3339)+" "+FormatHead(head)+"\n"); err != nil {
-		return fault.New(fault.Unavailable, "anchor_unwritable", "the head of the log cannot be kept in %s: %w", file, err).
+		return fault.New(fault.Unavailable, "anchor_unwritable", "cannot write the head of the log to %s: %w", file, err).
 			WithHint("make the folder writable, or change audit.anchor_file in the settings")
 	}
 	return nil

@@ -32,8 +32,8 @@ type Options struct {
 func New(st store.Store, opt Options) (*Log, error) {
 	s, ok := st.(store.Sealer)
 	if !ok {
-		return nil, fault.New(fault.Unsupported, "audit_unsupported", "this store keeps no chain of hashes").
-			WithHint("keep Steward's data in SQLite")
+		return nil, fault.New(fault.Unsupported, "audit_unsupported", "this store has no hash chain").
+			WithHint("use the SQLite store")
 	}
 	return &Log{store: st, sealer: s, opt: opt, turn: make(chan struct{}, 1)}, nil
 }

@@ -54,13 +54,13 @@ func VerifyExport(r io.Reader, anchors ...store.Head) (Checked, error) {
 			return Checked{}, invalid("a line is too long")
 		}
 		return Checked{}, fault.New(fault.Unavailable, "export_unreadable", "the export cannot be read: %w", err).
-			WithHint("look whether the file is there and whole")
+			WithHint("check that the file exists and is complete")
 	}
 	return c.end()
 }
 
 func invalid(format string, args ...any) error {
-	return fault.New(fault.Invalid, "export_invalid", "this is no export of the audit log: "+format, args...).
+	return fault.New(fault.Invalid, "export_invalid", "not an export of the audit log: "+format, args...).
 		WithHint("give a file that `steward audit export` has written")
 }
 
@@ -83,18 +83,18 @@ func (c *checker) line(b []byte) error {
 	}
 	if c.number == 1 {
 		if l.Kind != kindBegin || l.Format != Format || l.After == nil {
-			return invalid("it does not begin as one (format %q)", l.Format)
+			return invalid("unknown format %q", l.Format)
 		}
 		c.After, c.Head, c.sealed = *l.After, *l.After, l.After.Seq
 		if c.Head.Seq == 0 && c.Head.Hash != (store.Hash{}) {
-			c.wrong(1, "the chain does not begin at its beginning")
+			c.wrong(1, "the start of the chain is missing")
 		}
 		c.anchor()
 		return nil
 	}
 	switch {
 	case c.ended:
-		c.wrong(c.Head.Seq+1, "there is more behind the end")
+		c.wrong(c.Head.Seq+1, "there is data after the end")
 	case l.Kind == kindEntry && l.Entry != nil:
 		c.entry(l.Entry)
 	case l.Kind == kindOmitted:
@@ -106,10 +106,10 @@ func (c *checker) line(b []byte) error {
 		c.ended = true
 		c.head(l.Head, "end")
 		if l.Entries != c.Entries {
-			c.wrong(c.Head.Seq, "it tells %d entries, and says that it tells %d", c.Entries, l.Entries)
+			c.wrong(c.Head.Seq, "it has %d entries, but states %d", c.Entries, l.Entries)
 		}
 	default:
-		c.wrong(c.Head.Seq+1, "line %d is of no kind that is known", c.number)
+		c.wrong(c.Head.Seq+1, "unknown kind of line %d", c.number)
 	}
 	return nil
 }
@@ -127,7 +127,7 @@ func (c *checker) entry(e *Entry) {
 	case e.Seq != c.Head.Seq+1:
 		c.wrong(c.Head.Seq+1, "missing: entry %d follows", e.Seq)
 	case !ok || sum != e.Hash:
-		c.wrong(e.Seq, "it is not what was written: its hash is another")
+		c.wrong(e.Seq, "the entry was changed: its hash differs")
 	default:
 		c.body(e)
 	}
@@ -146,7 +146,7 @@ func (c *checker) body(e *Entry) {
 	}
 	b, salt, ok := e.body()
 	if !ok || store.MarkBody(salt, sha256.Sum256(b)) != e.BodyHash {
-		c.wrong(e.Seq, "its body is not what was written")
+		c.wrong(e.Seq, "its body was changed")
 		return
 	}
 	c.Bodies++
@@ -155,7 +155,7 @@ func (c *checker) body(e *Entry) {
 func (c *checker) omitted(l *line) {
 	const size = len(store.Hash{})
 	if l.From != c.Head.Seq+1 || len(l.Hashes) == 0 || len(l.Hashes)%size != 0 {
-		c.wrong(c.Head.Seq+1, "missing: hashes from entry %d on follow", l.From)
+		c.wrong(c.Head.Seq+1, "missing: the hashes continue from entry %d", l.From)
 		return
 	}
 	for b := l.Hashes; len(b) > 0; b = b[size:] {
@@ -173,7 +173,7 @@ func (c *checker) link(h store.Hash) {
 // anchor compares the chain with a known head at this position.
 func (c *checker) anchor() {
 	if want, ok := c.anchors[c.Head.Seq]; ok && want != c.Head.Hash {
-		c.between("the log up to entry %d is another one than when that head was taken", c.Head.Seq)
+		c.between("the log up to entry %d has changed since that head was taken", c.Head.Seq)
 	}
 }
 
@@ -187,16 +187,16 @@ func (c *checker) between(format string, args ...any) {
 
 func (c *checker) head(h *store.Head, what string) {
 	if *h != c.Head {
-		c.between("the %s is not that of these entries: something among them was changed, or taken out", what)
+		c.between("the %s does not match these entries: one of them was changed or removed", what)
 	}
 }
 
 func (c *checker) end() (Checked, error) {
 	switch {
 	case c.number == 0:
-		return Checked{}, invalid("it is empty")
+		return Checked{}, invalid("the file is empty")
 	case c.Flaw == nil && !c.ended:
-		c.wrong(c.Head.Seq+1, "missing: the export breaks off")
+		c.wrong(c.Head.Seq+1, "missing: the export is incomplete")
 	case c.Flaw == nil:
 		for seq := range c.anchors {
 			if seq < c.After.Seq || seq > c.Head.Seq {

@@ -231,8 +231,8 @@ func (l *Log) open(ctx context.Context, from Cursor) (uint64, error) {
 	}
 	at, err := from.Position()
 	if err == nil && at > head {
-		err = fault.New(fault.Invalid, "cursor_invalid", "the cursor stands behind the end of the log").
-			WithHint("the data may have been restored from a backup: begin at now or start")
+		err = fault.New(fault.Invalid, "cursor_invalid", "the cursor is after the end of the log").
+			WithHint("the data may have been restored from a backup: start from now or start")
 	}
 	return at, err
 }

@@ -81,8 +81,8 @@ func (l *Lease) Number() uint64 { return l.number.Load() }
 // ErrLost is returned for what was done under a lease that is lost. Its code is
 // lease_lost, and it is a request.ErrSuspend: nothing more is recorded, and
 // whoever has the work now goes on with it.
-var ErrLost error = fault.New(fault.Unavailable, "lease_lost", "another worker may have the work by now: %w", request.ErrSuspend).
-	WithHint("whoever has it goes on with it")
+var ErrLost error = fault.New(fault.Unavailable, "lease_lost", "another worker may have taken over the work: %w", request.ErrSuspend).
+	WithHint("the worker that holds it continues it")
 
 type leaseKey struct{}
 

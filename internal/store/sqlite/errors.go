@@ -58,7 +58,7 @@ func (e *sqlError) coded(path string) error {
 	case sqlite3.ResultFull:
 		return diskFull(path, e)
 	case sqlite3.ResultTooBig:
-		return fault.New(fault.TooLarge, "body_too_large", "a body is larger than the store takes (%d MB)", maxBlob>>20)
+		return fault.New(fault.TooLarge, "body_too_large", "a body exceeds the limit of the store (%d MB)", maxBlob>>20)
 	case sqlite3.ResultNotADB:
 		return notADatabase(path, e)
 	case sqlite3.ResultReadOnly, sqlite3.ResultPerm:
@@ -69,7 +69,7 @@ func (e *sqlError) coded(path string) error {
 		return readOnly(path, e)
 	case sqlite3.ResultBusy, sqlite3.ResultLocked:
 		return fault.New(fault.Unavailable, "store_busy", "another program holds the database %s: %w", path, e).
-			WithHint("end the other program, or wait").Retrying(fault.RetryBackoff, 0)
+			WithHint("stop the other program, or wait").Retrying(fault.RetryBackoff, 0)
 	case sqlite3.ResultIOErr, sqlite3.ResultCantOpen:
 		if cause := tryToWrite(path); cause != nil {
 			return byCause(path, fmt.Errorf("%w: %w", e, cause), cause)
@@ -110,8 +110,8 @@ func tryToWrite(path string) error {
 }
 
 func diskFull(path string, err error) error {
-	return fault.New(fault.NoSpace, "disk_full", "there is no room to write %s: %w", path, err).
-		WithHint("free some space; nothing that was acknowledged is lost").Retrying(fault.RetryBackoff, 0)
+	return fault.New(fault.NoSpace, "disk_full", "no space left to write %s: %w", path, err).
+		WithHint("free some space; no acknowledged data is lost").Retrying(fault.RetryBackoff, 0)
 }
 
 func readOnly(path string, err error) error {
@@ -121,7 +121,7 @@ func readOnly(path string, err error) error {
 
 func unreadable(path string, err error) error {
 	return fault.New(fault.Denied, "store_unreadable", "%s cannot be read: %w", path, err).
-		WithHint("name a file that the user that runs Steward may read")
+		WithHint("name a file that the user that runs Steward can read")
 }
 
 // broken returns the error for an unknown failure. A caller's cancelled context
@@ -130,13 +130,13 @@ func broken(path string, err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return fault.Of(err)
 	}
-	return fault.New(fault.Internal, "store_broken", "the database %s failed: %w", path, err).
-		WithHint("keep a copy of the file as it is; restore a backup if this goes on")
+	return fault.New(fault.Internal, "store_broken", "error in the database %s: %w", path, err).
+		WithHint("keep a copy of the file; restore a backup if the error persists")
 }
 
 func notADatabase(path string, err error) error {
 	return fault.New(fault.Invalid, "not_a_database", "%s is not a database of Steward: %w", path, err).
-		WithHint("it was left as it is; move it away, or name another file")
+		WithHint("the file was not changed; move it away, or name another file")
 }
 
 func closed() error {
@@ -149,5 +149,5 @@ func notFound(u resource.URI) error {
 
 func conflict(u resource.URI, format string, args ...any) *fault.Error {
 	return fault.New(fault.Conflict, "conflict", "%s %s", u, fmt.Sprintf(format, args...)).
-		Detail("uri", u.String()).WithHint("read it again, then decide")
+		Detail("uri", u.String()).WithHint("reload the resource, then decide")
 }

@@ -59,7 +59,7 @@ func versionOf(c *conn, path string, newest int) (int, error) {
 		return 0, notADatabase(path, errors.New("it is a database of another program"))
 	case int(version) > newest:
 		return 0, fault.New(fault.Unsupported, "database_too_new",
-			"%s has version %d, and this Steward knows versions up to %d; it was left as it is", path, version, newest).
+			"%s has version %d, but this Steward supports versions up to %d; the file was not changed", path, version, newest).
 			Detail("version", version).WithHint("install the Steward that wrote it, or a newer one")
 	}
 	return int(version), nil

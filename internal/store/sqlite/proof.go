@@ -36,7 +36,7 @@ func (r *rows) proof(c *conn, p *proof) error {
 	case errors.As(err, &sql):
 		return err
 	case err != nil:
-		p.flaw = "it cannot be read: " + err.Error()
+		p.flaw = "cannot read it: " + err.Error()
 	}
 	if p.Op == resource.OpPut && r.st.null(7) {
 		return p.readScar(c)
@@ -53,9 +53,9 @@ func (r *rows) odd(e *resource.Entry) (string, error) {
 	case err != nil:
 		return "", err
 	case typ != e.URI.Type():
-		return "it is listed under the type " + typ, nil
+		return "it is listed under the wrong type " + typ, nil
 	case r.st.int(5)&^(opMask|packed|apart) != 0 || e.Op < resource.OpPut || e.Op > resource.OpErase:
-		return "its operation is unknown", nil
+		return "unknown operation", nil
 	}
 	return "", nil
 }

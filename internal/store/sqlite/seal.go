@@ -192,7 +192,7 @@ func (s *sealer) catchUp(committed uint64, n int) error {
 		}
 		if p.Seq != s.next || p.flaw != "" {
 			s.hole = true
-			s.s.log.Error("the log is damaged and is not sealed from here on: run `steward audit verify`", "entry", s.next, "what", p.flaw)
+			s.s.log.Error("the log is damaged and is no longer sealed: run `steward audit verify`", "entry", s.next, "what", p.flaw)
 			return errEnough
 		}
 		return s.add(&p.Sealed, p.body)

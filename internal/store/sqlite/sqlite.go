@@ -96,7 +96,7 @@ func open(ctx context.Context, o Options, steps []string) (*Store, error) {
 	}
 	path, err := filepath.Abs(o.Path)
 	if err != nil || o.Path == "" {
-		return nil, fault.New(fault.Invalid, "path_invalid", "%q is no path for a database", o.Path)
+		return nil, fault.New(fault.Invalid, "path_invalid", "invalid path of a database %q", o.Path)
 	}
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real // one file, one lock, whatever symbolic links lead to it
@@ -195,7 +195,7 @@ func (s *Store) prepareWriter(c *conn, version int, steps []string) error {
 	}
 	backup, err := migrate(c, s.path, version, steps)
 	if backup != "" {
-		s.log.Info("the database was copied before it is brought up to date", "backup", backup, "version", version)
+		s.log.Info("database copied before the migration", "backup", backup, "version", version)
 	}
 	if err != nil {
 		return err
@@ -210,7 +210,7 @@ func (s *Store) prepareWriter(c *conn, version int, steps []string) error {
 func (s *Store) openToRead(steps []string) error {
 	if f, err := os.Stat(s.path); errors.Is(err, fs.ErrNotExist) {
 		return fault.New(fault.NotFound, "database_missing", "there is no database: %w", err).
-			WithHint("start Steward once to make it, or name another file")
+			WithHint("start Steward once to create it, or name another file")
 	} else if err != nil || f.IsDir() {
 		return unreadable(s.path, cmp.Or(err, fs.ErrInvalid))
 	}
@@ -227,8 +227,8 @@ func (s *Store) openToRead(steps []string) error {
 	}
 	if version < len(steps) {
 		return fault.New(fault.Unsupported, "database_too_old",
-			"%s has version %d, and this Steward reads version %d", s.path, version, len(steps)).
-			WithHint("start Steward once to bring it up to date")
+			"%s has version %d, but this Steward reads version %d", s.path, version, len(steps)).
+			WithHint("start Steward once to migrate it")
 	}
 	return nil
 }

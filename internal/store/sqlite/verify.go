@@ -115,7 +115,7 @@ func (v *verifier) run() error {
 	}
 	if v.Flaw == nil && len(v.anchors) > 0 {
 		a := v.anchors[0]
-		v.blame(v.flaw(v.Head.Seq+1, a.Seq, "the log was sealed up to entry %d when that head was taken, and is now up to %d: the end is missing", a.Seq, v.Head.Seq))
+		v.blame(v.flaw(v.Head.Seq+1, a.Seq, "the log was sealed up to entry %d when that head was taken, but ends at %d now: the end is missing", a.Seq, v.Head.Seq))
 	}
 	if v.Flaw != nil {
 		return nil
@@ -156,9 +156,9 @@ func (v *verifier) read() (*store.Flaw, error) {
 	}
 	switch got := v.at.Seq; {
 	case got > v.next:
-		return v.flaw(v.next, got-1, "missing: the log goes on with entry %d", got), nil
+		return v.flaw(v.next, got-1, "missing: the log continues with entry %d", got), nil
 	case got < v.next:
-		return v.flaw(got, 0, "the log has no entry of this number"), nil
+		return v.flaw(got, 0, "the log has no entry with this number"), nil
 	}
 	v.ahead = false
 	v.Last = v.next
@@ -181,7 +181,7 @@ func (v *verifier) follow() {
 	case p.Op == resource.OpPut && p.body == nil:
 		v.Erased++
 		if v.erased[string(p.key)] == nil {
-			v.erased[string(p.key)] = v.flaw(p.Seq, 0, "its body is gone, and nothing in the log erased it")
+			v.erased[string(p.key)] = v.flaw(p.Seq, 0, "its body is missing, but the log does not record an erasure")
 		}
 	}
 }
@@ -193,7 +193,7 @@ func (v *verifier) sealed(s *sealRow) error {
 		v.blame(v.flaw(v.next, s.first-1, "the seal over these entries is missing"))
 		return nil
 	case s.first < v.next:
-		v.blame(v.flaw(v.next, 0, "the seals do not follow each other here"))
+		v.blame(v.flaw(v.next, 0, "the seals are not consecutive here"))
 		return nil
 	}
 	var odd, loose *store.Flaw // the first wrong entry; the first wrong anchor
@@ -204,7 +204,7 @@ func (v *verifier) sealed(s *sealRow) error {
 			return err
 		}
 		if v.end {
-			f = v.flaw(v.next, last, "missing: the log ends before it, and it was sealed")
+			f = v.flaw(v.next, last, "missing: the log ends before this sealed entry")
 		}
 		if f != nil {
 			if odd == nil {
@@ -218,7 +218,7 @@ func (v *verifier) sealed(s *sealRow) error {
 		if v.at.flaw != "" || !bytes.Equal(v.at.Hash[:tagSize], s.tags[i*tagSize:(i+1)*tagSize]) {
 			wrong++
 			if odd == nil {
-				odd = v.flaw(v.next, 0, "it is not what was written: its hash is another%s", because(v.at.flaw))
+				odd = v.flaw(v.next, 0, "the entry was changed: its hash differs%s", because(v.at.flaw))
 			}
 		}
 		if f := v.anchored(); loose == nil {
@@ -251,11 +251,11 @@ func (v *verifier) judge(s *sealRow, odd *store.Flaw, wrong, last uint64) *store
 	case s.hash == v.chain && odd == nil:
 		return nil
 	case s.hash == v.chain:
-		return v.flaw(s.first, last, "the entries are as they were written, and their seal was changed")
+		return v.flaw(s.first, last, "the entries are unchanged, but their seal was changed")
 	case odd == nil:
-		return v.flaw(s.first, last, "one of these is not what was written, or their seal was changed")
+		return v.flaw(s.first, last, "one of these was changed, or their seal was changed")
 	case wrong == s.size() && wrong > 1:
-		return v.flaw(s.first, last, "none of these is what was written, or the salts of their seal were changed")
+		return v.flaw(s.first, last, "all of these were changed, or the salts of their seal were changed")
 	}
 	return odd
 }
@@ -266,7 +266,7 @@ func (v *verifier) anchored() *store.Flaw {
 		a := v.anchors[0]
 		v.anchors = v.anchors[1:]
 		if a.Seq == v.next && a.Hash != v.chain {
-			return v.flaw(v.firm+1, a.Seq, "the log up to entry %d is another one than when that head was taken", a.Seq)
+			return v.flaw(v.firm+1, a.Seq, "the log up to entry %d has changed since that head was taken", a.Seq)
 		}
 		v.firm = a.Seq
 	}
@@ -310,7 +310,7 @@ func (v *verifier) tree() error {
 			return nil
 		}
 		if stale == nil || seq < stale.Seq {
-			stale = v.flaw(seq, 0, "the tree shows this as the newest entry of a resource, and it is not")
+			stale = v.flaw(seq, 0, "the tree shows this as the newest entry of a resource, but it is not")
 			var err error
 			if stale.URI, err = resource.FromKey(st.view(1)); err != nil {
 				stale.What += "; its key is damaged"
@@ -323,7 +323,7 @@ func (v *verifier) tree() error {
 	}
 	for i := uint64(1); i <= v.Last; i++ {
 		if bit := uint64(1) << (i % 64); (v.old[i/64]|shown[i/64])&bit == 0 {
-			v.blame(v.flaw(i, 0, "the tree does not show this entry, though it is the newest of its resource"))
+			v.blame(v.flaw(i, 0, "the tree does not show this entry, although it is the newest of its resource"))
 			return nil
 		}
 	}

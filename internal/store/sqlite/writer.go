@@ -119,7 +119,7 @@ func (s *Store) enqueue(ctx context.Context, j *job) error {
 		return err
 	}
 	if s.writer == nil {
-		return fault.New(fault.Unavailable, "store_read_only", "%s was opened for reading only", s.path).
+		return fault.New(fault.Unavailable, "store_read_only", "%s is open read-only", s.path).
 			WithHint("write through the Steward that serves this data")
 	}
 	if s.mask != nil {
@@ -129,7 +129,7 @@ func (s *Store) enqueue(ctx context.Context, j *job) error {
 		c := &j.batch.Changes[i]
 		if len(c.Body) > maxBlob {
 			return fault.New(fault.TooLarge, "body_too_large",
-				"the body of %s is larger than the store takes (%d MB)", c.URI, maxBlob>>20)
+				"the body of %s exceeds the limit of the store (%d MB)", c.URI, maxBlob>>20)
 		}
 		j.bytes += len(c.Body)
 	}
@@ -148,7 +148,7 @@ func (s *Store) hide(b *store.Batch) {
 			b.Changes, own = slices.Clone(b.Changes), true
 		}
 		b.Changes[i].Body = masked
-		s.log.Warn("a secret was about to be recorded, and was hidden", "uri", c.URI.String())
+		s.log.Warn("masked a secret before recording it", "uri", c.URI.String())
 	}
 }
 
@@ -235,7 +235,7 @@ func (w *writer) sealSome() bool {
 	}
 	err := w.try([]*job{j})
 	if err != nil {
-		w.s.log.Warn("the log could not be sealed; it is tried again with the next change", "error", err)
+		w.s.log.Warn("cannot seal the log; retrying with the next change", "error", err)
 	}
 	return err == nil && j.err == nil
 }
@@ -250,7 +250,7 @@ func (w *writer) scrub() {
 	}
 	busy, err := w.checkpoint()
 	if err != nil {
-		w.s.log.Warn("what was erased may stand in the write-ahead log for a while", "error", err)
+		w.s.log.Warn("erased data may remain in the write-ahead log for a while", "error", err)
 	}
 	if err == nil && !busy {
 		err = w.emptied()
@@ -280,8 +280,8 @@ func (w *writer) acknowledge(now time.Time) {
 		}
 		if w.p.erased {
 			j.err = fault.New(fault.Unavailable, "erasure_unfinished",
-				"it is deleted, but another program reads %s, so that its text may still stand in the write-ahead log", w.s.path).
-				WithHint("end what reads the database, such as a backup; Steward goes on erasing by itself")
+				"it is deleted, but another program is reading %s, so its text may remain in the write-ahead log", w.s.path).
+				WithHint("stop the program that reads the database, such as a backup; Steward then completes the erasure")
 		}
 		close(j.done)
 		return true
@@ -321,7 +321,7 @@ func (w *writer) take(group []*job) ([]*job, bool) {
 func (w *writer) commit(group []*job) {
 	err := w.try(group)
 	if err != nil && len(group) > 1 {
-		w.s.log.Warn("a group commit failed; its batches are tried alone", "batches", len(group), "error", err)
+		w.s.log.Warn("group commit failed; committing its batches one by one", "batches", len(group), "error", err)
 		for i, j := range group {
 			if err = w.try(group[i : i+1]); err != nil {
 				j.receipt, j.err = store.Receipt{}, coded(w.s.path, err)
