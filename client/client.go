@@ -182,8 +182,8 @@ func (c *Client) refused(res *http.Response) error {
 	if err == nil && json.Unmarshal(b, &body) == nil && body.Error.Code != "" {
 		return c.o.Fault(&body.Error)
 	}
-	return c.o.Fault(&Error{Kind: "unavailable", Code: "server_refused", Message: "the running Steward answered " + res.Status,
-		Remedy: "it may be of another version: start it again"})
+	return c.o.Fault(&Error{Kind: "unavailable", Code: "server_refused", Message: "the running Steward returned " + res.Status,
+		Remedy: "it may have another version: restart it"})
 }
 
 // BrokenError reports that the connection to Steward failed or was lost. Another attempt may
@@ -199,7 +199,7 @@ func (c *Client) unreachable(err error) error {
 		return err
 	}
 	return BrokenError{c.o.Fault(&Error{Kind: "unavailable", Code: "server_unreachable", Message: "the Steward at " + c.o.URL + " does not answer",
-		Remedy: "see whether it still runs; steward doctor tells more", Retry: "backoff", Cause: err})}
+		Remedy: "check whether it is running; steward doctor tells more", Retry: "backoff", Cause: err})}
 }
 
 // Close closes idle connections.

@@ -93,7 +93,7 @@ func TestAgentsAreListedApprovedAndTested(t *testing.T) {
 		t.Errorf("%d %s %s", code, out, errs)
 	}
 	code, out, _ = in(t, "", env, "agents", "list")
-	if code != exitOK || !strings.Contains(out, "chores    changed") || !strings.Contains(out, "  helper  approved, the one above is not  0") {
+	if code != exitOK || !strings.Contains(out, "chores    changed") || !strings.Contains(out, "  helper  approved, but its parent is not  0") {
 		t.Errorf("%d %s", code, out)
 	}
 	code, _, errs = in(t, "", env, "agents", "test", "chores")
@@ -105,7 +105,7 @@ func TestAgentsAreListedApprovedAndTested(t *testing.T) {
 			t.Errorf("%d %q", code, errs)
 		}
 	}
-	if code, out, _ := in(t, "", env, "agents", "show", "chores"); code != exitOK || !strings.Contains(out, "  reason   it is evil\n") || !strings.Contains(out, "Otherwise than you approved:") {
+	if code, out, _ := in(t, "", env, "agents", "show", "chores"); code != exitOK || !strings.Contains(out, "  reason   it is evil\n") || !strings.Contains(out, "Changed since you approved it:") {
 		t.Errorf("%d %s", code, out)
 	}
 	if code, _, errs := in(t, "", env, "agents", "approve", "broken", "--yes"); code != exitFailed || !strings.Contains(errs, "agent_invalid") {

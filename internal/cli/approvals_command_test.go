@@ -135,7 +135,7 @@ func TestApprovalsOnTheCommandLine(t *testing.T) {
 	if got := ok("grants", "list"); !strings.Contains(got, "active  everywhere") || !strings.Contains(got, "files.write: content anything, path like notes/*") {
 		t.Error(got)
 	}
-	if got := ok("grants", "show", g[:8]); !strings.Contains(got, "only     while nothing private and nothing of others has been read") || !strings.Contains(got, "  path     like notes/*") {
+	if got := ok("grants", "show", g[:8]); !strings.Contains(got, "only     while nothing private and nothing from others has been read") || !strings.Contains(got, "  path     like notes/*") {
 		t.Error(got)
 	}
 	fails("grant_not_found", "grants", "show", "ffff")
@@ -145,7 +145,7 @@ func TestApprovalsOnTheCommandLine(t *testing.T) {
 	if got := ok("grants", "edit", g, "--pattern", `path is "notes/c.txt"`, "--for", "24h"); !strings.Contains(got, `path     is "notes/c.txt"`) {
 		t.Error(got)
 	}
-	if got := ok("grants", "edit", g, "--pattern", "path like notes/*", "--labels", "private", "--forever", "--yes"); !strings.Contains(got, "for ever") || !strings.Contains(got, "while nothing of others has been read") {
+	if got := ok("grants", "edit", g, "--pattern", "path like notes/*", "--labels", "private", "--forever", "--yes"); !strings.Contains(got, "for ever") || !strings.Contains(got, "while nothing from others has been read") {
 		t.Error(got)
 	}
 	if got := ok("grants", "revoke", g[:8]); got != "you will be asked about files.write again ("+g[:8]+")\n" {

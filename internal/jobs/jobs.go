@@ -116,7 +116,7 @@ func (s *Scheduler) Set(ctx context.Context, a record.Alarm) (record.Alarm, erro
 		return old, err
 	}
 	if len(a.Text) > MaxText {
-		return a, fault.New(fault.TooLarge, "text_too_long", "the text has %d bytes: at most %d", len(a.Text), MaxText)
+		return a, fault.New(fault.TooLarge, "text_too_long", "the text has %d bytes; the limit is %d", len(a.Text), MaxText)
 	}
 	a.Created, a.Start = s.opt.Now().UTC(), a.Start.UTC()
 	var err error
@@ -125,14 +125,14 @@ func (s *Scheduler) Set(ctx context.Context, a record.Alarm) (record.Alarm, erro
 	}
 	a.Next, a.Fired, a.Ended = a.Start, 0, ""
 	if a.Next.Before(a.Created) {
-		return a, fault.New(fault.Invalid, "time_past", "%s has passed", a.Next.Format(time.RFC3339)).WithHint("say a time in the future")
+		return a, fault.New(fault.Invalid, "time_past", "%s is in the past", a.Next.Format(time.RFC3339)).WithHint("give a time in the future")
 	}
 	list, err := s.List(ctx, a.User)
 	if err != nil {
 		return a, err
 	}
 	if len(list) >= MaxAlarms {
-		return a, fault.New(fault.Exhausted, "alarms_too_many", "there are %d alarms already: at most %d", len(list), MaxAlarms).WithHint("cancel some")
+		return a, fault.New(fault.Exhausted, "alarms_too_many", "there are already %d alarms; the limit is %d", len(list), MaxAlarms).WithHint("cancel some")
 	}
 	if err := s.put(ctx, sc, a, store.If{Absent: true}); err != nil {
 		return a, err
@@ -174,7 +174,7 @@ func (s *Scheduler) Cancel(ctx context.Context, user string, alarm, by id.ID) (r
 		case err != nil || a.Changed == by && a.Ended == "cancelled":
 			return a, err
 		case a.Next.IsZero():
-			return a, fault.New(fault.Conflict, "alarm_over", "it has passed, or was cancelled")
+			return a, fault.New(fault.Conflict, "alarm_over", "the alarm has ended or was cancelled")
 		}
 		a.Next, a.Ended, a.Changed = time.Time{}, "cancelled", by
 		err = s.put(ctx, sc, a, store.If{Version: version})
@@ -192,7 +192,7 @@ func (s *Scheduler) CancelledBy(ctx context.Context, user string, by id.ID) (rec
 		}
 		return record.DecodeAlarm(it.URI, it.Body)
 	}
-	return record.Alarm{}, fault.New(fault.NotFound, "not_found", "this call has cancelled no alarm")
+	return record.Alarm{}, fault.New(fault.NotFound, "not_found", "this call has not cancelled an alarm")
 }
 
 // termCancelled finds an alarm by what cancelled it.
@@ -252,7 +252,7 @@ func (s *Scheduler) Run(ctx context.Context, tell Tell) error {
 		}
 		a, err := record.DecodeAlarm(it.URI, it.Body)
 		if err != nil {
-			s.opt.Log.Error("an alarm is left out", "error", err)
+			s.opt.Log.Error("skipped an invalid alarm", "error", err)
 			continue
 		}
 		s.add(a)
@@ -321,7 +321,7 @@ func (s *Scheduler) pass(ctx context.Context, e entry, tell Tell) {
 			s.add(a)
 			return
 		}
-		s.opt.Log.Warn("an alarm could not be told", "alarm", e.id.String(), "error", err)
+		s.opt.Log.Warn("cannot deliver an alarm", "alarm", e.id.String(), "error", err)
 		select {
 		case <-time.After(wait):
 		case <-ctx.Done():
@@ -350,7 +350,7 @@ func (s *Scheduler) passOnce(ctx context.Context, e entry, tell Tell, giveUp boo
 	}
 	a.Next, a.Fired = next, a.Fired+passed
 	if err != nil {
-		s.opt.Log.Error("an alarm is given up", "alarm", a.ID.String(), "error", err)
+		s.opt.Log.Error("gave up on an alarm", "alarm", a.ID.String(), "error", err)
 		a.Next, a.Ended = time.Time{}, fault.Of(err).Code
 	} else if next.IsZero() {
 		a.Ended = "over"

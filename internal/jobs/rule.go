@@ -20,11 +20,11 @@ const horizon = 5 * 366 * 24 * time.Hour
 func parse(a record.Alarm) (*rrule.ROption, error) {
 	loc, err := time.LoadLocation(a.Zone)
 	if err != nil || a.Zone == "Local" {
-		return nil, fault.New(fault.Invalid, "zone_unknown", "%.60q is no time zone", a.Zone).WithHint("name one like Europe/Vienna")
+		return nil, fault.New(fault.Invalid, "zone_unknown", "unknown time zone %.60q", a.Zone).WithHint("use a name such as Europe/Vienna")
 	}
 	rule := strings.TrimPrefix(strings.ToUpper(strings.TrimSpace(a.Rule)), "RRULE:")
 	if len(rule) > 300 || strings.ContainsAny(rule, "\r\n") {
-		return nil, invalidRule("it is too long")
+		return nil, invalidRule("the rule is too long")
 	}
 	o, err := rrule.StrToROptionInLocation(rule, loc)
 	if err != nil {
@@ -33,28 +33,28 @@ func parse(a record.Alarm) (*rrule.ROption, error) {
 	small := o.Freq == rrule.SECONDLY || o.Freq == rrule.MINUTELY || o.Freq == rrule.HOURLY
 	switch {
 	case o.Freq == rrule.SECONDLY, len(o.Bysecond) > 0:
-		return nil, unsupportedRule("it repeats within a minute")
+		return nil, unsupportedRule("the rule repeats more than once a minute")
 	case len(o.Byeaster)+len(o.Byweekno)+len(o.Byyearday) > 0:
-		return nil, unsupportedRule("it counts weeks or days of the year")
+		return nil, unsupportedRule("the rule uses weeks or days of the year")
 	case small && len(o.Bymonth)+len(o.Bymonthday)+len(o.Byweekday)+len(o.Byhour)+len(o.Byminute)+len(o.Bysetpos) > 0:
-		return nil, unsupportedRule("hours and minutes can only be repeated without exceptions")
+		return nil, unsupportedRule("hourly and minutely rules cannot have BY parts")
 	case (o.Freq != rrule.YEARLY || len(o.Bymonth) > 0) && slices.ContainsFunc(o.Byweekday, func(w rrule.Weekday) bool { return w.N() > 5 || w.N() < -5 }):
-		return nil, invalidRule("a month has no more than five Mondays") // with more, the library panics, but only in some months
+		return nil, invalidRule("a weekday occurs at most five times a month") // with more, the library panics, but only in some months
 	case o.Interval < 0 || o.Interval > 10_000 || o.Count < 0:
-		return nil, invalidRule("its numbers are out of range")
+		return nil, invalidRule("a number is out of range")
 	}
 	o.Dtstart = a.Start.In(loc)
 	return o, nil
 }
 
 func invalidRule(why string) error {
-	return fault.New(fault.Invalid, "rule_invalid", "the repetition cannot be read: %s", why).
-		WithHint("write an RRULE such as FREQ=WEEKLY;BYDAY=MO,TH")
+	return fault.New(fault.Invalid, "rule_invalid", "invalid repetition: %s", why).
+		WithHint("use an RRULE such as FREQ=WEEKLY;BYDAY=MO,TH")
 }
 
 func unsupportedRule(why string) error {
-	return fault.New(fault.Unsupported, "rule_unsupported", "such a repetition is not offered: %s", why).
-		WithHint("write an RRULE such as FREQ=WEEKLY;BYDAY=MO,TH")
+	return fault.New(fault.Unsupported, "rule_unsupported", "unsupported repetition: %s", why).
+		WithHint("use an RRULE such as FREQ=WEEKLY;BYDAY=MO,TH")
 }
 
 // first returns an alarm's first occurrence at or after now: its start, or the first time after
@@ -73,7 +73,7 @@ func first(a record.Alarm, now time.Time) (time.Time, error) {
 	o.Count = 0
 	t := after(o, now.Add(-time.Second), now)
 	if t.IsZero() {
-		return t, fault.New(fault.Invalid, "rule_never", "the repetition never comes true within the next five years").WithHint("check the days and months of the rule")
+		return t, fault.New(fault.Invalid, "rule_never", "the repetition has no occurrence within the next five years").WithHint("check the days and months of the rule")
 	}
 	return t, nil
 }

@@ -66,8 +66,8 @@ func decodeStrictly(v value, where string, list []member) error {
 		if known := find(list, name); known != nil {
 			return decodeValue(v, known.at)
 		}
-		return fault.New(fault.Unsupported, "message_member_unknown", "%s has a member %.40q, which this version of Steward does not know", where, name).
-			WithHint("if a newer version wrote it, read it with that one").Detail("member", string(name))
+		return fault.New(fault.Unsupported, "message_member_unknown", "%s has the unknown member %.40q", where, name).
+			WithHint("use the newer version of Steward that wrote it").Detail("member", string(name))
 	})
 }
 
@@ -208,8 +208,8 @@ func decodeBlock(v value, inResult bool) (Block, error) {
 	switch {
 	case b == nil:
 		return nil, fault.New(fault.Unsupported, "message_block_unknown",
-			"a block has the type %.40q, which this version of Steward does not know", kind).
-			WithHint("if a newer version wrote it, read it with that one")
+			"a block has the unknown type %.40q", kind).
+			WithHint("use the newer version of Steward that wrote it")
 	case inResult && !contentBlock(b):
 		return nil, contentFault(b)
 	}
@@ -248,6 +248,6 @@ func decodeWord[T ~string](v value, code string, words []T) (T, error) {
 }
 
 func unknownWord[T ~string](s, code string, words []T) *fault.Error {
-	return fault.New(fault.Invalid, code, "there is no %.40q here", s).
+	return fault.New(fault.Invalid, code, "unknown value %.40q", s).
 		WithHint("%s", fmt.Sprintf("use one of %v", words))
 }

@@ -46,7 +46,7 @@ func ParseLabel(name string) (Labels, error) {
 			return 1 << i, nil
 		}
 	}
-	return 0, fault.New(fault.Invalid, "message_label_unknown", "there is no label %.40q", name).
+	return 0, fault.New(fault.Invalid, "message_label_unknown", "unknown label %.40q", name).
 		WithHint("use %s", strings.Join(labelNames[:], ", "))
 }
 

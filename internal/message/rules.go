@@ -30,7 +30,7 @@ func Validate(m *Message) error {
 		}
 	}
 	if m.Final && calls {
-		return broken("message_final_with_calls", "a message that asks for tools does not end its turn")
+		return broken("message_final_with_calls", "a message with tool calls cannot be final")
 	}
 	return nil
 }
@@ -41,7 +41,7 @@ func checkHead(m *Message) *fault.Error {
 	case m.ID.Zero():
 		return broken("message_id_missing", "the message has no id")
 	case m.Prev == m.ID:
-		return broken("message_prev_invalid", "the message names itself as the one before it")
+		return broken("message_prev_invalid", "the message refers to itself as its predecessor")
 	case !slices.Contains(roles[:], m.Role):
 		return unknownWord(string(m.Role), "message_role_unknown", roles[:])
 	case m.Role == Tool && len(m.Blocks) != 1:
@@ -94,7 +94,7 @@ func checkPlace(r Role, b Block) *fault.Error {
 		}
 	case *Vendor:
 		if r != Assistant {
-			return broken("message_vendor_outside_assistant", "what only a provider has belongs on an assistant message, not on a %s message", r)
+			return broken("message_vendor_outside_assistant", "a provider's part belongs on an assistant message, not on a %s message", r)
 		}
 	case *Reasoning:
 		if r != Assistant {
@@ -116,7 +116,7 @@ func checkPlace(r Role, b Block) *fault.Error {
 func checkBlock(b Block) *fault.Error {
 	c := b.Base()
 	if c.Labels&^AllLabels != 0 {
-		return broken("message_label_unknown", "the labels %v hold one that this version of Steward does not know", c.Labels)
+		return broken("message_label_unknown", "the labels %v contain an unknown label", c.Labels)
 	}
 	if err := checkUTF8("the sources", c.Sources...); err != nil {
 		return err
@@ -166,7 +166,7 @@ func checkBlock(b Block) *fault.Error {
 func checkResult(r *ToolResult) *fault.Error {
 	switch {
 	case r.Call.Message.Zero() || r.Call.Block < 0:
-		return broken("message_result_call_missing", "a tool result does not name the call that it answers")
+		return broken("message_result_call_missing", "a tool result has no call")
 	case r.Name == "":
 		return broken("message_result_name_missing", "a tool result has no name")
 	case !slices.Contains(statuses[:], r.Status):
@@ -199,7 +199,7 @@ func contentBlock(b Block) bool {
 }
 
 func contentFault(b Block) *fault.Error {
-	return broken("message_result_content", "a tool result holds text, images and files only, no %s", b.kind())
+	return broken("message_result_content", "a tool result can contain only text, images and files, not %s", b.kind())
 }
 
 func checkMedia(mime, name, url string, data []byte) *fault.Error {
@@ -240,7 +240,7 @@ func checkExtras(m Meta, unknown []byte, known func([]member) []member) *fault.E
 	var bad *fault.Error
 	_ = object.each(func(name []byte, _, _ value) error { // f returns no error
 		if find(list, name) != nil {
-			bad = broken("message_unknown_invalid", "%q is among the unknown members, and known", name)
+			bad = broken("message_unknown_invalid", "the known member %q is among the unknown members", name)
 		}
 		return nil
 	})
@@ -278,7 +278,7 @@ func checkPairs(msgs []*Message, linked bool) error {
 		}
 		seen[m.ID] = true
 		if linked && i > 0 && m.Prev != msgs[i-1].ID {
-			return broken("message_prev_broken", "message %s does not follow %s, which stands before it", m.ID, msgs[i-1].ID).Detail("message", i)
+			return broken("message_prev_broken", "message %s does not follow %s, which precedes it", m.ID, msgs[i-1].ID).Detail("message", i)
 		}
 		if r := m.Result(); r != nil {
 			if err := checkAnswer(r, calls, answered); err != nil {
@@ -306,9 +306,9 @@ func checkAnswer(r *ToolResult, calls map[Ref]*ToolCall, answered map[Ref]bool) 
 	c := calls[r.Call]
 	switch {
 	case c == nil:
-		return broken("message_result_call_unknown", "a result answers %s, and no such call was made", r.Call)
+		return broken("message_result_call_unknown", "a result answers %s, but there is no such call", r.Call)
 	case answered[r.Call]:
-		return broken("message_result_repeated", "the call %s has a result already", r.Call)
+		return broken("message_result_repeated", "the call %s already has a result", r.Call)
 	case c.CallID != r.CallID || c.Name != r.Name:
 		return broken("message_result_mismatch", "a result of %.80q (id %.80q) cannot answer the call of %.80q (id %.80q)", r.Name, r.CallID, c.Name, c.CallID)
 	}

@@ -26,7 +26,7 @@ func check(b []byte) error {
 	d := jsontext.NewDecoder(bytes.NewReader(b))
 	_, err := d.ReadValue()
 	if err == nil {
-		return fault.New(fault.Invalid, "message_invalid", "something follows the message's JSON value")
+		return fault.New(fault.Invalid, "message_invalid", "there is data after the message's JSON value")
 	}
 	code := "message_invalid"
 	if errors.Is(err, jsontext.ErrDuplicateName) {

@@ -35,17 +35,17 @@ const maxWord = 256
 func (e *Envelope) Check() error {
 	switch {
 	case e.RequestID == "":
-		return badEnvelope("it has no request_id")
+		return badEnvelope("request_id is missing")
 	case slices.ContainsFunc([]string{e.RequestID, e.ParentID, e.Action, e.Tool, e.TaskID, e.Sender, e.Target, e.Trace, e.Code}, tooLong):
-		return badEnvelope("an id or a name in it is longer than %d bytes", maxWord)
+		return badEnvelope("an id or a name is longer than %d bytes", maxWord)
 	}
 	switch e.Type {
 	case TypeRequest:
 		if e.Action == "" {
-			return badEnvelope("it is a request and has no action")
+			return badEnvelope("a request has no action")
 		}
 		if len(e.Parameters) > 0 && e.Parameters[0] != '{' {
-			return badEnvelope("its parameters are not an object")
+			return badEnvelope("parameters is not an object")
 		}
 	case TypeStatus:
 		return e.among(StatusAcknowledged, StatusRunning, StatusCompleted, StatusError)
@@ -53,13 +53,13 @@ func (e *Envelope) Check() error {
 		return e.among(StatusSuccess, StatusPartial, StatusFailure)
 	case TypeError:
 		if e.Code == "" {
-			return badEnvelope("it is an error and has no error_code")
+			return badEnvelope("an error has no error_code")
 		}
 		if e.Retry != "" && !slices.Contains(strategies(), e.Retry) {
-			return badEnvelope("its retry_strategy %.40q is none of none, immediate, backoff and after", e.Retry)
+			return badEnvelope("retry_strategy is %.40q, not one of none, immediate, backoff and after", e.Retry)
 		}
 	default:
-		return badEnvelope("its type %.40q is none of request, response, status, result and error", e.Type)
+		return badEnvelope("type is %.40q, not one of request, response, status, result and error", e.Type)
 	}
 	return nil
 }
@@ -70,12 +70,12 @@ func (e *Envelope) among(words ...string) error {
 	if slices.Contains(words, e.Status) {
 		return nil
 	}
-	return badEnvelope("its status %.40q is none of %s", e.Status, strings.Join(words, ", "))
+	return badEnvelope("status is %.40q, not one of %s", e.Status, strings.Join(words, ", "))
 }
 
 func badEnvelope(format string, args ...any) error {
-	return fault.New(fault.Invalid, "envelope_invalid", "the message cannot be understood: "+format, args...).
-		WithHint("write each message as one line of JSON with type, request_id and what belongs to its type")
+	return fault.New(fault.Invalid, "envelope_invalid", "invalid message: "+format, args...).
+		WithHint("write each message as one line of JSON with type, request_id and the members of its type")
 }
 
 // Encode returns the envelope as one line, including the line end. It refuses an envelope
@@ -128,8 +128,8 @@ type loose struct {
 // envelope in the current one. It does not retain the input.
 func ParseEnvelope(line []byte) (Envelope, error) {
 	if len(line) > MaxEnvelope {
-		return Envelope{}, fault.New(fault.TooLarge, "envelope_invalid", "the message has %d bytes; %d are the most", len(line), MaxEnvelope).
-			WithHint("send less at once")
+		return Envelope{}, fault.New(fault.TooLarge, "envelope_invalid", "the message has %d bytes; the limit is %d", len(line), MaxEnvelope).
+			WithHint("send smaller messages")
 	}
 	var l loose
 	if err := jsonv2.Unmarshal(line, &l); err != nil {

@@ -71,5 +71,5 @@ var (
 	ErrStop error = fault.New(fault.Cancelled, "stopped", "stopped by the user")
 	// ErrSuspend means that the node is closing. Nothing more is recorded; the run is resumed
 	// at the next start, as after a crash.
-	ErrSuspend error = fault.New(fault.Unavailable, "suspended", "Steward is closing; the run goes on at the next start")
+	ErrSuspend error = fault.New(fault.Unavailable, "suspended", "Steward is closing; the run continues at the next start")
 )

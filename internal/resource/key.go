@@ -50,7 +50,7 @@ func FromKey[K []byte | string](key K) (URI, error) {
 	for rest := u.key; rest != ""; {
 		_, next, ok := cutRaw(rest)
 		if !ok {
-			return URI{}, fault.New(fault.Internal, "uri_key_broken", "%x is no key of a resource", key)
+			return URI{}, fault.New(fault.Internal, "uri_key_broken", "%x is not the key of a resource", key)
 		}
 		rest = next
 	}

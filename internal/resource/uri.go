@@ -188,6 +188,6 @@ func bad(s string, at int, format string, args ...any) error {
 		s = s[:show] + "…"
 	}
 	why := fault.New(fault.Invalid, "", format, args...)
-	return fault.New(fault.Invalid, "uri_invalid", "%q is no URI: at byte %d: %s", s, at, why.Message).
-		Detail("position", at).WithHint("write cld:Type.id/Type.id, for example cld:common.Conversation.42")
+	return fault.New(fault.Invalid, "uri_invalid", "invalid URI %q: at byte %d: %s", s, at, why.Message).
+		Detail("position", at).WithHint("use the form cld:Type.id/Type.id, for example cld:common.Conversation.42")
 }

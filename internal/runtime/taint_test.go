@@ -161,7 +161,7 @@ func TestInvalidPlans(t *testing.T) {
 	}{
 		"unknown tool":            {none, []string{`plan.fix {"steps":[{"id":"a","tool":"ledger.ad","args":{}}]}`}, "did you mean ledger.add"},
 		"no tool at all":          {none, []string{`plan.fix {"steps":[{"id":"a","tool":"q.z","args":{}}]}`}, "which is not there"},
-		"no steps that hold":      {none, []string{`plan.fix {"steps":[{"id":"a","tool":"ledger.add","args":{"x":{"$from":"z","field":""}}}]}`}, "no earlier step"},
+		"no steps that hold":      {none, []string{`plan.fix {"steps":[{"id":"a","tool":"ledger.add","args":{"x":{"$from":"z","field":""}}}]}`}, "not an earlier step"},
 		"the planner is not had":  {none, []string{`mail.read {}`, twoSteps}, "no luck"},
 		"the planner makes none":  {func(*llm.Request) string { return "I cannot" }, []string{`mail.read {}`, twoSteps}, "No plan could be made"},
 		"extract without a text":  {none, []string{`text.extract {"instruction":"i"}`}, "either text or step"},

@@ -47,11 +47,11 @@ func Parse(text string) (Terms, error) {
 	case n > maxTerms:
 		return Terms{}, tooLong("it has more than %d words and phrases", maxTerms)
 	case len(p.terms.All) == 0 && n > 0:
-		return Terms{}, fault.New(fault.Invalid, "search_empty", "the search only says what must not occur").
+		return Terms{}, fault.New(fault.Invalid, "search_empty", "the search has only excluded words").
 			WithHint("add a word to search for")
 	case n == 0:
-		return Terms{}, fault.New(fault.Invalid, "search_empty", "there is no word to search for").
-			WithHint("give one or several words from the messages")
+		return Terms{}, fault.New(fault.Invalid, "search_empty", "the search has no words").
+			WithHint("use one or more words from the messages")
 	}
 	return p.terms, nil
 }

@@ -32,8 +32,8 @@ type toolArgs struct {
 func NewTool(ix Index, scope func(tool.Invocation) store.Scope) (tool.Tool, error) {
 	return tool.New(tool.Spec{
 		Name: ToolName, Effect: tool.Query, Version: "1", Yields: message.Private,
-		Description: "Searches the text of the user's earlier conversations and of this one: what was said, and what tools gave. " +
-			"Use it when the user speaks of something that was said before. Newest first.",
+		Description: "Searches the text of the user's earlier conversations and of this one: messages and tool results. " +
+			"Use it when the user refers to an earlier conversation. Newest first.",
 		Tidy: []tool.Strategy{{Kind: tool.ByParameters, Parameters: []string{"query", "this_conversation", "limit", "cursor"}}},
 		Log:  tool.LogSpec{Summary: "Search conversations for {query}", Parameters: []string{"query", "this_conversation"}},
 	}, func(ctx context.Context, in tool.Invocation, args toolArgs) (tool.Result, error) {
@@ -43,7 +43,7 @@ func NewTool(ix Index, scope func(tool.Invocation) store.Scope) (tool.Tool, erro
 		}
 		if args.ThisConversation {
 			if q.Conversation = conversationOf(in); q.Conversation.Zero() {
-				return tool.Result{}, fault.New(fault.Invalid, "conversation_missing", "this call belongs to no conversation").
+				return tool.Result{}, fault.New(fault.Invalid, "conversation_missing", "this call does not belong to a conversation").
 					WithHint("leave this_conversation out")
 			}
 		}
@@ -91,7 +91,7 @@ func answer(page Page, query string, here id.ID) tool.Result {
 		fmt.Fprintf(&b, "There are more: search again with the cursor %q.", page.Next)
 	}
 	if page.Behind > 0 {
-		b.WriteString("\nThis is not complete: much was added lately and is still being indexed. Search again in a while.")
+		b.WriteString("\nThe results are not complete: recent messages are still being indexed. Search again later.")
 	}
 	return tool.Result{Content: []message.Block{&message.Text{Text: b.String()}}, Labels: labels}
 }

@@ -227,13 +227,13 @@ func TestFaultsNameTheirPlaceAndTheLikelyWord(t *testing.T) {
 		{"profile: {time_zone: Local}", `is not a time zone; write an IANA name`},
 		{"profile: {locale: '?'}", `profile.locale: "?" is not a language tag`},
 		{"data: \"a\\0b\"", `is not a path: it contains a zero byte`},
-		{"log: &a {level: info}", `steward.yaml:1:6: anchors, aliases and tags are not understood here; write the value out`},
-		{"log: {<<: {level: info}}", `merge keys are not understood here`},
+		{"log: &a {level: info}", `steward.yaml:1:6: anchors, aliases and tags are not supported; write the value out`},
+		{"log: {<<: {level: info}}", `merge keys and keys that are not scalars are not supported`},
 		{"log: {level: info}\nlog: {level: warn}", `steward.yaml:2:1: `},
 		{"log: {level: info", `steward.yaml:1:`},
 		{"\tlog: x", `steward.yaml:1:`},
 		{"log: {level: info}\n---\nlog: {level: warn}", `a second document begins here`},
-		{strings.Repeat("[", 200), `nested too deeply`},
+		{strings.Repeat("[", 200), `the nesting is too deep`},
 		{"just text", `steward.yaml:1:1: the file: expected keys and their values, found a text`},
 	} {
 		w := newWorld(t)

@@ -153,7 +153,7 @@ func (d Decoder) scalar(n *Node, v reflect.Value, path string) {
 		}
 		v.SetFloat(f)
 	default:
-		panic(fmt.Sprintf("strict: a value cannot be read into a %s", v.Type()))
+		panic(fmt.Sprintf("strict: cannot decode a value into a %s", v.Type()))
 	}
 }
 
@@ -221,7 +221,7 @@ func (d Decoder) unknown(f Field, path string, words []string) {
 	if w := Likely(f.Key, words); w != "" {
 		remedy = fmt.Sprintf("did you mean %q?", w)
 	}
-	d.Bad(f.Position, "key_unknown", remedy, "there is no key %q%s", Clip(f.Key), where)
+	d.Bad(f.Position, "key_unknown", remedy, "unknown key %q%s", Clip(f.Key), where)
 }
 
 // keyed are the fields of a struct by their keys.

@@ -21,11 +21,11 @@ func ReadFile(name string, most int64) ([]byte, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, errors.New("it is no regular file")
+		return nil, errors.New("not a regular file")
 	}
 	text, err := io.ReadAll(io.LimitReader(f, most+1))
 	if err == nil && int64(len(text)) > most {
-		return nil, fmt.Errorf("it has more than %d bytes", most)
+		return nil, fmt.Errorf("the file has more than %d bytes", most)
 	}
 	return text, err
 }

@@ -24,16 +24,16 @@ const (
 func ReadYAML(text []byte, bad Report) *Node {
 	text = Unmarked(text)
 	if p, ok := tooDeep(text); ok {
-		bad(p, "definition_too_deep", "write it flatter", "this is nested too deeply, or the line is too long")
+		bad(p, "definition_too_deep", "reduce the nesting", "the nesting is too deep, or the line is too long")
 		return nil
 	}
 	f, err := parser.ParseBytes(text, 0)
 	if err != nil {
 		if ye := yaml.Error(nil); errors.As(err, &ye) {
-			bad(at(ye.GetToken()), "yaml_invalid", "mend the YAML here", "%s", ye.GetMessage())
+			bad(at(ye.GetToken()), "yaml_invalid", "fix the YAML here", "%s", ye.GetMessage())
 			return nil
 		}
-		bad(Position{1, 1}, "yaml_invalid", "mend the YAML", "this is no YAML: %s", Clip(err.Error()))
+		bad(Position{1, 1}, "yaml_invalid", "fix the YAML", "invalid YAML: %s", Clip(err.Error()))
 		return nil
 	}
 	var body ast.Node
@@ -42,7 +42,7 @@ func ReadYAML(text []byte, bad Report) *Node {
 			continue
 		}
 		if body != nil {
-			bad(at(doc.Body.GetToken()), "yaml_invalid", "keep one document in a file", "a second document begins here")
+			bad(at(doc.Body.GetToken()), "yaml_invalid", "keep one document in each file", "a second document begins here")
 			return nil
 		}
 		body = doc.Body
@@ -92,7 +92,7 @@ func tooDeep(text []byte) (Position, bool) {
 func fromYAML(n ast.Node, bad Report, depth int) *Node {
 	out := &Node{Position: at(n.GetToken())}
 	if depth > maxDepth {
-		bad(out.Position, "definition_too_deep", "write it flatter", "this is nested too deeply")
+		bad(out.Position, "definition_too_deep", "reduce the nesting", "the nesting is too deep")
 		return out
 	}
 	switch n := n.(type) {
@@ -108,7 +108,7 @@ func fromYAML(n ast.Node, bad Report, depth int) *Node {
 	case *ast.BoolNode:
 		out.Kind, out.Text = Bool, fmt.Sprint(n.Value)
 	case *ast.InfinityNode, *ast.NanNode:
-		bad(out.Position, "yaml_unsupported", "write a number", "%s is not understood here", n.GetToken().Value)
+		bad(out.Position, "yaml_unsupported", "write a number", "%s is not supported", n.GetToken().Value)
 	case *ast.SequenceNode:
 		out.Kind = List
 		for _, e := range n.Values {
@@ -118,7 +118,7 @@ func fromYAML(n ast.Node, bad Report, depth int) *Node {
 		out.Kind = Map
 		yamlFields(n, out, bad, depth)
 	default:
-		bad(out.Position, "yaml_unsupported", "write the value out", "anchors, aliases and tags are not understood here")
+		bad(out.Position, "yaml_unsupported", "write the value out", "anchors, aliases and tags are not supported")
 	}
 	return out
 }
@@ -129,12 +129,12 @@ func yamlFields(m ast.MapNode, out *Node, bad Report, depth int) {
 		kv := it.KeyValue()
 		f := Field{Position: at(kv.Key.GetToken())}
 		if _, plain := kv.Key.(ast.ScalarNode); kv.Key.IsMergeKey() || !plain {
-			bad(f.Position, "yaml_unsupported", "write the values out", "merge keys are not understood here, nor keys that are no plain words")
+			bad(f.Position, "yaml_unsupported", "write the values out", "merge keys and keys that are not scalars are not supported")
 			continue
 		}
 		f.Key = kv.Key.GetToken().Value
 		if seen[f.Key] {
-			bad(f.Position, "key_twice", "keep one of the two", "%q is there twice", Clip(f.Key))
+			bad(f.Position, "key_twice", "keep one of the two", "duplicate key %q", Clip(f.Key))
 			continue
 		}
 		seen[f.Key] = true
@@ -158,7 +158,7 @@ func ReadJSON(text []byte, bad Report) *Node {
 		return nil
 	}
 	if _, err := r.dec.ReadToken(); err != io.EOF {
-		bad(r.next(), "json_invalid", "keep one value in the file", "something follows after the end")
+		bad(r.next(), "json_invalid", "keep one value in the file", "there is data after the end")
 		return nil
 	}
 	return n
@@ -175,11 +175,11 @@ func (r jsonReader) told(err error, bad Report) {
 	if se := (*jsontext.SyntacticError)(nil); errors.As(err, &se) {
 		p, err = r.position(int(se.ByteOffset)), se.Err
 		if errors.Is(err, jsontext.ErrDuplicateName) {
-			bad(p, "key_twice", "keep one of the two", "%q is there twice", Clip(se.JSONPointer.LastToken()))
+			bad(p, "key_twice", "keep one of the two", "duplicate key %q", Clip(se.JSONPointer.LastToken()))
 			return
 		}
 	}
-	bad(p, "json_invalid", "mend the JSON here", "invalid JSON: %s", Clip(err.Error()))
+	bad(p, "json_invalid", "fix the JSON here", "invalid JSON: %s", Clip(err.Error()))
 }
 
 // next is the position of what is read next.
@@ -225,7 +225,7 @@ func (r jsonReader) value() (*Node, error) {
 // inside reads the rest of a list or an object.
 func (r jsonReader) inside(out *Node) error {
 	if r.dec.StackDepth() > maxDepth {
-		return errors.New("it is nested too deeply")
+		return errors.New("the nesting is too deep")
 	}
 	for kind := r.dec.PeekKind(); kind != ']' && kind != '}'; kind = r.dec.PeekKind() {
 		f := Field{Position: r.next()}

@@ -29,7 +29,7 @@ func (m *chat) hand(name string) tea.Cmd {
 		case slices.Contains(m.agents, name):
 			return use(name)
 		default:
-			m.sayUnknown("agent ", name, ", or it may not be used; /agents lists them", "/agent ", m.agents)
+			m.sayUnknown("agent ", name, ", or you may not use it; /agents lists them", "/agent ", m.agents)
 		}
 		return nil
 	})
@@ -59,7 +59,7 @@ const ownAgent = "assistant"
 
 // agentList lists the agents and sources with their status.
 func (m *chat) agentList(all []catalog.Listing) string {
-	rows := [][3]string{{ownAgent, "", "answers when no other agent is named"}}
+	rows := [][3]string{{ownAgent, "", "answers unless you choose another agent"}}
 	waits := false
 	for _, l := range all {
 		text := l.Description
@@ -88,9 +88,9 @@ func (m *chat) agentList(all []catalog.Listing) string {
 		line := fmt.Sprintf("%s %-*s  %-*s%s", mark, wide, r[0], states, r[1], oneLine(firstOf(r[2]), 400))
 		b.WriteString(strings.TrimRight(cut(Visible(line), max(m.width-1, 10)), " ") + "\n")
 	}
-	b.WriteString("/agent NAME has one go on with the conversation")
+	b.WriteString("/agent NAME continues the conversation with an agent")
 	if waits {
-		b.WriteString("; /approve NAME allows one")
+		b.WriteString("; /approve NAME approves one")
 	}
 	return b.String()
 }

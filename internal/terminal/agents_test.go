@@ -43,7 +43,7 @@ func TestAgentsTakeOver(t *testing.T) {
 		s := start(t, options(n))
 		s.wait("hello there")
 		s.enter("one", "you said: one", "scripted/one")
-		s.enter("/agents", "assistant", "answers when no other", "poet", "rhymes", "/agent NAME")
+		s.enter("/agents", "assistant", "answers unless you", "poet", "rhymes", "/agent NAME")
 		s.enter("/agent pot", "did you mean /agent poet?")
 		s.enter("/agent nobody at all", "there is no agent nobody at all")
 		s.keys("/agent po\t")

@@ -225,9 +225,9 @@ func Ceiling(labels []string) string {
 	private, untrusted := slices.Contains(labels, message.Private.String()), slices.Contains(labels, message.Untrusted.String())
 	switch {
 	case !private && !untrusted:
-		return "while nothing private and nothing of others has been read"
+		return "while nothing private and nothing from others has been read"
 	case !untrusted:
-		return "while nothing of others has been read"
+		return "while nothing from others has been read"
 	case !private:
 		return "while nothing private has been read"
 	}

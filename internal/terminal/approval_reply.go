@@ -53,7 +53,7 @@ func (m *chat) replyKey(k tea.KeyPressMsg, now, before time.Time) (tea.Cmd, bool
 	a, _ := m.turn.pending()
 	if r.stage != notReplying && (a == nil || a.Approval.ID != r.id || a.Approval.Hash != r.hash) {
 		m.leaveReply()
-		m.say("that was answered elsewhere")
+		m.say("that was already answered elsewhere")
 		return nil, true
 	}
 	switch {
@@ -385,11 +385,11 @@ func (m *chat) replyLines(a *activity, n int) (above, below string) {
 	case editingTerms:
 		return "NAME is VALUE, NAME like GLOB or NAME any:", "Enter shows what it covers · Esc goes back"
 	case editingArgs:
-		return "The arguments as you want them:", "Enter allows it so, once · Esc goes back"
+		return "The arguments as you want them:", "Enter allows this once · Esc goes back"
 	case givingReason:
-		return "No, because:", "Enter says no · Esc goes back"
+		return "Deny, because:", "Enter denies it · Esc goes back"
 	case checking:
-		return m.spinner() + " looking at it", "Esc goes back"
+		return m.spinner() + " checking", "Esc goes back"
 	}
 	which := ""
 	if n > 1 {

@@ -374,7 +374,7 @@ func TestTasksAreShownWhileTheyGoOn(t *testing.T) {
 	tr := newTurn(t, 60)
 	task := client.Frame{Type: client.FrameTask, ID: "1", Tool: "archive.count", Status: record.TaskAcknowledged}
 	got := show(tr, call("m/0", "archive.count", "{}", "running"), task, result("m/0", "archive.count", "accepted", "Acknowledged: …"))
-	if want := "… archive.count → goes on in the background"; got != want {
+	if want := "… archive.count → continues in the background"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	task.Status, task.Progress, task.Message = record.TaskRunning, 0.5, "page\x1b[2J 200"
@@ -463,7 +463,7 @@ func TestDetailsAreShownOnce(t *testing.T) {
 // The time that the person takes to answer is not counted as Steward's.
 func TestTheTimeOfAnAnswerIsNotCounted(t *testing.T) {
 	d, _ := asking(t, nil)
-	if s := stripped(d.screen()); !strings.Contains(s, "A key answers the question") || strings.Contains(s, "Ask something") {
+	if s := stripped(d.screen()); !strings.Contains(s, "Press a key to answer") || strings.Contains(s, "Ask something") {
 		t.Errorf("the input asks for a message beside a question:\n%s", s)
 	}
 	d.at = d.at.Add(time.Hour)

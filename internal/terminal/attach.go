@@ -39,7 +39,7 @@ func Attachment(name string, b []byte) (client.Block, error) {
 		return client.Block{Type: "file", MIME: named, Name: name, Data: b}, nil
 	}
 	if !utf8.Valid(b) || slices.Contains(b, 0) {
-		return client.Block{}, fault.New(fault.Invalid, "input_invalid", "%s is no text in UTF-8, no image (PNG, JPEG, GIF, WebP), no recording (WAV, MP3, M4A, OGG, FLAC), no PDF and no Word file (DOCX)", name).
+		return client.Block{}, fault.New(fault.Invalid, "input_invalid", "%s is not UTF-8 text, an image (PNG, JPEG, GIF, WebP), a recording (WAV, MP3, M4A, OGG, FLAC), a PDF or a Word file (DOCX)", name).
 			WithHint("convert it to one of these")
 	}
 	if !strings.HasPrefix(named, "text/") && named != "application/json" {
@@ -73,7 +73,7 @@ func mentioned(text string, private func(path string) bool) (files []client.Bloc
 			continue
 		}
 		if seen = append(seen, path); len(seen) > mostAttached {
-			return nil, fault.New(fault.TooLarge, "too_much_attached", "a message attaches at most %d files", mostAttached).WithHint("send them in parts")
+			return nil, fault.New(fault.TooLarge, "too_much_attached", "a message attaches at most %d files", mostAttached).WithHint("send several messages")
 		}
 		if private != nil && private(path) {
 			return nil, Private(name)
@@ -81,7 +81,7 @@ func mentioned(text string, private func(path string) bool) (files []client.Bloc
 		b, err := strict.ReadFile(path, largestAttached)
 		if err != nil {
 			return nil, fault.New(fault.Invalid, "file_unreadable", "%s cannot be attached: %w", name, err).
-				WithHint("correct the path, or write the @ elsewhere if it is meant as text")
+				WithHint("correct the path, or move the @ if it is meant as text")
 		}
 		x, err := Attachment(filepath.Base(path), b)
 		if err != nil {
@@ -94,8 +94,8 @@ func mentioned(text string, private func(path string) bool) (files []client.Bloc
 
 // Private returns the error for a file of Steward's own data or settings that was to be attached.
 func Private(name string) error {
-	return fault.New(fault.Denied, "file_private", "%s is not attached: it belongs to Steward's own data and settings, which a model must not see", name).
-		WithHint("copy what you do want to send to a file elsewhere")
+	return fault.New(fault.Denied, "file_private", "%s cannot be attached: it contains Steward's own data or settings, which a model must not see", name).
+		WithHint("copy the part that you want to send to another file")
 }
 
 // mention writes a path so that mentioned finds it.

@@ -67,7 +67,7 @@ func (m *chat) lastTurn(conv string, n int) (s standing, err error) {
 func (m *chat) asked(conv string) (standing, error) {
 	s, err := m.lastTurn(conv, 1)
 	if err == nil && s.asked == nil {
-		err = fault.New(fault.NotFound, "nothing_asked", "there is no message of yours here")
+		err = fault.New(fault.NotFound, "nothing_asked", "you have not sent a message here yet")
 	}
 	return s, err
 }
@@ -177,7 +177,7 @@ func (m *chat) showBranches(list []Limb[client.Branch]) tea.Cmd {
 		line := fmt.Sprintf("%s%2d  %-*s  %s", mark, i+1, wide, counts[i], l.Head)
 		b.WriteString(strings.TrimRight(line+cut(nameOf(l.Item), max(m.width-1-lipgloss.Width(line), 10)), " ") + "\n")
 	}
-	b.WriteString("/switch NUMBER goes on with one")
+	b.WriteString("/switch NUMBER continues with one")
 	return m.tell(b.String())
 }
 
@@ -195,7 +195,7 @@ func nameOf(b client.Branch) string {
 func (m *chat) switchTo(which string) tea.Cmd {
 	n, err := strconv.Atoi(which)
 	if err != nil {
-		return m.tell("/switch wants a number from /branches")
+		return m.tell("/switch needs a number from /branches")
 	}
 	conv := m.conv
 	return m.opening(conv, func() (opened, error) {
@@ -231,7 +231,7 @@ func (m *chat) step(by int) tea.Cmd {
 // move continues the conversation with a branch.
 func (m *chat) move(conv, branch string) (opened, error) {
 	err := m.opt.Client.ChangeBranch(m.ctx, conv, branch, map[string]any{"preferred": true})
-	return opened{say: "the conversation goes on from here:"}, err
+	return opened{say: "the conversation continues from here:"}, err
 }
 
 func (m *chat) rewind(args string) tea.Cmd {
@@ -242,14 +242,14 @@ func (m *chat) rewind(args string) tea.Cmd {
 		} else if word == "withdraw" {
 			withdraw = true
 		} else {
-			return m.tell("/rewind takes how many of your messages to go back, and withdraw to call off what they led to and is not done yet")
+			return m.tell("/rewind takes the number of your messages to go back, and withdraw to cancel actions that are not done yet")
 		}
 	}
 	conv := m.conv
 	return m.opening(conv, func() (opened, error) {
 		s, err := m.lastTurn(conv, n)
 		if err == nil && s.asked == nil {
-			err = fault.New(fault.NotFound, "nothing_asked", "there are not so many messages of yours here").WithHint("/rewind 1 goes back one")
+			err = fault.New(fault.NotFound, "nothing_asked", "you have not sent that many messages here").WithHint("/rewind 1 goes back one")
 		}
 		if err != nil {
 			return opened{}, err
@@ -264,9 +264,9 @@ func (m *chat) rewind(args string) tea.Cmd {
 		}
 		say := "back before: " + oneLine(s.asked.Text(), 200)
 		if done.Withdrawn > 0 {
-			say += fmt.Sprintf("\n%d withdrawn that had not been done yet", done.Withdrawn)
+			say += fmt.Sprintf("\nActions cancelled before they were done: %d", done.Withdrawn)
 		}
-		return opened{say: say + "\nWhat was said since is kept: /branches", draft: s.asked.Text()}, err
+		return opened{say: say + "\nThe later messages are kept: /branches", draft: s.asked.Text()}, err
 	})
 }
 
@@ -281,14 +281,14 @@ func (m *chat) pin(pinned bool) tea.Cmd {
 			}
 		}
 		if err == nil && msgs == nil {
-			err = fault.New(fault.NotFound, "nothing_asked", "there is no message here yet")
+			err = fault.New(fault.NotFound, "nothing_asked", "there are no messages yet")
 		}
 		if err != nil {
 			return "", err
 		}
-		done := "pinned: your last message and its answer stay in view"
+		done := "pinned: your last message and its answer stay in the context"
 		if !pinned {
-			done = "not pinned any more: your last message and its answer"
+			done = "unpinned: your last message and its answer"
 		}
 		return done, m.opt.Client.Pin(m.ctx, conv, pinned, msgs...)
 	}, m.tell)
@@ -299,9 +299,9 @@ func (m *chat) compact(arg string) tea.Cmd {
 	switch arg {
 	case "":
 	case "undo":
-		how, done = "whole", "the model is shown again what it was shown before"
+		how, done = "whole", "the model sees the earlier messages again"
 	default:
-		return m.tell("/compact takes undo, or nothing")
+		return m.tell("/compact takes no argument except undo")
 	}
 	m.say("one moment…")
 	return elsewhere(m, func(conv string) (string, error) {
@@ -310,7 +310,7 @@ func (m *chat) compact(arg string) tea.Cmd {
 		}
 		list, err := m.opt.Client.Branches(m.ctx, conv, false)
 		if err == nil && !slices.ContainsFunc(list, func(b client.Branch) bool { return b.Preferred && b.Cut }) {
-			done = "there is nothing to summarise: all of it is short enough"
+			done = "there is nothing to summarise: the conversation is short enough"
 		}
 		return done, err
 	}, m.tell)
@@ -320,7 +320,7 @@ func (m *chat) log(string) tea.Cmd {
 	width := m.width
 	return elsewhere(m, func(conv string) (string, error) {
 		text, err := m.opt.Log(m.ctx, conv, width-1)
-		return cmp.Or(strings.TrimRight(text, "\n"), "no tool was called yet"), err
+		return cmp.Or(strings.TrimRight(text, "\n"), "no tools have been called yet"), err
 	}, m.tell)
 }
 

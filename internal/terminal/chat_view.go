@@ -28,13 +28,13 @@ func (m *chat) screen() string {
 		return ""
 	}
 	if m.picking != nil {
-		return m.above() + strings.Join(m.pickerLines(), "\n") + "\n" + m.turn.dim.Render(cut("type to filter · ↑ ↓ · Enter chooses · Esc leaves it as it is", m.width-1))
+		return m.above() + strings.Join(m.pickerLines(), "\n") + "\n" + m.turn.dim.Render(cut("type to filter · ↑ ↓ · Enter chooses · Esc cancels", m.width-1))
 	}
 	m.input.Placeholder = placeholder
 	if a, _ := m.turn.pending(); m.reply.stage == givingReason {
-		m.input.Placeholder = "The reason, which the model is told"
+		m.input.Placeholder = "The reason, which the model will see"
 	} else if a != nil || m.asking() {
-		m.input.Placeholder = "A key answers the question"
+		m.input.Placeholder = "Press a key to answer"
 	}
 	return m.above() + m.input.View() + "\n" + m.below()
 }
@@ -65,7 +65,7 @@ func (m *chat) below() string {
 	text, words := "", m.completions(m.input.Value())
 	switch a, _ := m.turn.pending(); {
 	case m.now().Sub(m.ctrlC) < twice && !m.ctrlC.IsZero():
-		text = "Ctrl-C once more leaves"
+		text = "Ctrl-C again leaves"
 	case len(words) > 0:
 		for i, w := range words { // of a path, its last part
 			if at := strings.LastIndex(w, "@"); at >= 0 && !strings.HasPrefix(w, "/") {
@@ -78,13 +78,13 @@ func (m *chat) below() string {
 	case m.asking():
 		text = m.answersLine()
 	case m.editing != nil:
-		text = "in place of your last message · Esc leaves that as it is"
+		text = "replaces your last message · Esc keeps it"
 	case m.turn.running:
 		text = fmt.Sprintf("%s %s · Esc stops", m.spinner(), clock(m.now().Sub(m.turn.began)-m.turn.waited))
 	case m.size() > Long:
 		text = Weight(m.size(), m.opt.Cost, cmp.Or(m.model, m.turn.model)) + " · Enter sends it"
 	case m.labels(m.input.Value()) > 0:
-		text = "Enter sends all of what was pasted · Ctrl-O shows it"
+		text = "Enter sends the pasted text · Ctrl-O shows it"
 	default:
 		var parts []string
 		for _, p := range []string{m.agent, m.model, m.named} {

@@ -45,7 +45,7 @@ func commands() []command {
 		{"help", "", "show this list", nothing, (*chat).help},
 		{"new", "", "start a new conversation", nothing, (*chat).fresh},
 		{"list", "", "list the conversations, newest first", nothing, (*chat).list},
-		{"search", "WORDS", "search all your conversations, and open one that was found", nothing, (*chat).search},
+		{"search", "WORDS", "search all your conversations, and open a result", nothing, (*chat).search},
 		{"open", "ID", "open a conversation by its id or its number in /list", nothing, (*chat).open},
 		{"edit", "[TEXT]", "replace your last message (without TEXT: edit the old one)", aRestingOne, (*chat).edit},
 		{"again", "", "get another answer to your last message", aRestingOne, (*chat).again},
@@ -60,12 +60,12 @@ func commands() []command {
 		{"log", "", "show the tool calls of this conversation", aConversation, (*chat).log},
 		{"title", "TEXT", "give this conversation a title", aConversation, (*chat).title},
 		{"model", "[NAME]", "choose a model", nothing, (*chat).choose},
-		{"agent", "[NAME]", "choose the agent that goes on with this conversation", nothing, (*chat).hand},
-		{"plan", "TEXT", "have a request planned; you decide about the plan before it is carried out", nothing, (*chat).plan},
+		{"agent", "[NAME]", "choose the agent that continues this conversation", nothing, (*chat).hand},
+		{"plan", "TEXT", "plan a request; you approve the plan before it is carried out", nothing, (*chat).plan},
 		{"persona", "[NAME]", "choose how the agent speaks to you, or off", nothing, (*chat).persona},
-		{"folder", "PATH", "let Steward read a folder of this machine; with write behind it, also write", nothing, (*chat).folder},
+		{"folder", "PATH", "let Steward read a folder of this machine; add write to allow writing", nothing, (*chat).folder},
 		{"agents", "", "list the agents and tool sources, and whether each is approved", nothing, (*chat).showAgents},
-		{"approve", "[NAME]", "approve an agent or tool source, or ask again about those that wait", nothing, (*chat).approve},
+		{"approve", "[NAME]", "approve an agent or tool source, or review those that wait", nothing, (*chat).approve},
 		{"tools", "", "list the available tools", nothing, (*chat).tools},
 		{"export", "[FILE]", "write this conversation to a file, .json or .md", aConversation, (*chat).export},
 		{"stop", "", "stop the answer (like Esc)", nothing, (*chat).halt},
@@ -74,7 +74,7 @@ func commands() []command {
 }
 
 // stillAnswering refuses a command while a turn runs.
-const stillAnswering = "first wait for the answer, or stop it with Esc"
+const stillAnswering = "wait for the answer first, or stop it with Esc"
 
 // obey runs a slash command.
 func (m *chat) obey(line string) tea.Cmd {
@@ -86,7 +86,7 @@ func (m *chat) obey(line string) tea.Cmd {
 			names = append(names, c.name)
 			continue
 		case c.needs != nothing && m.conv == "":
-			m.say("there is no conversation yet; write something first")
+			m.say("there is no conversation yet; send a message first")
 		case c.needs == aRestingOne && m.busy():
 			m.say(stillAnswering)
 		default:
@@ -127,7 +127,7 @@ func (m *chat) help(string) tea.Cmd {
 func (m *chat) plan(text string) tea.Cmd {
 	text = unquoted(text)
 	if text == "" {
-		return m.tell("/plan wants what is to be planned")
+		return m.tell("/plan needs a request to plan")
 	}
 	if m.busy() {
 		return m.tell(stillAnswering)
@@ -158,7 +158,7 @@ func (m *chat) fresh(string) tea.Cmd {
 	}
 	said := "a new conversation begins with your next message"
 	if m.turn.running {
-		said += "; what runs in the last one goes on: see /list"
+		said += "; the previous one keeps running: see /list"
 	}
 	m.unwatch()
 	m.watch++ // what has arrived from it is not shown
@@ -184,7 +184,7 @@ func (m *chat) showList(list []client.Conversation) tea.Cmd {
 		}
 		fmt.Fprintf(&b, "%s%2d  %s  %s\n", mark, i+1, c.Updated.Local().Format("01-02 15:04"), oneLine(titled(c), max(m.width-20, 10)))
 	}
-	b.WriteString("/open NUMBER goes on with one")
+	b.WriteString("/open NUMBER continues one")
 	return m.tell(b.String())
 }
 
@@ -195,7 +195,7 @@ func titled(c client.Conversation) string {
 // search lists the messages that have the words, to open the conversation of one.
 func (m *chat) search(words string) tea.Cmd {
 	if words == "" {
-		return m.tell("/search wants words to look for")
+		return m.tell("/search needs words to search for")
 	}
 	return elsewhere(m, func(string) (page search.Page, err error) {
 		return page, m.opt.Client.Call(m.ctx, "GET /search", client.Params{"q": words, "limit": "20"}, nil, &page)
@@ -231,7 +231,7 @@ func (m *chat) open(which string) tea.Cmd {
 	}
 	conv, ok := id.Parse(strings.ToLower(which))
 	if !ok {
-		return m.tell("/open wants a number from /list or a conversation's id")
+		return m.tell("/open needs a number from /list or the id of a conversation")
 	}
 	return m.opening(conv.String(), func() (opened, error) { return opened{}, nil })
 }
@@ -341,7 +341,7 @@ func contentOf(m *message.Message) (out client.Content) {
 func (m *chat) title(text string) tea.Cmd {
 	text = unquoted(text)
 	if text == "" {
-		return m.tell("/title wants a text")
+		return m.tell("/title needs a text")
 	}
 	return elsewhere(m, func(conv string) (c client.Conversation, err error) {
 		return c, m.opt.Client.Call(m.ctx, "PATCH /conversations/{id}", client.Params{"id": conv}, map[string]string{"title": text}, &c)
@@ -428,7 +428,7 @@ func exportTo(ctx context.Context, c *client.Client, conv, file string) error {
 	}
 	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
-		return fault.New(fault.Conflict, "file_exists", "%s is there already", file).WithHint("name another file")
+		return fault.New(fault.Conflict, "file_exists", "%s already exists", file).WithHint("name another file")
 	}
 	if err != nil {
 		return fault.New(fault.Invalid, "file_unwritable", "%w", err).WithHint("name another file")
@@ -516,7 +516,7 @@ func (m *chat) folder(args string) tea.Cmd {
 	case m.opt.Folder == nil:
 		return m.tell("folders can be granted only in a chat on the machine where Steward runs")
 	case path == "":
-		return m.tell("/folder wants a path, such as /folder ~/Documents, and write behind it if Steward may also write there")
+		return m.tell("/folder needs a path, such as /folder ~/Documents; add write to allow writing")
 	}
 	return elsewhere(m, func(string) (string, error) { return m.opt.Folder(path, write) }, m.tell)
 }

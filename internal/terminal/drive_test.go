@@ -188,14 +188,14 @@ func TestWhenTheNodeIsDown(t *testing.T) {
 	}
 	for line, want := range map[string]string{
 		"/title x": "no conversation yet", "/export": "no conversation yet", "/tools": "cannot be listed",
-		"/open 7": "wants a number", "   ": "",
+		"/open 7": "needs a number", "   ": "",
 	} {
 		if got := d.line(line); !strings.Contains(got, want) {
 			t.Errorf("%s: %q", line, got)
 		}
 	}
 	d.conv = id.New().String()
-	for line, want := range map[string]string{"/title": "wants a text", "/title x": "it is down", "/export " + filepath.Join(t.TempDir(), "x.json"): "it is down",
+	for line, want := range map[string]string{"/title": "needs a text", "/title x": "it is down", "/export " + filepath.Join(t.TempDir(), "x.json"): "it is down",
 		"/export /nowhere/x.json": "file_unwritable"} {
 		if got := d.line(line); !strings.Contains(got, want) {
 			t.Errorf("%s: %q", line, got)
@@ -304,7 +304,7 @@ func TestNewLeavesWhatRuns(t *testing.T) {
 	if a, n := d.turn.pending(); d.busy() || a != nil || n != 0 || d.conv != "" {
 		t.Errorf("busy %t, %d questions, in conversation %q", d.busy(), n, d.conv)
 	}
-	if got := d.look(); !strings.Contains(got, "a new conversation begins") || !strings.Contains(got, "goes on: see /list") {
+	if got := d.look(); !strings.Contains(got, "a new conversation begins") || !strings.Contains(got, "see /list") {
 		t.Errorf("%q", got)
 	}
 }
@@ -389,7 +389,7 @@ func TestInterrupt(t *testing.T) {
 	if d.input.Value() != "" || d.leaving {
 		t.Error("the first Ctrl-C clears")
 	}
-	if !strings.Contains(stripped(d.below()), "once more") {
+	if !strings.Contains(stripped(d.below()), "again leaves") {
 		t.Errorf("%q", d.below())
 	}
 	d.at = d.at.Add(twice)
@@ -465,7 +465,7 @@ func TestWriter(t *testing.T) {
 	if out.String() != "first\nsecondsecond\n" || !w.Offline || w.Stop != message.StopBound {
 		t.Errorf("%q", out.String())
 	}
-	want := "→ a.b {\"q\":\"long\"}\n← a.b ok: fine\nwhat was written of this answer is void; it begins anew\nanswered by the offline provider: rules, not a language model\n"
+	want := "→ a.b {\"q\":\"long\"}\n← a.b ok: fine\nthe partial answer was discarded; answer restarted\nanswered by the offline provider: rules, not a language model\n"
 	if notes.String() != want {
 		t.Errorf("%q", notes.String())
 	}

@@ -33,7 +33,7 @@ func openHistory(file string) (*history, error) {
 		return h, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading what was typed before: %w", err)
+		return nil, fmt.Errorf("reading the input history: %w", err)
 	}
 	defer f.Close()
 	sc := bufio.NewScanner(f)

@@ -23,7 +23,7 @@ func StatusWords(l catalog.Listing) string {
 	case l.Status == catalog.Pending && l.Changed:
 		return "changed"
 	case l.Status == catalog.Approved && !l.Usable:
-		return "approved, the one above is not"
+		return "approved, but its parent is not"
 	case len(l.Waiting) > 0:
 		return fmt.Sprintf("approved, %d new or changed off", len(l.Waiting))
 	}
@@ -52,7 +52,7 @@ func inspected(k look, width int, i catalog.Inspection, all bool) string {
 		line(k.bad, k.bad.Render("  ✗ "), "    ", flat(p.String()))
 	}
 	if len(i.Warnings) > 0 {
-		b.WriteString("\n" + k.warn.Render("Look at this:") + "\n")
+		b.WriteString("\n" + k.warn.Render("Review this:") + "\n")
 		for _, w := range i.Warnings {
 			line(k.warn, k.warn.Render("  ! "), "    ", flat(w))
 		}
@@ -78,7 +78,7 @@ func inspected(k look, width int, i catalog.Inspection, all bool) string {
 		}
 	}
 	if i.Diff != "" {
-		b.WriteString("\n" + k.strong.Render("Otherwise than you approved:") + "\n")
+		b.WriteString("\n" + k.strong.Render("Changed since you approved it:") + "\n")
 		file(i.Diff, k.ofDiff)
 	}
 	return b.String()

@@ -32,11 +32,11 @@ func TestInspected(t *testing.T) {
   hash     abc
   ✗ agent.yaml:3: a tab (x)
 
-Look at this:
+Review this:
   ! PROMPT.md contains invisible characters: U+202E on line 1
 `
 	diff := `
-Otherwise than you approved:
+Changed since you approved it:
    --- approved PROMPT.md
    +++ now PROMPT.md
    @@ -1 +1 @@
@@ -104,7 +104,7 @@ func TestStatusWords(t *testing.T) {
 		"changed":                        {Status: catalog.Pending, Changed: true},
 		"pending":                        {Status: catalog.Pending},
 		"approved":                       {Status: catalog.Approved, Usable: true},
-		"approved, the one above is not": {Status: catalog.Approved},
+		"approved, but its parent is not": {Status: catalog.Approved},
 		"invalid":                        {Status: catalog.Invalid},
 	} {
 		if got := StatusWords(l); got != want {

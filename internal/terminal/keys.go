@@ -21,7 +21,7 @@ func Weight(size int, cost func(model string, u client.Usage) float64, model str
 	say := fmt.Sprintf("That is %s of text, about %d thousand tokens", SizeOf(size), max(1, tokens/1000))
 	if cost != nil {
 		if usd := cost(model, client.Usage{Input: tokens}); usd > 0 {
-			say += fmt.Sprintf(", some %.2f USD in each call of the model", usd)
+			say += fmt.Sprintf(", about %.2f USD for each call of the model", usd)
 		}
 	}
 	return say

@@ -202,7 +202,7 @@ func (m *chat) settle() {
 	if o := p.offer; o != nil && (o.stage == looked || o.stage == allowing) && m.idle() {
 		if !o.named && !p.still(o) {
 			p.offer = nil
-			m.say(Visible(o.name()) + " was decided about elsewhere, or is not as it was any more")
+			m.say(Visible(o.name()) + " was decided elsewhere, or has changed")
 		} else if o.stage == looked {
 			m.showLooked(o)
 		}

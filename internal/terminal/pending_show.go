@@ -18,7 +18,7 @@ func (m *chat) question() string {
 	what, ask := describe(about), ""
 	switch {
 	case o.stage == offered && about[0].Changed:
-		ask = what + " is not as you approved it any more. Look at what has changed?"
+		ask = what + " has changed since you approved it. Look at the changes?"
 	case o.stage == offered:
 		ask = what + " waits for your approval. Look at it?"
 	case len(about) > 1:
@@ -73,9 +73,9 @@ func (m *chat) asks() []string {
 	case !m.pend.working():
 		return nil
 	case o.stage == looking:
-		return []string{m.turn.dim.Render(cut(m.spinner()+" looking at "+Visible(o.name())+": what has to be started for that is started", m.width-1))}
+		return []string{m.turn.dim.Render(cut(m.spinner()+" looking at "+Visible(o.name())+": starting what it needs", m.width-1))}
 	}
-	return []string{m.turn.dim.Render(cut(m.spinner()+" telling Steward", m.width-1))}
+	return []string{m.turn.dim.Render(cut(m.spinner()+" sending your answer", m.width-1))}
 }
 
 // answersLine explains the keys.
@@ -89,9 +89,9 @@ func (m *chat) answersLine() string {
 		}
 		return line
 	case len(o.subject()) > 1:
-		return "y allow · n not now · o one by one · d deny · what they are stands above"
+		return "y allow · n not now · o one by one · d deny · details are above"
 	}
-	return "y allow · n not now · d deny · what it is stands above"
+	return "y allow · n not now · d deny · details are above"
 }
 
 // showLooked prints what an offer is about, before the person is asked to allow it.
@@ -106,7 +106,7 @@ func (m *chat) showLooked(o *offer) {
 	}
 	o.things = slices.DeleteFunc(o.things, func(t thing) bool {
 		if t.Status == catalog.Invalid {
-			m.say(Visible(t.Path) + " cannot be allowed before that is mended")
+			m.say(Visible(t.Path) + " cannot be approved until that is fixed")
 		}
 		return t.Status == catalog.Invalid
 	})
@@ -151,7 +151,7 @@ func (m *chat) sayDecided(done []catalog.Listing) {
 	first := done[0]
 	name := Visible(first.Path)
 	if first.Status == catalog.Denied {
-		m.turn.print(kindNote, m.turn.bad.Render("✗")+" "+m.turn.paint.wrap(name+" is denied; you are asked again when it changes"))
+		m.turn.print(kindNote, m.turn.bad.Render("✗")+" "+m.turn.paint.wrap(name+" is denied; you will be asked again when it changes"))
 		return
 	}
 	text := name + " is allowed"
@@ -159,7 +159,7 @@ func (m *chat) sayDecided(done []catalog.Listing) {
 	case n > 0:
 		text += fmt.Sprintf(", with the %d below it", n)
 	case !first.Usable:
-		text += "; it can be used once those above it are allowed too"
+		text += "; it can be used once its parents are allowed too"
 	}
 	m.turn.print(kindNote, m.turn.good.Render("✓")+" "+m.turn.paint.wrap(text))
 }
@@ -168,7 +168,7 @@ func (m *chat) sayDecided(done []catalog.Listing) {
 func (m *chat) tellWaiting(list [][]thing) {
 	for _, g := range list {
 		m.pend.mark(g)
-		m.say(describe(g) + " waits for an approval, which is given on the machine that Steward runs on: steward agents approve " + Visible(g[0].Path))
+		m.say(describe(g) + " waits for approval on the machine that Steward runs on: steward agents approve " + Visible(g[0].Path))
 	}
 }
 
@@ -177,7 +177,7 @@ func (m *chat) approve(name string) tea.Cmd {
 	p := &m.pend
 	switch {
 	case p.offer != nil && p.offer.stage == deciding:
-		m.say("one moment: the last answer is still on its way")
+		m.say("one moment: your last answer is still being sent")
 	case name == "":
 		return m.withAgents(m.approveWaiting)
 	default:
@@ -220,7 +220,7 @@ func (m *chat) approveNamed(name string, all []catalog.Listing) tea.Cmd {
 		}
 	}
 	if len(things) == 0 {
-		return m.tell(Visible(name) + " is allowed already: " + StatusWords(l))
+		return m.tell(Visible(name) + " is already allowed: " + StatusWords(l))
 	}
 	m.pend.offer = &offer{things: things, named: true}
 	return m.look(m.pend.offer)

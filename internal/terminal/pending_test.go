@@ -120,7 +120,7 @@ func TestWhatWaitsIsAskedAboutAtTheStart(t *testing.T) {
 		s.is(o, "desk", catalog.Pending)
 		s.press("y")
 		s.asks("? Allow these 2 as they are? y/n")
-		s.shows("desk  pending", "Look at this:", "! these tools change things", "── agent.yaml", "name: desk", "── tool notes.add", "effect: action",
+		s.shows("desk  pending", "Review this:", "! these tools change things", "── agent.yaml", "name: desk", "── tool notes.add", "effect: action",
 			"desk/mail  pending", "To be allowed:", "desk       1 tool: notes.add  ! 1 warning", "desk/mail  1 tool", "? Allow", "o one by one")
 		s.is(o, "desk", catalog.Pending)
 		s.press("y", "✓ desk is allowed, with the 1 below it")
@@ -146,7 +146,7 @@ func TestWhatComesToWaitIsAskedAboutOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		o.Agent("other", "")
-		s.answer("? other (an agent) waits", "d", "✗ other is denied; you are asked again when it changes")
+		s.answer("? other (an agent) waits", "d", "✗ other is denied; you will be asked again when it changes")
 		s.asks("")
 		s.is(o, "other", catalog.Denied)
 		o.Agent("desk", "version: 2.0.0\n")
@@ -158,13 +158,13 @@ func TestWhatComesToWaitIsAskedAboutOnce(t *testing.T) {
 
 		// A change is shown as a diff.
 		o.Agent("desk", "version: 2.0.1\n")
-		s.answer("? desk (an agent) is not as you approved it any more. Look at what has changed?", "y")
+		s.answer("? desk (an agent) has changed since you approved it. Look at the changes?", "y")
 		s.asks("? Allow desk as it is")
-		s.shows("desk  changed by local", "Otherwise than you approved:", "-version: 2.0.0", "+version: 2.0.1", "? Allow")
+		s.shows("desk  changed by local", "Changed since you approved it:", "-version: 2.0.0", "+version: 2.0.1", "? Allow")
 		s.press("\x1b", "not now: desk", "not now: desk")
 		s.asks("")
 		s.keys("/approve\r")
-		s.asks("? desk (an agent) is not as you approved it any more")
+		s.asks("? desk (an agent) has changed since you approved it")
 		s.quit()
 	})
 }
@@ -300,7 +300,7 @@ func TestOneByOne(t *testing.T) {
 		s.keys("/approve desk\r")
 		s.answer("? Allow these 2 as they are?", "y", "✓ desk/mail is allowed, with the 1 below it")
 		s.keys("/approve desk\r")
-		s.shows("desk is allowed already")
+		s.shows("desk is already allowed")
 		s.quit()
 	})
 }
@@ -314,16 +314,16 @@ func TestApproveByName(t *testing.T) {
 		s, _ := chatIn(t, o)
 		s.asks("? desk")
 		s.keys("/approve broken\r")
-		s.shows("broken  invalid", "✗ ", "nonsense", "cannot be allowed before that is mended")
+		s.shows("broken  invalid", "✗ ", "nonsense", "cannot be approved until that is fixed")
 		s.asks("? desk")
 		s.keys("/approve dekk\r")
 		s.shows("did you mean /approve desk?")
 		s.keys("/approve nothing like it\r")
 		s.shows("there is no agent or source nothing like it; /agents lists them")
 		s.keys("/approve desk/m\t\r")
-		s.answer("? Allow desk/mail as it is", "y", "✓ desk/mail is allowed; it can be used once those above it are allowed too")
+		s.answer("? Allow desk/mail as it is", "y", "✓ desk/mail is allowed; it can be used once its parents are allowed too")
 		s.keys("/agents\r")
-		s.shows("  broken ", "invalid", "nonsense", "  desk ", "pending", "  desk/mail", "approved, the one above is not", "/approve NAME allows one")
+		s.shows("  broken ", "invalid", "nonsense", "  desk ", "pending", "  desk/mail", "approved, but its parent is not", "/approve NAME approves one")
 		s.quit()
 	})
 }
@@ -350,7 +350,7 @@ func TestWhoMayNotDecideIsOnlyTold(t *testing.T) {
 		s, _ := chatIn(t, o)
 		s.answer("? desk", "y", "it is decided elsewhere", "admin_only")
 		o.Agent("other", "")
-		s.shows("other (an agent) waits for an approval, which is given on the machine", "steward agents approve other")
+		s.shows("other (an agent) waits for approval on the machine", "steward agents approve other")
 		s.asks("")
 		s.quit()
 	})

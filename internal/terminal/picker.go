@@ -83,7 +83,7 @@ func (m *chat) pickerLines() []string {
 		}
 	}
 	if len(left) == 0 {
-		lines = append(lines, m.turn.dim.Render("  nothing matches"))
+		lines = append(lines, m.turn.dim.Render("  no matches"))
 	}
 	return lines
 }
@@ -100,9 +100,9 @@ func (m *chat) searchHistory() tea.Cmd {
 		}
 	}
 	if len(items) == 0 {
-		return m.tell("nothing was typed before")
+		return m.tell("no earlier input")
 	}
-	return m.pick("typed before:", m.input.Value(), items, func(text string) tea.Cmd {
+	return m.pick("earlier input:", m.input.Value(), items, func(text string) tea.Cmd {
 		m.setInput(whole[text])
 		return nil
 	})

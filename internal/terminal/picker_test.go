@@ -32,10 +32,10 @@ func TestPicker(t *testing.T) {
 		t.Errorf("%q", chosen)
 	}
 	open()
-	for _, key := range []string{"x", "y", "enter"} { // nothing matches: nothing is chosen
+	for _, key := range []string{"x", "y", "enter"} { // no matches: nothing is chosen
 		d.do(press(key))
 	}
-	if s := stripped(d.screen()); d.picking == nil || !strings.Contains(s, "nothing matches") {
+	if s := stripped(d.screen()); d.picking == nil || !strings.Contains(s, "no matches") {
 		t.Errorf("%s", s)
 	}
 	for range 3 {
@@ -56,7 +56,7 @@ func TestPicker(t *testing.T) {
 func TestEarlierInputIsFound(t *testing.T) {
 	d := newDrive(t, &down{})
 	d.do(press("ctrl+r"))
-	if d.picking != nil || !strings.Contains(d.look(), "nothing was typed before") {
+	if d.picking != nil || !strings.Contains(d.look(), "no earlier input") {
 		t.Error("there is nothing to find")
 	}
 	for _, text := range []string{"buy milk", "write to ann\nabout milk", "buy milk", "sleep"} {

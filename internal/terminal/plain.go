@@ -57,7 +57,7 @@ func HiddenNote(names []string) string {
 	if len(names) == 0 {
 		return ""
 	}
-	return "What you wrote held a secret (" + strings.Join(names, ", ") + "). It was replaced before anything was kept or sent."
+	return "Your message contained a secret (" + strings.Join(names, ", ") + "). It was replaced before anything was stored or sent."
 }
 
 // acceptTimeout is how long an interrupted Follow waits for its message to be accepted.
@@ -99,8 +99,8 @@ func Follow(ctx context.Context, c *client.Client, m client.Message, each func(c
 	if err := ctx.Err(); err != nil {
 		return acc, err
 	}
-	return acc, fault.New(fault.Unavailable, "watch_ended", "the answer broke off").
-		WithHint("it goes on by itself; steward conversations show %s tells", acc.Conversation)
+	return acc, fault.New(fault.Unavailable, "watch_ended", "the answer was interrupted").
+		WithHint("Steward continues it; see steward conversations show %s", acc.Conversation)
 }
 
 // refuse denies what policy asks about, because nobody is present.
@@ -186,7 +186,7 @@ func (w *Writer) Frame(f client.Frame) error {
 			return nil
 		}
 		if w.wrote && f.MessageID == w.flying {
-			return w.note("what was written of this answer is void; it begins anew")
+			return w.note("the partial answer was discarded; answer restarted")
 		}
 	case client.FrameNotice:
 		w.noticed = true

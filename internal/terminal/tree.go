@@ -159,7 +159,7 @@ func (t *turn) taskLine(n *node, wide int, spin string) string {
 	case "running", "judging":
 		sign, said = spin, n.Message
 		if n.Status == "judging" {
-			said = "is judged"
+			said = "is checked"
 		}
 	case client.CallAwaiting:
 		sign, said = t.warn.Render("?"), "waits for you"

@@ -36,7 +36,7 @@ func TestAPlanIsShownAsATree(t *testing.T) {
 	want := `* 1 of 3 tasks done · 0s · $0.0100
   ✓ weather   designed  3s  $0.0100
   * lodging   10s
-    * again   designed  10s  is judged
+    * again   designed  10s  is checked
   · calendar  planner/scribe`
 	if got := strings.Join(tr.live(9, "*"), "\n"); got != want {
 		t.Errorf("got:\n%s\nwant:\n%s", got, want)

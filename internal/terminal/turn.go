@@ -191,12 +191,12 @@ func (t *turn) unfold() {
 	t.unfolded = !t.unfolded
 	switch {
 	case !t.unfolded:
-		t.note("reasoning and tasks are folded again")
+		t.note("reasoning and tasks are hidden")
 	case len(t.plan.tasks) > 0 && !t.running:
 		t.print(kindNote, strings.Join(t.tree(1000, "…")[1:], "\n"))
 	case t.thinking != "" || len(t.plan.tasks) > 0: // it is live
 	case t.thought == "":
-		t.note("reasoning is shown whole from now on; there was none yet")
+		t.note("reasoning will be shown in full; there was none yet")
 	default:
 		t.reasoning()
 	}

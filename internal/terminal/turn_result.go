@@ -39,7 +39,7 @@ func (t *turn) result(f *client.Frame) {
 	head := what + t.dim.Render(name)
 	tail := said + saidBy(r, 400)
 	if r.Status == message.Accepted {
-		tail = "goes on in the background"
+		tail = "continues in the background"
 	}
 	if took != "" && took != "0s" {
 		tail += " · " + took
@@ -100,7 +100,7 @@ func (t *turn) mark(r *message.ToolResult) string {
 // outcome says how a call ended that was not simply done.
 func outcome(r *message.ToolResult) string {
 	said := map[message.Status]string{message.Failed: "failed", message.DeniedCall: "denied", message.Unavailable: "cannot be reached",
-		message.UnknownEnd: "unknown whether it was done", message.Interrupted: "stopped", message.Queued: "queued"}[r.Status]
+		message.UnknownEnd: "outcome unknown", message.Interrupted: "stopped", message.Queued: "queued"}[r.Status]
 	if said == "" && exitCode(r) != "" {
 		said = "exit code " + exitCode(r)
 	}
@@ -132,7 +132,7 @@ func exitCode(r *message.ToolResult) string {
 func saidBy(r *message.ToolResult, most int) string {
 	text := oneLine(effect.WithoutRemark(r.Plain()), most)
 	if len(r.Denied) > 0 {
-		text = "denied in it: " + Visible(strings.Join(r.Denied, ", ")) + "; " + text
+		text = "denied to agents: " + Visible(strings.Join(r.Denied, ", ")) + "; " + text
 	}
 	return text
 }
@@ -214,7 +214,7 @@ func (t *turn) reset(msg string) {
 	t.text, t.thinking, t.told, t.flying = "", "", false, ""
 	t.calls = slices.DeleteFunc(t.calls, func(a *activity) bool { return a.Status == client.CallWriting })
 	if told {
-		t.note("what was shown of this answer is void; it begins anew")
+		t.note("the partial answer was discarded; answer restarted")
 	}
 }
 
@@ -226,7 +226,7 @@ func (t *turn) note(text string) {
 func (t *turn) fault(err error) string {
 	e := fault.Of(err)
 	if e == nil {
-		return t.bad.Render("✗ it failed and did not say why")
+		return t.bad.Render("✗ failed without an error message")
 	}
 	said := *e
 	said.Remedy = ""

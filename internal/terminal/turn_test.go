@@ -181,7 +181,7 @@ func TestResetTakesBack(t *testing.T) {
 		t.Errorf("what was live only goes silently: %q", got)
 	}
 	got := show(tr, token(msg, "one block\n\nand another"), call("x/1", "a.b", "", "writing"), client.Frame{Type: client.FrameReset, MessageID: msg})
-	if !strings.Contains(got, "is void") || len(tr.calls) != 0 {
+	if !strings.Contains(got, "discarded") || len(tr.calls) != 0 {
 		t.Errorf("what is in the scrollback is called void: %q", got)
 	}
 }
@@ -193,7 +193,7 @@ func TestErrorsAndNotices(t *testing.T) {
 	if got != "half an ans\n\n✗ the model is busy\n  try again later [overloaded]" {
 		t.Errorf("%q", got)
 	}
-	if got := show(tr, client.Frame{Type: client.FrameError}); !strings.Contains(got, "did not say why") {
+	if got := show(tr, client.Frame{Type: client.FrameError}); !strings.Contains(got, "failed without an error") {
 		t.Errorf("%q", got)
 	}
 	if got := show(tr, client.Frame{Type: client.FrameNotice, Text: "by\x1b[2J the way"}); !strings.Contains(got, "by␛[2J the way") {
@@ -210,7 +210,7 @@ func TestResultsOfEveryKind(t *testing.T) {
 		{"error", "broken", "✗ a.b → failed: broken"},
 		{"interrupted", "no", "■ a.b → stopped: no"},
 		{"unavailable", "no", "✗ a.b → cannot be reached: no"},
-		{"unknown", "no", "? a.b → unknown whether it was done: no"},
+		{"unknown", "no", "? a.b → outcome unknown: no"},
 		{"denied", "no", "✗ a.b → denied: no"},
 		{"denied", "Denied, nothing was done: no", "✗ a.b → Denied, nothing was done: no"},
 		{"queued", "", "… a.b → queued: "},
@@ -229,7 +229,7 @@ func TestResultsOfEveryKind(t *testing.T) {
 	}
 	inside := result("x/1", "desk.ask", "ok", "done")
 	inside.Denied = []string{"files.write"}
-	if got := show(newTurn(t, 60), inside); got != "! desk.ask → denied in it: files.write; done" {
+	if got := show(newTurn(t, 60), inside); got != "! desk.ask → denied to agents: files.write; done" {
 		t.Errorf("%q", got)
 	}
 	// If the line has no room for the result, it gets its own line.

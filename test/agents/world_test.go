@@ -221,7 +221,7 @@ func levels(tb testing.TB, tree *catalog.Tree, tools *tool.Registry) map[string]
 		if path == "" {
 			specs = append(specs, tools.Specs()...)
 			specs = append(specs, tool.Spec{Name: "conversation.search", Effect: tool.Query, Input: []byte(`{"type":"object","properties":{"query":{"type":"string"}},"required":["query"]}`),
-				Description: "Searches the text of the user's earlier conversations and of this one: what was said, and what tools gave. Use it when the user speaks of something that was said before. Newest first."})
+				Description: "Searches the text of the user's earlier conversations and of this one: messages and tool results. Use it when the user refers to an earlier conversation. Newest first."})
 		}
 		if len(a.Uses) > 0 {
 			known := slices.DeleteFunc(slices.Clone(a.Uses), func(p string) bool { return !tools.Knows(p) })

@@ -337,7 +337,7 @@ func TestAnActionInFlightAtAKillIsSettledWhereTheServerCan(t *testing.T) {
 		if effects != 1 || len(done[name]) != 1 {
 			t.Errorf("%s was done %d times under %d keys", name, effects, len(done[name]))
 		}
-		if parked := strings.Contains(got[i], "not known whether"); parked != (name == "parked") || !parked && got[i] != "paid by "+name {
+		if parked := strings.Contains(got[i], "outcome is unknown"); parked != (name == "parked") || !parked && got[i] != "paid by "+name {
 			t.Errorf("%s: %s", name, got[i])
 		}
 	}

@@ -91,7 +91,7 @@ func TestNewMailIsPublishedAndNotified(t *testing.T) {
 // among those that were sent, as at Gmail, it was sent; otherwise a person is asked. It is never sent again.
 func TestAnEmailInFlightAtAKillIsSentOnce(t *testing.T) {
 	t.Parallel()
-	for kept, want := range map[bool]string{true: `Sent the e-mail "Late" to bob@example.net.`, false: "not known whether"} {
+	for kept, want := range map[bool]string{true: `Sent the e-mail "Late" to bob@example.net.`, false: "outcome is unknown"} {
 		t.Run(fmt.Sprint(kept), func(t *testing.T) {
 			t.Parallel()
 			server := mailtest.Start(t)

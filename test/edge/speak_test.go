@@ -76,7 +76,7 @@ func TestAFolderIsGrantedInTheChat(t *testing.T) {
 		t.Fatal(err)
 	}
 	steps := []step{{"Ask something", "/folder\r"}}
-	see := "wants a path"
+	see := "needs a path"
 	for _, bad := range []string{"/etc", "/", "~", "~/data", "~/data/agents", "~/.config/steward", "link", "~/nowhere", "~/My Papers/a.txt", "~/.ssh"} {
 		steps = append(steps, step{see, "/folder " + bad + "\r"})
 		see = "folder_refused"

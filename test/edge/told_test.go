@@ -29,7 +29,7 @@ func TestDenialsOfAChildAgentAreReported(t *testing.T) {
 	n.Write("name: clerk\ndescription: Writes.\ntools: [files.*]\n", "data", "agents", "desk", "agents", "clerk", "agent.yaml")
 	n.Must("agents", "approve", "desk", "--all", "--yes")
 
-	if r := n.Run("ask", "write something"); !strings.Contains(r.Err, "← desk.ask ok: denied in it: files.write; I did it all.") {
+	if r := n.Run("ask", "write something"); !strings.Contains(r.Err, "← desk.ask ok: denied to agents: files.write; I did it all.") {
 		t.Errorf("ask: %s%s", r.Out, r.Err)
 	}
 	var out struct{ Tools []struct{ Denied []string } }
@@ -49,7 +49,7 @@ func TestDenialsOfAChildAgentAreReported(t *testing.T) {
 	if len(done.Results) != 1 || !strings.Contains(string(done.Results[0].Raw), `"denied":["files.write"]`) {
 		t.Errorf("over WebSocket: %+v", done.Results)
 	}
-	if r := n.Run("ask", "write something"); !strings.Contains(r.Err, "denied in it: files.write") {
+	if r := n.Run("ask", "write something"); !strings.Contains(r.Err, "denied to agents: files.write") {
 		t.Errorf("ask over a socket: %s%s", r.Out, r.Err)
 	}
 }
@@ -62,7 +62,7 @@ func TestTheChatShowsTheSizeOfALongText(t *testing.T) {
 	n.Write("prices: {openai/gpt-test: {input: 2}}\nwindows: {openai/gpt-test: 100000, openai/unknown: 100000}\n", ".config", "steward", "steward.yaml")
 	long := strings.Repeat("lorem ipsum ", 10_000)
 	for _, c := range []struct{ text, model, want string }{
-		{long, "openai/gpt-test", "That is 120.0 KB of text, about 30 thousand tokens, some 0.06 USD in each call of the model\n"},
+		{long, "openai/gpt-test", "That is 120.0 KB of text, about 30 thousand tokens, about 0.06 USD for each call of the model\n"},
 		{long, "openai/unknown", "about 30 thousand tokens\n"},
 		{"short", "openai/gpt-test", ""},
 	} {

@@ -62,7 +62,7 @@ func (w *writing) entry(e *resource.Entry) error {
 // unreadable logs an entry that is left out: a broken record must not prevent the search
 // in all others.
 func (w *writing) unreadable(e *resource.Entry, err error) {
-	w.log.Warn("a record is left out of the search index", "uri", e.URI.String(), "seq", e.Seq, "error", err)
+	w.log.Warn("skipped a record in the search index", "uri", e.URI.String(), "seq", e.Seq, "error", err)
 }
 
 func (w *writing) conversation(e *resource.Entry) error {

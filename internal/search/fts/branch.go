@@ -76,7 +76,7 @@ func (w *writing) branches(st store.Store, uid id.ID) (live, dead []record.Branc
 		}
 		b := record.Branch{ID: it.URI.ID()}
 		if err := record.Decode(it.URI, it.Body, &b); err != nil {
-			w.log.Warn("a branch is left out of the search index", "uri", it.URI.String(), "error", err)
+			w.log.Warn("skipped a branch in the search index", "uri", it.URI.String(), "error", err)
 			continue
 		}
 		if b.Deleted.IsZero() {

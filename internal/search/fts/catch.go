@@ -142,7 +142,7 @@ func expunge(c *sqlite.Conn) error {
 		return err
 	}
 	if busy != 0 {
-		return fault.New(fault.Unavailable, "search_busy", "the search index is being read for too long to erase from it").
+		return fault.New(fault.Unavailable, "search_busy", "cannot erase from the search index: it is being read for too long").
 			Retrying(fault.RetryBackoff, time.Second)
 	}
 	// Anything erased meanwhile is expunged next time.

@@ -175,7 +175,7 @@ func remove(path string) error {
 // changes to it would be lost.
 func (d *database) lost() error {
 	if now, err := os.Stat(d.path); err != nil || !os.SameFile(d.file, now) {
-		return broken("it was removed")
+		return broken("the file was removed")
 	}
 	return nil
 }
@@ -198,7 +198,7 @@ func prepare(c *sqlite.Conn) (err error) {
 	case err != nil:
 		return err
 	case have != 0 || tables != 0:
-		return broken("it has version %d, this Steward writes version %d", have, version)
+		return broken("it has version %d, but this Steward writes version %d", have, version)
 	}
 	return sqlitex.ExecuteScript(c, schema+fmt.Sprintf("PRAGMA user_version = %d", version), nil)
 }
@@ -227,13 +227,13 @@ func (d *database) belongs(ctx context.Context, st store.Store) error {
 	}
 	if len(page.Entries) == 0 || page.Entries[0].Seq != seq || page.Entries[0].At.UnixMicro() != at ||
 		string(page.Entries[0].URI.Key()) != string(key) {
-		return broken("it belongs to another log")
+		return broken("it was built from another log")
 	}
 	return nil
 }
 
 // errBroken marks errors after which the file must be rebuilt.
-var errBroken = errors.New("the search index cannot be used")
+var errBroken = errors.New("invalid search index")
 
 func broken(format string, args ...any) error {
 	return fmt.Errorf("%w: "+format, append([]any{errBroken}, args...)...)
@@ -265,6 +265,6 @@ func coded(path string, err error) error {
 	case errors.As(err, &own), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return err
 	}
-	return fault.New(fault.Unavailable, "search_unavailable", "the search index %s cannot be used: %w", path, err).
-		WithHint("check whether the disk is full or the folder is read-only; the file may be deleted and is then rebuilt")
+	return fault.New(fault.Unavailable, "search_unavailable", "cannot use the search index %s: %w", path, err).
+		WithHint("check whether the disk is full or the folder is read-only; you can delete the file; it is then rebuilt")
 }
