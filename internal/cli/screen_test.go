@@ -338,7 +338,7 @@ func TestTheChatAsksAboutAgents(t *testing.T) {
 	y.wait("? chores/helper (an agent) is not as you approved it any", "more. Look at what has changed? y/n")
 	y.answer("d")
 	y.wait("✗ chores/helper is denied")
-	x.wait("chores/helper was decided about elsewhere")
+	x.wait("chores/helper was decided elsewhere")
 	for _, z := range []*tmux{y, x} {
 		z.say("/quit")
 		z.ended()

@@ -195,7 +195,7 @@ func TestFaultsNameTheirPlaceAndTheLikelyWord(t *testing.T) {
 		{"limits: {iterations: 0}", `limits.iterations: 0 is out of range; give one from 1 to 1000`},
 		{"limits: {iterations: 99999999999999999999}", `limits.iterations: `},
 		{"limits: {tokens: -1}", `limits.tokens: -1 is too small; give 0 or more`},
-		{"limits: {cost: .nan}", `steward.yaml:1:16: .nan is not understood here; write a number`},
+		{"limits: {cost: .nan}", `steward.yaml:1:16: .nan is not supported; write a number`},
 		{"limits: {time: 5}", `limits.time: expected a duration such as 30s or 5m, found the number 5; give its unit`},
 		{"limits: {time: soon}", `limits.time: "soon" is not a duration; write one with its unit, such as 500ms, 30s or 5m`},
 		{"limits: {time: 1ms}", `limits.time: 1ms is out of range; give one from 1s to 168h`},

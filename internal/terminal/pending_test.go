@@ -258,7 +258,7 @@ func TestDecidedElsewhere(t *testing.T) {
 		if _, err := o.Catalog.Approve(t.Context(), "bob", "desk", insp.Hash, nil); err != nil {
 			t.Fatal(err)
 		}
-		s.shows("desk was decided about elsewhere")
+		s.shows("desk was decided elsewhere")
 		s.asks("? other (an agent) waits")
 		if _, err := o.Catalog.Deny(t.Context(), "bob", "other", ""); err != nil {
 			t.Fatal(err)
