@@ -66,7 +66,7 @@ func (a *App) loadSettings() (*settings.Loaded, error) {
 	if a.Model != "" && a.Model != "default" {
 		flags = append(flags, settings.Flag{Key: "models.default.use", Value: a.Model, Name: "--model"})
 	}
-	return settings.Load(settings.Options{File: a.Config, Dir: a.Dir, Environ: a.Environ, Flags: flags})
+	return settings.Load(settings.Options{File: a.Config, Dir: a.Dir, Environ: a.Environ, Flags: flags, Vendors: Vendors()})
 }
 
 // Settings loads the settings, once.

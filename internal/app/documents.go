@@ -42,17 +42,14 @@ func (d *documents) read(ctx context.Context, user, model string, f *message.Fil
 	vendor := d.vendorOf(model)
 	kind, _, _ := strings.Cut(f.MIME, ";")
 	switch {
+	case reads(vendor, kind):
+		return f, nil
 	case strings.HasPrefix(kind, "audio/"):
-		if vendor == "gemini" {
-			return f, nil
-		}
 		text, err := d.transcribe(ctx, user, vendor, f)
 		if err != nil {
 			return nil, err
 		}
 		return asText(f, "text/plain", "A transcript of the recording:\n"+text), nil
-	case kind == "application/pdf" && slices.Contains([]string{"openai", "anthropic", "gemini"}, vendor):
-		return f, nil
 	case kind != "application/pdf" && kind != message.DOCX:
 		return f, nil
 	}
@@ -63,7 +60,12 @@ func (d *documents) read(ctx context.Context, user, model string, f *message.Fil
 		return nil, fault.New(e.Kind, e.Code, "%.200s cannot be attached: %w", f.Name, err)
 	case doc.Text == "":
 		return nil, fault.New(fault.Unsupported, "document_without_text", "%.200s has no text, only pictures", f.Name).
-			WithHint("attach its pages as images, or choose a model of OpenAI, Anthropic or Gemini, which look at PDF files")
+			WithHint("attach its pages as images, or choose a model of %s, which look at PDF files", AnyOf(Vendors().All(), func(v llm.Vendor) string {
+				if reads(v, "application/pdf") {
+					return v.Title
+				}
+				return ""
+			}))
 	case doc.Truncated:
 		doc.Text += "\n[the rest is cut off]"
 	}
@@ -74,17 +76,21 @@ func asText(f *message.File, mime, text string) *message.File {
 	return &message.File{Common: f.Common, MIME: mime, Name: f.Name, Data: []byte(text)}
 }
 
-// vendorOf returns the provider that a message is for.
-func (d *documents) vendorOf(model string) string {
+// reads reports whether a vendor's models read files of a type.
+func reads(v llm.Vendor, kind string) bool {
+	family, _, _ := strings.Cut(kind, "/")
+	return slices.Contains(v.Documents, kind) || slices.Contains(v.Documents, family+"/*")
+}
+
+// vendorOf returns the vendor that a message is for.
+func (d *documents) vendorOf(model string) llm.Vendor {
 	if chain := d.node.Found.Aliases[cmp.Or(model, llm.DefaultAlias)].Models; len(chain) > 0 {
 		model = chain[0]
 	}
-	vendor, _, _ := strings.Cut(model, "/")
-	return vendor
+	name, _, _ := strings.Cut(model, "/")
+	v, _ := Vendors().Named(name)
+	return v
 }
-
-// transcriber is what OpenAI's own models hear with, unless models.transcribe says otherwise.
-const transcriber = "openai/gpt-4o-mini-transcribe"
 
 // Limits of a transcription.
 const (
@@ -94,19 +100,20 @@ const (
 
 // transcribe has a server that speaks OpenAI's protocol write down what a recording says
 // (https://platform.openai.com/docs/api-reference/audio/createTranscription).
-func (d *documents) transcribe(ctx context.Context, user, vendor string, f *message.File) (string, error) {
+func (d *documents) transcribe(ctx context.Context, user string, vendor llm.Vendor, f *message.File) (string, error) {
 	full := ""
 	if use := d.set.Models["transcribe"].Use; len(use) > 0 {
 		full = use[0]
-	} else if vendor == "openai" {
-		full = transcriber
+	} else if vendor.Presets.Transcribe != "" {
+		full = vendor.Name + "/" + vendor.Presets.Transcribe
 	}
 	name, model, _ := strings.Cut(full, "/")
 	p := d.set.Providers[name]
-	if name == "openai" && p.BaseURL == "" {
-		p.BaseURL = "https://api.openai.com/v1"
+	by := Vendors().For(name, p.Dialect)
+	if p.BaseURL == "" && by.Access == llm.ByKey {
+		p.BaseURL = by.BaseURL
 	}
-	if full == "" || p.Off || p.BaseURL == "" || slices.Contains([]string{"anthropic", "gemini", "ollama"}, name) {
+	if full == "" || p.Off || p.BaseURL == "" || by.Transcriptions == "" {
 		return "", fault.New(fault.Unsupported, "audio_unsupported", "%.200s is a recording, and nothing here can write down what it says", f.Name).
 			WithHint("name a model that transcribes: models: {transcribe: openai/gpt-4o-mini-transcribe}, or that of a server of your own")
 	}
@@ -124,7 +131,7 @@ func (d *documents) transcribe(ctx context.Context, user, vendor string, f *mess
 	}
 	ctx, cancel := context.WithTimeout(ctx, transcribeTimeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(p.BaseURL, "/")+"/audio/transcriptions", &body)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(p.BaseURL, "/")+by.Transcriptions, &body)
 	if err != nil {
 		return "", err
 	}

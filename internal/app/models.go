@@ -18,11 +18,6 @@ import (
 	"steward/internal/fault"
 	"steward/internal/llm"
 	"steward/internal/policy"
-	"steward/internal/provider/anthropic"
-	"steward/internal/provider/gemini"
-	"steward/internal/provider/offline"
-	"steward/internal/provider/ollama"
-	"steward/internal/provider/openai"
 	"steward/internal/runtime"
 	"steward/internal/settings"
 )
@@ -33,28 +28,12 @@ const (
 	ListTimeout  = 2 * time.Second        // to list its models
 )
 
-// localOllama is where Ollama listens by default.
-const localOllama = "http://127.0.0.1:11434"
-
-// preset holds the default models of a vendor. Their prices are in the built-in table, so
-// that cost limits apply to them.
-type preset struct{ Standard, fast, Strong, embed string }
-
-func Presets() map[string]preset {
-	return map[string]preset{
-		"openai":    {"gpt-5.4", "gpt-5.4-mini", "gpt-5.5", "text-embedding-3-small"},
-		"anthropic": {"claude-sonnet-5", "claude-haiku-4-5", "claude-opus-5", ""},
-		"gemini":    {"gemini-3.5-flash", "gemini-3.1-flash-lite", "gemini-3.1-pro-preview", "gemini-embedding-001"},
-		"offline":   {offline.ModelName, "", "", offline.EmbedderName},
-	}
-}
-
 // Source is an available provider, with what is known of its models.
 type Source struct {
 	llm.Provider
 	rank  int // smaller ranks are preferred
 	How   string
-	Names preset
+	Names llm.Presets
 }
 
 // Supply are the models of this run and how they were found.
@@ -65,13 +44,14 @@ type Supply struct {
 	ledger  *llm.DayLedger
 }
 
-// OfflineOnly reports whether the default model is the offline provider.
+// OfflineOnly reports whether the default model is a built-in one.
 func (s *Supply) OfflineOnly() bool {
-	return strings.HasPrefix(s.Aliases[llm.DefaultAlias].Models[0], "offline/")
+	provider, _, _ := strings.Cut(s.Aliases[llm.DefaultAlias].Models[0], "/")
+	return IsBuiltIn(provider)
 }
 
 // Supply finds the providers: those of the settings, then those with a key in the
-// environment, then a local Ollama, then the offline one. judge decides which models may be
+// environment, then local servers, then the built-in one. judge decides which models may be
 // called; nil: all.
 func (a *App) Supply(ctx context.Context, set *settings.Loaded, judge policy.Authorizer, log *slog.Logger) (*Supply, error) {
 	if err := a.resolveKeys(ctx, set); err != nil {
@@ -83,16 +63,19 @@ func (a *App) Supply(ctx context.Context, set *settings.Loaded, judge policy.Aut
 		return nil, err
 	}
 	s.ledger = llm.NewDayLedger(func(string) *time.Location { return zoneOf(set.Profile.TimeZone) })
-	cfg := llm.Config{Ledger: s.ledger, Aliases: s.Aliases, Known: KnownModels(set, log), Tested: TestedModels(set, log), Prices: prices(set), Windows: set.Windows, Log: log, Hide: a.Hidden(),
+	cfg := llm.Config{Vendors: Vendors(), Ledger: s.ledger, Aliases: s.Aliases, Known: KnownModels(set, log), Tested: TestedModels(set, log), Prices: prices(set), Windows: set.Windows, Log: log, Hide: a.Hidden(),
 		PerRequest: llm.Budget{MaxTokens: set.Limits.Tokens, MaxCost: set.Limits.Cost},
 		PerDay:     llm.Budget{MaxTokens: set.Limits.DayTokens, MaxCost: set.Limits.DayCost}}
 	for _, src := range s.Sources {
 		cfg.Providers = append(cfg.Providers, src.Provider)
 	}
 	cfg.Missing = Missing(set, s.Sources)
-	if p := set.Providers["ollama"]; !p.Off && !slices.ContainsFunc(s.Sources, func(src Source) bool { return src.Name() == "ollama" }) {
-		cfg.Later = append(cfg.Later, ollama.New(ollama.Options{Host: localOllama, Key: p.Key.Reveal(), HTTP: a.clientFor("ollama", a.modelClient()),
-			FirstByte: set.Timeouts.FirstByte, Idle: set.Timeouts.Idle}))
+	for _, v := range Vendors() {
+		p := set.Providers[v.Name]
+		if v.Access == llm.ByLocal && !p.Off && !has(s.Sources, v.Name) {
+			p.BaseURL = v.BaseURL
+			cfg.Later = append(cfg.Later, a.open(v, p, set.Timeouts, a.clientFor(v.Name, a.modelClient())))
+		}
 	}
 	if judge != nil {
 		cfg.Allow = runtime.ModelGate(judge, Places(set))
@@ -101,19 +84,22 @@ func (a *App) Supply(ctx context.Context, set *settings.Loaded, judge policy.Aut
 	return s, err
 }
 
-// Missing says for each provider that was not found how to make it available.
+func has(found []Source, name string) bool {
+	return slices.ContainsFunc(found, func(s Source) bool { return s.Name() == name })
+}
+
+// Missing says for each vendor that was not found how to make it available.
 func Missing(set *settings.Loaded, found []Source) map[string]string {
 	out := map[string]string{}
-	for name, how := range map[string]string{
-		"openai": "set OPENAI_API_KEY, or providers.openai.key in the settings", "anthropic": "set ANTHROPIC_API_KEY, or providers.anthropic.key in the settings",
-		"gemini": "set GEMINI_API_KEY, or providers.gemini.key in the settings", "ollama": "start Ollama, or say with OLLAMA_HOST where it is",
-	} {
+	for _, v := range Vendors() {
 		switch {
-		case slices.ContainsFunc(found, func(s Source) bool { return s.Name() == name }):
-		case set.Providers[name].Off:
-			out[name] = "take providers." + name + ".off out of the settings"
+		case has(found, v.Name):
+		case set.Providers[v.Name].Off:
+			out[v.Name] = "take providers." + v.Name + ".off out of the settings"
+		case v.Access == llm.ByLocal:
+			out[v.Name] = "start " + v.Title + ", or say with " + v.URLEnv + " where it is"
 		default:
-			out[name] = how
+			out[v.Name] = "set " + KeyEnv(v) + ", or providers." + v.Name + ".key in the settings"
 		}
 	}
 	return out
@@ -152,50 +138,59 @@ func (a *App) sources(ctx context.Context, set *settings.Loaded) []Source {
 	}
 	var asking sync.WaitGroup
 	for name, p := range set.Providers {
-		if p.Off || p.BaseURL == "" && (name == "ollama" || !slices.Contains(settings.Vendors(), name)) {
-			continue // Ollama without an address is searched for below
-		}
+		v := Vendors().For(name, p.Dialect)
 		src := Source{rank: rankOf(set, name), How: howFound(set, name)}
-		switch name {
-		case "openai", "anthropic", "gemini":
+		switch {
+		case p.Off || v.Access == llm.BuiltIn:
+		case v.Access == llm.ByKey:
 			if p.Key == "" && p.BaseURL == "" {
 				continue // not usable: neither a key nor an address is set
 			}
-			src.Provider, src.Names = a.vendorOf(name, p, set.Timeouts, a.clientFor(name, client)), Presets()[name]
+			src.Provider, src.Names = a.open(v, p, set.Timeouts, a.clientFor(name, client)), v.Presets
 			src.Names.Standard = cmp.Or(p.Model, src.Names.Standard)
 			add(src)
-		default:
+		case p.BaseURL != "": // a local one without an address is searched for below
 			asking.Go(func() {
-				src.Provider, src.Names = a.served(ctx, name, p, set.Timeouts, a.clientFor(name, client))
+				src.Provider, src.Names = a.served(ctx, v, p, set.Timeouts, a.clientFor(name, client))
 				add(src)
 			})
 		}
 	}
-	for i, known := range append([]settings.Server{{Name: "ollama", BaseURL: localOllama, Local: true}}, settings.Servers()...) {
-		p, named := set.Providers[known.Name]
-		if isOllama := i == 0; isOllama && (p.Off || p.BaseURL != "") || !isOllama && named || !known.Local || known.Name == "localai" {
-			continue // LocalAI listens where llama.cpp does
+	searched := map[string]bool{} // LocalAI listens where llama.cpp does
+	for v := range Vendors().All() {
+		p := set.Providers[v.Name]
+		if v.Access != llm.ByLocal || p.Off || p.BaseURL != "" || searched[v.BaseURL] {
+			continue
 		}
-		p.BaseURL = known.BaseURL
+		searched[v.BaseURL] = true
+		p.BaseURL = v.BaseURL
 		asking.Go(func() {
 			if !a.knock(ctx, p.BaseURL) {
 				return
 			}
-			src := Source{rank: 3 + min(i, 1), How: "found at " + p.BaseURL}
-			src.Provider, src.Names = a.served(ctx, known.Name, p, set.Timeouts, a.clientFor(known.Name, client))
-			if i == 0 || src.Names.Standard != "" { // without models, others are none
+			src := Source{rank: 3, How: "found at " + p.BaseURL}
+			if Vendors().Index(v.Name) < 0 {
+				src.rank = 4
+			}
+			src.Provider, src.Names = a.served(ctx, v, p, set.Timeouts, a.clientFor(v.Name, client))
+			if v.Starter != nil || src.Names.Standard != "" { // without models, others are none
 				add(src)
 			}
 		})
 	}
 	asking.Wait()
+	for _, v := range Vendors() {
+		if v.Access == llm.BuiltIn {
+			add(Source{Provider: a.open(v, settings.Provider{}, set.Timeouts, client), rank: 9, How: "always there", Names: v.Presets})
+		}
+	}
 	place := func(s Source) int { // at equal rank: the user's own servers, then the vendors in their order
-		return slices.Index(settings.Vendors(), s.Name())
+		return Vendors().Index(s.Name())
 	}
 	slices.SortFunc(found, func(x, y Source) int {
 		return cmp.Or(cmp.Compare(x.rank, y.rank), cmp.Compare(place(x), place(y)), strings.Compare(x.Name(), y.Name()))
 	})
-	return append(found, Source{Provider: offline.New(offline.Options{}), rank: 9, How: "always there", Names: Presets()["offline"]})
+	return found
 }
 
 // rankOf ranks providers from the user's settings before those from elsewhere.
@@ -218,39 +213,32 @@ func howFound(set *settings.Loaded, name string) string {
 	return "in the settings"
 }
 
-// vendorOf returns the client of a vendor's own API.
-func (a *App) vendorOf(name string, p settings.Provider, t settings.Timeouts, client *http.Client) llm.Provider {
-	switch p.Dialect {
-	case settings.Vertex, settings.VertexClaude, settings.Bedrock:
-		return a.cloudOf(name, p, t, client)
+// open returns the client of a vendor's API. Requests that a vendor signs are signed last, after secrets
+// were masked in them.
+func (a *App) open(v llm.Vendor, p settings.Provider, t settings.Timeouts, client *http.Client) llm.Provider {
+	if v.SignIn != nil {
+		masking, _ := client.Transport.(discreet) // as modelClient makes it
+		masking.RoundTripper = v.SignIn(masking.RoundTripper, p.Key.Reveal(), a.Getenv)
+		signing := *client
+		signing.Transport = masking
+		client = &signing
 	}
-	client = adding(client, p, settings.ServerNamed(name).KeyHeader)
-	switch name {
-	case "anthropic":
-		return anthropic.New(anthropic.Options{BaseURL: p.BaseURL, Key: p.Key.Reveal(), HTTP: client, FirstByte: t.FirstByte, Idle: t.Idle, Tools: p.Tools})
-	case "gemini":
-		return gemini.New(gemini.Options{BaseURL: p.BaseURL, Key: p.Key.Reveal(), HTTP: client, FirstByte: t.FirstByte, Idle: t.Idle, Tools: p.Tools})
-	}
-	return openai.New(openai.Options{Name: name, BaseURL: p.BaseURL, Key: p.Key.Reveal(), HTTP: client, FirstByte: t.FirstByte, Idle: t.Idle,
-		Dialect: cmp.Or(openai.Dialect(p.Dialect), openai.DialectOf(p.BaseURL)), Tools: p.Tools, Stores: p.Stores})
+	return v.Open(llm.Endpoint{Name: v.Name, BaseURL: p.BaseURL, Key: p.Key.Reveal(), Dialect: p.Dialect, Model: p.Model, Tools: p.Tools, Stores: p.Stores,
+		HTTP: adding(client, p), FirstByte: t.FirstByte, Idle: t.Idle})
 }
 
 // served returns the client of a server whose owner chose its models. It lists them unless
 // the settings name one.
-func (a *App) served(ctx context.Context, name string, p settings.Provider, t settings.Timeouts, client *http.Client) (llm.Provider, preset) {
-	var provider llm.Provider
-	takesTools := func(string) bool { return true }
+func (a *App) served(ctx context.Context, v llm.Vendor, p settings.Provider, t settings.Timeouts, client *http.Client) (llm.Provider, llm.Presets) {
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(a.ListFor, ListTimeout))
 	defer cancel()
-	if name == "ollama" {
-		o := ollama.New(ollama.Options{Host: p.BaseURL, Key: p.Key.Reveal(), HTTP: adding(client, p, ""), FirstByte: t.FirstByte, Idle: t.Idle})
-		takesTools = func(model string) bool { return o.TakesTools(ctx, model) }
-		provider = o
-	} else {
-		provider = a.vendorOf(name, p, t, client)
+	provider := a.open(v, p, t, client)
+	takesTools := func(model string) bool {
+		j, ok := provider.(llm.ToolJudge)
+		return !ok || j.TakesTools(ctx, model)
 	}
-	known := settings.ServerNamed(name)
-	names := preset{cmp.Or(p.Model, known.Model), known.Fast, known.Strong, known.Embed}
+	names := v.Presets
+	names.Standard = cmp.Or(p.Model, names.Standard)
 	if !a.knock(ctx, p.BaseURL) {
 		return provider, names // the server may start later
 	}
@@ -260,8 +248,8 @@ func (a *App) served(ctx context.Context, name string, p settings.Provider, t se
 	}
 	slices.SortStableFunc(infos, func(x, y llm.Info) int { return y.Created.Compare(x.Created) })
 	for _, i := range infos {
-		if i.Embedder && names.embed == "" {
-			names.embed = i.Name
+		if i.Embedder && names.Embed == "" {
+			names.Embed = i.Name
 		}
 	}
 	chat := slices.DeleteFunc(slices.Clone(infos), func(i llm.Info) bool { return i.Embedder })
@@ -314,23 +302,23 @@ func aliases(set *settings.Loaded, sources []Source) (map[string]llm.Alias, erro
 			return nil, err
 		}
 	}
-	pick := func(alias string, of func(preset) string) {
+	pick := func(alias string, of func(llm.Presets) string) {
 		for _, s := range sources {
 			if name := of(s.Names); name != "" && chains[alias] == nil {
 				chains[alias] = []string{s.Name() + "/" + name}
 			}
 		}
 	}
-	pick("default", func(p preset) string { return p.Standard })
+	pick("default", func(p llm.Presets) string { return p.Standard })
 	// The others come from the same provider, if it has them: somebody who has chosen a local model,
 	// or none, does not want another provider to be asked.
 	chosen, _, _ := strings.Cut(chains["default"][0], "/")
 	if i := slices.IndexFunc(sources, func(s Source) bool { return s.Name() == chosen }); i >= 0 {
 		sources = append([]Source{sources[i]}, sources...)
 	}
-	pick("fast", func(p preset) string { return cmp.Or(p.fast, p.Standard) })
-	pick("strong", func(p preset) string { return cmp.Or(p.Strong, p.Standard) })
-	pick("embed", func(p preset) string { return p.embed })
+	pick("fast", func(p llm.Presets) string { return cmp.Or(p.Fast, p.Standard) })
+	pick("strong", func(p llm.Presets) string { return cmp.Or(p.Strong, p.Standard) })
+	pick("embed", func(p llm.Presets) string { return p.Embed })
 	out := map[string]llm.Alias{}
 	for name, chain := range chains {
 		al := set.Models[name] // it may set only sampling

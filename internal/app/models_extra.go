@@ -14,19 +14,17 @@ import (
 // extra adds what the settings say to each request to a provider.
 type extra struct {
 	http.RoundTripper
-	headers   map[string]string
-	body      map[string]json.RawMessage
-	keyHeader string // the field that takes the key in place of Authorization; empty: none
-	key       string
+	headers map[string]string
+	body    map[string]json.RawMessage
 }
 
 // adding returns a client that adds a provider's headers and body members to each request.
-func adding(client *http.Client, p settings.Provider, keyHeader string) *http.Client {
-	x := extra{client.Transport, p.Headers, nil, keyHeader, p.Key.Reveal()}
+func adding(client *http.Client, p settings.Provider) *http.Client {
+	x := extra{client.Transport, p.Headers, nil}
 	if p.Body != "" && json.Unmarshal([]byte(p.Body), &x.body) != nil {
 		x.body = nil // the settings have checked it
 	}
-	if len(x.headers)+len(x.body) == 0 && keyHeader == "" {
+	if len(x.headers)+len(x.body) == 0 {
 		return client
 	}
 	with := *client
@@ -37,10 +35,6 @@ func adding(client *http.Client, p settings.Provider, keyHeader string) *http.Cl
 // RoundTrip implements http.RoundTripper.
 func (x extra) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
-	if x.keyHeader != "" && x.key != "" {
-		r.Header.Del("Authorization")
-		r.Header.Set(x.keyHeader, x.key)
-	}
 	for name, value := range x.headers {
 		r.Header.Set(name, value)
 	}

@@ -42,7 +42,7 @@ import (
 // engine returns an engine that reads and writes the conversations of a store. It calls no
 // model.
 func (a *App) engine(st store.Store) *conversation.Engine {
-	return conversation.New(st, conversation.Options{Key: a.exportKey, Codecs: runtime.Codecs()})
+	return conversation.New(st, conversation.Options{Key: a.exportKey, Codecs: Vendors().Codecs()})
 }
 
 // exportKey returns the key that signs exports. It is a secret in a file of the data
@@ -180,6 +180,7 @@ func (l *Local) wire(ctx context.Context, a *App, set *settings.Loaded, log *slo
 	}
 	l.index = newIndex(set.Data, l.Store, log)
 	l.node, err = runtime.Open(ctx, runtime.Options{
+		Vendors:   Vendors(),
 		ExportKey: a.exportKey, Forget: func(user string) error {
 			return errors.Join(l.services.db.Erase(user), domainlocal.Forget(filepath.Join(set.Data, "private"), user))
 		},

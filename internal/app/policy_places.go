@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"steward/internal/llm"
 	"steward/internal/policy/rego"
 	"steward/internal/settings"
 )
@@ -15,7 +16,10 @@ import (
 // Places returns a function that reports whether requests to a model ("provider/model") stay
 // on this machine and its own network. For unknown providers it returns false.
 func Places(set *settings.Loaded) func(model string) bool {
-	local := map[string]bool{"offline": true, "ollama": true}
+	local := map[string]bool{}
+	for v := range Vendors().All() {
+		local[v.Name] = v.Access == llm.BuiltIn || v.Access == llm.ByLocal
+	}
 	for name, p := range set.Providers {
 		switch {
 		case p.Place != "":
@@ -26,16 +30,11 @@ func Places(set *settings.Loaded) func(model string) bool {
 	}
 	return func(model string) bool {
 		provider, name, _ := strings.Cut(model, "/")
-		if set.Providers[provider].Place == "" && lent(provider, name) {
+		if v, _ := Vendors().Named(provider); set.Providers[provider].Place == "" && v.Elsewhere != nil && v.Elsewhere(name) {
 			return false
 		}
 		return local[provider]
 	}
-}
-
-// lent reports whether a model of Ollama runs in the cloud (https://docs.ollama.com/cloud).
-func lent(provider, model string) bool {
-	return provider == "ollama" && (strings.HasSuffix(model, "-cloud") || strings.HasSuffix(model, ":cloud"))
 }
 
 // near reports whether an address belongs to this machine or a private network, judging by

@@ -17,7 +17,6 @@ import (
 
 	"steward/internal/fault"
 	"steward/internal/llm"
-	"steward/internal/provider/openai"
 	providerwire "steward/internal/provider/wire"
 	"steward/internal/request"
 	"steward/internal/runtime"
@@ -129,7 +128,7 @@ func (s *agentServices) remoteModels(b service.Binding) (llm.Provider, error) {
 	if key != "" {
 		client.Transport = replacing(client.Transport, &credential{now: key, read: func(context.Context) (string, error) { return s.Key(b) }})
 	}
-	return s.remoteModel(at, openai.New(openai.Options{Name: "service", BaseURL: strings.TrimSuffix(b.URL, "/"), Key: key, HTTP: client,
+	return s.remoteModel(at, Vendors()[0].Open(llm.Endpoint{Name: "service", BaseURL: strings.TrimSuffix(b.URL, "/"), Key: key, Dialect: "chat", HTTP: client,
 		FirstByte: s.timeouts.FirstByte, Idle: s.timeouts.Idle})), nil
 }
 

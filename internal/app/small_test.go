@@ -19,10 +19,10 @@ func TestPresetsHavePrices(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for provider, p := range Presets() {
-		for _, name := range []string{p.Standard, p.fast, p.Strong, p.embed} {
-			if _, ok := s.Price(provider + "/" + name); name != "" && !ok {
-				t.Errorf("%s/%s has no price: limits of cost would not hold for it", provider, name)
+	for _, v := range Vendors() {
+		for _, name := range []string{v.Presets.Standard, v.Presets.Fast, v.Presets.Strong, v.Presets.Embed} {
+			if _, ok := s.Price(v.Name + "/" + name); name != "" && !ok {
+				t.Errorf("%s/%s has no price: limits of cost would not hold for it", v.Name, name)
 			}
 		}
 	}

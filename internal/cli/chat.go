@@ -16,6 +16,7 @@ import (
 
 	"steward/client"
 	"steward/internal/app"
+	"steward/internal/llm"
 	"steward/internal/settings"
 	"steward/internal/terminal"
 )
@@ -139,6 +140,11 @@ func (a *program) talk(ctx context.Context, set *settings.Loaded, s *session, wh
 		return err
 	}
 	o := terminal.Options{Client: s.Client, Log: s.chatLog, Cost: a.costOf(s), Window: a.windowOf(s, set), Conversation: conv, Model: a.Model, Agent: a.agent}
+	for _, v := range app.Vendors() {
+		if v.Access != llm.BuiltIn {
+			o.Providers = append(o.Providers, v.Name)
+		}
+	}
 	if s.local != nil {
 		o.Tools = s.local.ToolLines
 		o.Leaving = "the answer goes on when Steward is started again"

@@ -16,6 +16,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"steward/internal/app"
+	"steward/internal/llm"
 	"steward/internal/settings"
 )
 
@@ -327,10 +329,34 @@ func flagTable(b *bytes.Buffer, flags *pflag.FlagSet) {
 	})
 }
 
+// knownProviders lists the providers that may be in the settings.
+func knownProviders() string {
+	var names []string
+	for v := range app.Vendors().All() {
+		if v.Access != llm.BuiltIn {
+			names = append(names, v.Name)
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+// knownTools lists the tools that run at vendors.
+func knownTools() string {
+	var parts []string
+	for _, v := range app.Vendors() {
+		if n := len(v.Tools); n > 0 {
+			parts = append(parts, strings.Join(v.Tools[:n-1], ", ")+" and "+v.Tools[n-1]+" at "+v.Title)
+		}
+	}
+	return strings.Join(parts, "; ")
+}
+
 func settingsReference() string {
 	var b strings.Builder
 	b.WriteString("| key | value | default | variable | in a project's file |\n|---|---|---|---|---|\n")
+	known := strings.NewReplacer("{providers}", knownProviders(), "{tools}", knownTools())
 	for k := range settings.Keys() {
+		k.Doc = known.Replace(k.Doc)
 		project := map[string]string{"": "no", "yes": "yes", "less": "only to lower it"}[k.Project]
 		if k.Section {
 			fmt.Fprintf(&b, "| **`%s`** | %s | | | |\n", k.Path, k.Doc)

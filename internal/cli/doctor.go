@@ -391,8 +391,10 @@ func (a *program) checkModels(ctx context.Context, set *settings.Loaded) []check
 	asking.Wait()
 	def := fine("models", "default is %s", strings.Join(s.Aliases["default"].Models, ", then "))
 	if s.OfflineOnly() {
-		def = ill("models", warn, "no language model was found, not even an Ollama on this machine: the offline provider answers, by rules",
-			fmt.Sprintf("set OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY, or get Ollama from https://ollama.com/download and run: ollama pull %s", fitting(totalMemory("/proc/meminfo")).name))
+		local := app.Starter()
+		def = ill("models", warn, fmt.Sprintf("no language model was found, not even %s on this machine: the offline provider answers, by rules", local.Title),
+			fmt.Sprintf("set %s, or get %s from %s and run: %s %s", app.AnyOf(slices.Values(app.Vendors()), app.KeyEnv), local.Title, local.Starter.Download, local.Starter.Pull,
+				fitting(local.Starter.Models, totalMemory("/proc/meminfo")).Name))
 	}
 	provider, _, _ := strings.Cut(s.Aliases[llm.DefaultAlias].Models[0], "/")
 	if !slices.ContainsFunc(s.Sources, func(src app.Source) bool { return src.Name() == provider }) {

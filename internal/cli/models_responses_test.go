@@ -53,7 +53,7 @@ func TestOpenAIsPresetsUseResponses(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(homeOf(env), ".config/steward/steward.yaml"), []byte(conf), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	names := app.Presets()["openai"]
+	names := app.Vendors()[0].Presets
 	for _, model := range []string{names.Standard, names.Strong} {
 		sent = nil
 		code, out, errs := in(t, "", env, "ask", "--model", "openai/"+model, "what is 6 times 7?")

@@ -23,7 +23,7 @@ func TestPlaces(t *testing.T) {
 		"loop/x": true, "six/x": true, "lan/x": true, "link/x": true, "ula/x": true, "name/x": true, "mdns/x": true, "home/x": true, "localhost/x": true,
 		"mapped/x": true, "public/x": false, "number/x": false, "odd/x": false, "none/x": false, "vpn/x": true, "tunnel/x": false, "openai/gpt": false,
 		"lookalike/x": false, "unknown/x": false, "service/llm": false, "offline/steward": true,
-		"ollama/llama3.2": true, "ollama/gpt-oss:120b-cloud": false, "ollama/glm:cloud": false,
+		"lmstudio/x": true, "groq/x": false, "ollama/llama3.2": true, "ollama/gpt-oss:120b-cloud": false, "ollama/glm:cloud": false,
 	} {
 		if local(model) != want {
 			t.Errorf("%s is local: %v", model, !want)

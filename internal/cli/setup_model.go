@@ -15,7 +15,6 @@ import (
 	"steward/internal/app"
 	"steward/internal/fault"
 	"steward/internal/llm"
-	"steward/internal/provider/offline"
 	"steward/internal/provider/wire"
 	"steward/internal/secret"
 	"steward/internal/settings"
@@ -62,7 +61,7 @@ func (a *program) findModels(ctx context.Context, set *settings.Loaded) (*app.Su
 	}
 	for _, src := range s.Sources {
 		switch {
-		case src.Name() == "offline":
+		case app.IsBuiltIn(src.Name()):
 		case src.Names.Standard != "":
 			a.Note("✓ %s: %s", src.Name(), src.How)
 		case runs(ctx, src):
@@ -144,6 +143,9 @@ func (k *prompter) tried(set *settings.Loaded, s *app.Supply, model string, p *p
 	return false, nil
 }
 
+// titleOf returns the name of a provider as people know it.
+func titleOf(provider string) string { return app.Vendors().For(provider, "").Title }
+
 // keyName says which key it is that a provider was asked with.
 func keyName(set *settings.Loaded, provider string, p *plan) string {
 	key := "providers." + provider + ".key"
@@ -155,18 +157,13 @@ func keyName(set *settings.Loaded, provider string, p *plan) string {
 	}
 }
 
-// titleOf returns the name of a provider as people know it.
-func titleOf(provider string) string {
-	known := map[string]string{"openai": "OpenAI", "anthropic": "Anthropic", "gemini": "Gemini", "ollama": "Ollama"}
-	return cmp.Or(known[provider], settings.ServerNamed(provider).Title, provider)
-}
-
 // withoutModel goes on with the offline provider. It becomes the model of the settings only if
 // Steward would otherwise take one that does not work.
 func (k *prompter) withoutModel(s *app.Supply, p *plan) {
 	k.app.Note("Without a model the built-in offline provider answers: it calls tools by rules, and understands little.\n")
 	if !s.OfflineOnly() {
-		p.model = "offline/" + offline.ModelName
+		i := slices.IndexFunc(s.Sources, func(src app.Source) bool { return app.IsBuiltIn(src.Name()) })
+		p.model = s.Sources[i].Name() + "/" + s.Sources[i].Names.Standard
 	}
 }
 
@@ -179,12 +176,12 @@ func choices(ctx context.Context, s *app.Supply, bad map[string]bool) []string {
 	var names, more []string
 	list := s.List(ctx).Models
 	for _, src := range s.Sources {
-		if src.Name() == "offline" || src.Names.Standard == "" || bad[src.Name()] {
+		if app.IsBuiltIn(src.Name()) || src.Names.Standard == "" || bad[src.Name()] {
 			continue
 		}
 		standard := src.Name() + "/" + src.Names.Standard
 		names = append(names, standard)
-		if slices.Contains(settings.Vendors(), src.Name()) && src.Name() != "ollama" && !bad[standard] {
+		if v, _ := app.Vendors().Named(src.Name()); v.Access == llm.ByKey && !bad[standard] {
 			continue
 		}
 		for _, m := range list {
@@ -195,16 +192,11 @@ func choices(ctx context.Context, s *app.Supply, bad map[string]bool) []string {
 	}
 	names = append(names, more...)
 	def := s.Aliases[llm.DefaultAlias].Models[0]
-	if provider, _, _ := strings.Cut(def, "/"); provider != "offline" && !bad[provider] && !slices.Contains(names, def) {
+	if provider, _, _ := strings.Cut(def, "/"); !app.IsBuiltIn(provider) && !bad[provider] && !slices.Contains(names, def) {
 		names = append([]string{def}, names...)
 	}
 	names = slices.DeleteFunc(names, func(m string) bool { return bad[m] })
 	return names[:min(len(names), mostChoices)]
-}
-
-// keyForms are how the keys of vendors begin, the longer ones first.
-var keyForms = []struct{ begins, provider string }{
-	{"sk-ant-", "anthropic"}, {"sk-or-", "openrouter"}, {"AIza", "gemini"}, {"AQ.", "gemini"}, {"gsk_", "groq"}, {"xai-", "xai"}, {"sk-", "openai"},
 }
 
 // pastedKey finds the key in what people paste: NAME=KEY, with export before it and quotes around it.
@@ -216,27 +208,37 @@ func providerOf(text string) (key, provider string) {
 	if found == nil || secret.Check(found[1]) != nil {
 		return "", ""
 	}
-	for _, f := range keyForms {
-		if strings.HasPrefix(found[1], f.begins) {
-			return found[1], f.provider
+	longest := ""
+	for v := range app.Vendors().All() {
+		for _, begins := range v.KeyPrefixes {
+			if strings.HasPrefix(found[1], begins) && len(begins) > len(longest) {
+				longest, key, provider = begins, found[1], v.Name
+			}
 		}
 	}
-	return "", ""
+	return key, provider
 }
 
 // forKey says what a local model would need, and asks for a key. failed says whether a model was
 // tried before. typed is false if the person goes on without a key.
 func (k *prompter) forKey(set *settings.Loaded, s *app.Supply, p *plan, failed bool) (typed bool, err error) {
 	if !k.advised {
+		local := app.Starter()
 		if !failed {
-			k.app.Note("No language model was found: no key in the environment, and no Ollama with a model.\n")
+			k.app.Note("No language model was found: no key in the environment, and no %s with a model.\n", local.Title)
 		}
-		ollama := slices.ContainsFunc(s.Sources, func(src app.Source) bool { return src.Name() == "ollama" && runs(k.ctx, src) })
-		k.app.Note("%s", localAdvice(totalMemory("/proc/meminfo"), ollama))
+		running := slices.ContainsFunc(s.Sources, func(src app.Source) bool { return src.Name() == local.Name && runs(k.ctx, src) })
+		k.app.Note("%s", localAdvice(local, totalMemory("/proc/meminfo"), running))
 		k.advised = true
 	}
+	k.app.Note("Or paste a key of %s.", app.AnyOf(app.Vendors().All(), func(v llm.Vendor) string {
+		if len(v.KeyPrefixes) > 0 {
+			return v.Title
+		}
+		return ""
+	}))
 	for {
-		text, err := k.hidden("Key of OpenAI, Anthropic, Gemini or OpenRouter (hidden; Enter goes on without)")
+		text, err := k.hidden("Key (hidden; Enter goes on without)")
 		if err != nil || text == "" {
 			return false, err
 		}
@@ -252,59 +254,51 @@ func (k *prompter) forKey(set *settings.Loaded, s *app.Supply, p *plan, failed b
 		}
 		p.provider, p.key, p.before = provider, key, held
 		held.Key = settings.Secret(key)
-		held.BaseURL = cmp.Or(held.BaseURL, settings.ServerNamed(provider).BaseURL)
+		if v, _ := app.Vendors().Named(provider); v.Access != llm.ByKey {
+			held.BaseURL = cmp.Or(held.BaseURL, v.BaseURL)
+		}
 		set.Providers[provider] = held
 		k.app.Hide(key, "provider key")
 		return true, nil
 	}
 }
 
-// localModel is a model that Ollama has, with its download size and the memory that it needs.
-type localModel struct {
-	name         string
-	size, memory float64 // in GB
-}
-
-// localModels are good with tools. Sizes: ollama.com/library, of 2026-11. Memory: 8, 16 and 32 GB
-// for models of up to 7, 13 and 33 billion parameters, as Ollama's README says.
-var localModels = []localModel{{"qwen3:4b", 2.5, 8}, {"gpt-oss:20b", 14, 16}, {"qwen3:30b", 19, 32}}
-
-// fits reports whether a machine with so much memory (in bytes; 0: unknown) can run the model. The
+// fits reports whether a machine with so much memory (in bytes; 0: unknown) can run a model. The
 // system keeps some for itself.
-func (m localModel) fits(memory uint64) bool {
-	return memory == 0 || float64(memory)/1e9 >= m.memory*0.9
+func fits(m llm.StarterModel, memory uint64) bool {
+	return memory == 0 || float64(memory)/1e9 >= m.Memory*0.9
 }
 
 // fitting returns the largest model that fits, or the smallest if none does.
-func fitting(memory uint64) localModel {
-	best := localModels[0]
-	for _, m := range localModels {
-		if m.fits(memory) {
+func fitting(models []llm.StarterModel, memory uint64) llm.StarterModel {
+	best := models[0]
+	for _, m := range models {
+		if fits(m, memory) {
 			best = m
 		}
 	}
 	return best
 }
 
-// localAdvice says what a local model would need on a machine with so much memory (in bytes; 0:
-// unknown). ollama says whether Ollama runs.
-func localAdvice(memory uint64, ollama bool) string {
+// localAdvice says what a local model of a vendor would need on a machine with so much memory (in bytes;
+// 0: unknown). running says whether its server runs.
+func localAdvice(v llm.Vendor, memory uint64, running bool) string {
 	var b strings.Builder
 	has := float64(memory) / 1e9
 	rows := [][]string{{"LOCAL MODEL", "DOWNLOAD", "MEMORY", ""}}
-	for _, m := range localModels {
-		fits := ""
-		if !m.fits(memory) {
-			fits = fmt.Sprintf("too large for the %.0f GB here", has)
+	for _, m := range v.Starter.Models {
+		large := ""
+		if !fits(m, memory) {
+			large = fmt.Sprintf("too large for the %.0f GB here", has)
 		}
-		rows = append(rows, []string{m.name, fmt.Sprintf("%.1f GB", m.size), fmt.Sprintf("%.0f GB", m.memory), fits})
+		rows = append(rows, []string{m.Name, fmt.Sprintf("%.1f GB", m.Size), fmt.Sprintf("%.0f GB", m.Memory), large})
 	}
 	b.WriteString(columns(rows, 0))
-	first := "install Ollama from https://ollama.com/download, then "
-	if ollama {
+	first := "install " + v.Title + " from " + v.Starter.Download + ", then "
+	if running {
 		first = ""
 	}
-	fmt.Fprintf(&b, "\nTo get one: %srun\n  ollama pull %s\nand steward setup again.\n", first, fitting(memory).name)
+	fmt.Fprintf(&b, "\nTo get one: %srun\n  %s %s\nand steward setup again.\n", first, v.Starter.Pull, fitting(v.Starter.Models, memory).Name)
 	return b.String()
 }
 

@@ -60,7 +60,7 @@ func TestSetupKeepsTheFolder(t *testing.T) {
 
 func TestLocalAdvice(t *testing.T) {
 	for gb, best := range map[uint64]string{0: "qwen3:30b", 4: "qwen3:4b", 8: "qwen3:4b", 16: "gpt-oss:20b", 64: "qwen3:30b"} {
-		if say := localAdvice(gb*1e9, gb == 8); !strings.Contains(say, "ollama pull "+best+"\n") || strings.Contains(say, "install Ollama") == (gb == 8) {
+		if say := localAdvice(app.Starter(), gb*1e9, gb == 8); !strings.Contains(say, "ollama pull "+best+"\n") || strings.Contains(say, "install Ollama") == (gb == 8) {
 			t.Errorf("%d GB: %s", gb, say)
 		}
 	}
@@ -89,6 +89,18 @@ func TestProviderOf(t *testing.T) {
 		key, provider := providerOf(text)
 		if provider != want || provider == "openai" && key != sk {
 			t.Errorf("%q: %q %q", text, key, provider)
+		}
+	}
+}
+
+// The longest form of a key counts: "sk-" is OpenAI's, and others begin like it.
+func TestTypedKeysAreRecognised(t *testing.T) {
+	for text, want := range map[string]string{
+		"sk-0123456789abcdef": "openai", "sk-ant-0123456789abcdef": "anthropic", "sk-or-0123456789abcdef": "openrouter", "AIza0123456789abcdef": "gemini",
+		"gsk_0123456789abcdef": "groq", "export XAI_API_KEY='xai-0123456789abcdef'": "xai", "hello-0123456789abcdef": "",
+	} {
+		if _, got := providerOf(text); got != want {
+			t.Errorf("%s is taken for one of %q", text, got)
 		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"iter"
 	"slices"
-	"strings"
 	"sync/atomic"
 
 	"steward/internal/fault"
@@ -142,10 +141,10 @@ func (m *adapted) lacking(i int) bool {
 	return known && !can
 }
 
-// Able reports whether a model has an ability, and whether that is known. What Ollama's models can
-// do is up to their server, which refuses the rest.
+// Able reports whether a model has an ability, and whether that is known. If that is up to its server,
+// it is not known: the server refuses what the model lacks.
 func (m *Models) Able(full string, a Ability) (can, known bool) {
-	if can, known = m.cfg.Tested[full].Can[a]; known || strings.HasPrefix(full, "ollama/") {
+	if can, known = m.cfg.Tested[full].Can[a]; known || m.upToServer(full) {
 		return can, known
 	}
 	f := m.cfg.Known.family(full)

@@ -153,7 +153,7 @@ func TestACostLimitNeedsAPrice(t *testing.T) {
 	p := &script{name: "p", steps: []step{used(1, 1)}}
 	free := &script{name: "ollama", steps: []step{used(1, 1)}}
 	ledger := llm.NewDayLedger(nil)
-	m := newModels(t, llm.Config{Providers: []llm.Provider{p, free}, PerDay: llm.Budget{MaxCost: 1}, Ledger: ledger})
+	m := newModels(t, llm.Config{Vendors: localVendors(), Providers: []llm.Provider{p, free}, PerDay: llm.Budget{MaxCost: 1}, Ledger: ledger})
 	g := read(t, t.Context(), resolve(t, m, "p/unheard-of"), ask())
 	if !fault.HasCode(g.err, "price_unknown") || len(p.asked) != 0 || !strings.Contains(g.err.Error(), "p/unheard-of") {
 		t.Errorf("%v", g.err)
@@ -224,6 +224,11 @@ func TestParallelCallsDoNotOverdraw(t *testing.T) {
 	}
 }
 
+// localVendors are those whose models cost nothing.
+func localVendors() llm.Vendors {
+	return llm.Vendors{{Name: "ollama", Prices: map[string]llm.Price{"*": {}}}, {Name: "offline", Prices: map[string]llm.Price{"*": {}}}}
+}
+
 func TestPrices(t *testing.T) {
 	table := llm.DefaultKnown()
 	if len(table.Prices) < 50 {
@@ -241,7 +246,7 @@ func TestPrices(t *testing.T) {
 			t.Errorf("%q costs %+v", name, p)
 		}
 	}
-	m := newModels(t, llm.Config{Prices: map[string]llm.Price{"openai/gpt-5": {Rates: llm.Rates{Input: 99}}, "mine/*": {Rates: llm.Rates{Input: 1}}}})
+	m := newModels(t, llm.Config{Vendors: localVendors(), Prices: map[string]llm.Price{"openai/gpt-5": {Rates: llm.Rates{Input: 99}}, "mine/*": {Rates: llm.Rates{Input: 1}}}})
 	for name, want := range map[string]float64{
 		"openai/gpt-5": 99, "openai/gpt-5-2025-08-07": 99, "openai/gpt-5-mini": 0.25, "anthropic/claude-haiku-4-5-20251001": 1,
 		"mine/what/ever": 1, "ollama/llama3:8b": 0, "offline/steward": 0, "openai/gpt-4o-2024-05-13": 5, "openai/gpt-4o-2024-08-06": 2.5,

@@ -31,6 +31,7 @@ type Config struct {
 	Known     *Known            // nil: DefaultKnown
 	Tested    map[string]Tested // by "provider/model": what tests found; it overrides Known
 	Prices    map[string]Price  // override those of Known; see Price for the names
+	Vendors   Vendors           // of the providers, as far as they are known
 	Windows   map[string]int    // context windows in tokens by "provider/model"; they override what providers report
 	Retry     RetryPolicy
 
@@ -102,7 +103,13 @@ func New(cfg Config) (*Models, error) {
 		known := DefaultKnown()
 		cfg.Known = &known
 	}
-	prices := maps.Clone(cfg.Known.Prices)
+	prices := map[string]Price{}
+	for v := range cfg.Vendors.All() {
+		for name, p := range v.Prices {
+			prices[v.Name+"/"+name] = p
+		}
+	}
+	maps.Copy(prices, cfg.Known.Prices)
 	maps.Copy(prices, cfg.Prices)
 	m := &Models{
 		cfg:       cfg,

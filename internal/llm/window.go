@@ -92,13 +92,20 @@ func (m *Models) Refused(chain []string) int {
 // unbounded reports whether a model accepts requests of any length.
 func unbounded(full string) bool { return strings.HasPrefix(full, "offline/") }
 
+// upToServer reports whether what a model can do is up to its server.
+func (m *Models) upToServer(full string) bool {
+	provider, _, _ := strings.Cut(full, "/")
+	i := m.cfg.Vendors.Index(provider)
+	return i >= 0 && m.cfg.Vendors[i].UpToServer
+}
+
 // window returns the known window of a model, or 0.
 func (m *Models) window(full string) int {
 	m.mu.RLock()
 	w, ok := m.windows[full]
 	m.mu.RUnlock()
 	if !ok {
-		if !strings.HasPrefix(full, "ollama/") { // its server decides about the window, and refuses
+		if !m.upToServer(full) { // otherwise it decides about the window, and refuses
 			w.tokens = m.cfg.Known.family(full).Window
 		}
 		m.mu.Lock()

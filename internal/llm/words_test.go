@@ -178,7 +178,7 @@ func TestSchemaInWords(t *testing.T) {
 
 // What is known of models by name: families that lack something, others unknown; tests override it.
 func TestAbilities(t *testing.T) {
-	m := newModels(t, llm.Config{Providers: []llm.Provider{&script{name: "openai"}}, Tested: map[string]llm.Tested{"openai/gpt-3.5-turbo": {Can: map[llm.Ability]bool{llm.CanImages: true}}}})
+	m := newModels(t, llm.Config{Vendors: llm.Vendors{{Name: "ollama", UpToServer: true}}, Providers: []llm.Provider{&script{name: "openai"}}, Tested: map[string]llm.Tested{"openai/gpt-3.5-turbo": {Can: map[llm.Ability]bool{llm.CanImages: true}}}})
 	for _, c := range []struct {
 		name       string
 		ability    llm.Ability

@@ -11,28 +11,9 @@ import (
 	"strings"
 
 	"steward/internal/fault"
-	"steward/internal/importexport"
 	"steward/internal/llm"
 	"steward/internal/message"
-	"steward/internal/provider/anthropic"
-	"steward/internal/provider/gemini"
-	"steward/internal/provider/ollama"
-	"steward/internal/provider/openai"
 )
-
-// Responses is the form of messages of OpenAI's responses API: its items.
-const Responses = "responses"
-
-// Codecs returns the codecs of the model vendors' message formats, by vendor. The
-// providers' clients use the same codecs for their requests.
-func Codecs() map[string]llm.Codec {
-	return map[string]llm.Codec{
-		importexport.OpenAI:    openai.New(openai.Options{}).Codec(""),
-		importexport.Anthropic: anthropic.New(anthropic.Options{}).Codec(""),
-		importexport.Gemini:    gemini.New(gemini.Options{}).Codec(""),
-		importexport.Ollama:    ollama.New(ollama.Options{}).Codec(""),
-	}
-}
 
 // Converted is a conversation in a vendor's form, in the members of a request's body.
 type Converted struct {
@@ -42,27 +23,27 @@ type Converted struct {
 	Notes    []string        // on everything that is not as it was
 }
 
-// systemMembers are the members of a request's body in which vendors take what the system says.
-var systemMembers = map[string]string{importexport.Anthropic: "system", importexport.Gemini: "systemInstruction"}
-
-// lists are the members of a request's body that hold the messages.
-var lists = map[string]string{importexport.OpenAI: "messages", importexport.Anthropic: "messages", importexport.Ollama: "messages",
-	importexport.Gemini: "contents", Responses: "input"}
-
 // Convert converts messages from one vendor's format to another's: a list, the body of a request or of an
 // answer, or what Convert itself returned. What it does not know it keeps as text. It reads its result back,
 // and lists in the notes everything that comes back otherwise. Error codes: format_unknown, history_….
 func (n *Node) Convert(ctx context.Context, doc []byte, from, to string) (Converted, error) {
-	codecs := Codecs()
-	codecs[Responses] = openai.New(openai.Options{Dialect: openai.Responses}).Codec("")
-	for _, name := range []string{from, to} {
-		if codecs[name] == nil {
-			return Converted{}, fault.New(fault.Invalid, "format_unknown", "there is no form of messages called %.40q", name).
-				WithHint("say from and to: each one of %s, %s", strings.Join(importexport.Vendors(), ", "), Responses)
-		}
+	return convert(ctx, n.opt.Vendors, doc, from, to)
+}
+
+func convert(ctx context.Context, vendors llm.Vendors, doc []byte, from, to string) (Converted, error) {
+	source, others, known := formatOf(vendors, from)
+	unknown := from
+	var target llm.Format
+	if known {
+		target, _, known = formatOf(vendors, to)
+		unknown = to
 	}
-	doc, from, left := whole(doc, from)
-	got, err := codecs[from].Import(doc)
+	if !known {
+		return Converted{}, fault.New(fault.Invalid, "format_unknown", "there is no form of messages called %.40q", unknown).
+			WithHint("say from and to: each one of %s", strings.Join(formatNames(vendors), ", "))
+	}
+	doc, source, left := whole(doc, source, others)
+	got, err := source.Codec.Import(doc)
 	if err == nil && ctx.Err() != nil { // whoever asked has left
 		err = fault.Of(ctx.Err())
 	}
@@ -70,29 +51,29 @@ func (n *Node) Convert(ctx context.Context, doc []byte, from, to string) (Conver
 		return Converted{}, err
 	}
 	if len(got.Messages) == 0 {
-		return Converted{}, fault.New(fault.Invalid, "history_empty", "there are no messages in the form of %s in this document", from).
-			WithHint("send a list of messages, or a request's body with the member %s", lists[from])
+		return Converted{}, fault.New(fault.Invalid, "history_empty", "there are no messages in the form of %s in this document", source.Name).
+			WithHint("send a list of messages, or a request's body with the member %s", source.List)
 	}
 	out := Converted{Notes: append(got.Notes, left...)}
 	rest := got.Messages
-	if member := systemMembers[to]; member != "" {
+	if target.System != "" {
 		first := slices.IndexFunc(rest, func(m *message.Message) bool { return m.Role != message.System })
 		if first < 0 {
 			first = len(rest)
 		}
-		if said := systemOf(to, rest[:first]); said != nil {
-			out.System, out.Member = said, member
-			out.Notes = append(out.Notes, fmt.Sprintf("what the system says is in the member %q, beside the messages, as %s takes it", member, to))
+		if said := systemOf(target, rest[:first]); said != nil {
+			out.System, out.Member = said, target.System
+			out.Notes = append(out.Notes, fmt.Sprintf("what the system says is in the member %q, beside the messages, as %s takes it", target.System, to))
 			rest = rest[first:]
 		}
 	}
 	out.Messages = json.RawMessage("[]")
 	if len(rest) > 0 {
-		if out.Messages, err = codecs[to].Encode(rest); err != nil {
+		if out.Messages, err = target.Codec.Encode(rest); err != nil {
 			return Converted{}, err
 		}
 	}
-	body := map[string]json.RawMessage{lists[to]: out.Messages}
+	body := map[string]json.RawMessage{target.List: out.Messages}
 	if out.System != nil {
 		body[out.Member] = out.System
 	}
@@ -103,7 +84,7 @@ func (n *Node) Convert(ctx context.Context, doc []byte, from, to string) (Conver
 	if ctx.Err() != nil {
 		return Converted{}, fault.Of(ctx.Err())
 	}
-	back, err := codecs[to].Import(written)
+	back, err := target.Codec.Import(written)
 	if err != nil {
 		return Converted{}, err
 	}
@@ -111,13 +92,28 @@ func (n *Node) Convert(ctx context.Context, doc []byte, from, to string) (Conver
 	return out, nil
 }
 
-// systemOf returns the value of a body's member for what the system says, or nil for nothing.
-func systemOf(to string, said []*message.Message) json.RawMessage {
-	type part struct {
-		Type string `json:"type,omitzero"`
-		Text string `json:"text"`
+// formatOf returns a format by its name, and those after it of the same vendor.
+func formatOf(vendors llm.Vendors, name string) (f llm.Format, others []llm.Format, ok bool) {
+	for _, v := range vendors {
+		if i := slices.IndexFunc(v.Formats, func(f llm.Format) bool { return f.Name == name }); i >= 0 {
+			return v.Formats[i], v.Formats[i+1:], true
+		}
 	}
-	var parts []part
+	return llm.Format{}, nil, false
+}
+
+func formatNames(vendors llm.Vendors) (names []string) {
+	for _, v := range vendors {
+		for _, f := range v.Formats {
+			names = append(names, f.Name)
+		}
+	}
+	return names
+}
+
+// systemOf returns the value of a body's member for what the system says, or nil for nothing.
+func systemOf(to llm.Format, said []*message.Message) json.RawMessage {
+	var texts []string
 	for _, m := range said {
 		for _, b := range m.Blocks {
 			t, ok := b.(*message.Text)
@@ -125,77 +121,63 @@ func systemOf(to string, said []*message.Message) json.RawMessage {
 				return nil
 			}
 			if strings.TrimSpace(t.Text) != "" {
-				parts = append(parts, part{Text: t.Text})
+				texts = append(texts, t.Text)
 			}
 		}
 	}
-	if len(parts) == 0 {
+	if len(texts) == 0 {
 		return nil
 	}
-	var v any = map[string]any{"parts": parts}
-	if to == importexport.Anthropic {
-		for i := range parts {
-			parts[i].Type = "text"
-		}
-		if v = parts; len(parts) == 1 {
-			v = parts[0].Text
-		}
-	}
-	b, _ := json.Marshal(v) // texts: cannot fail
-	return b
+	return to.EncodeSystem(texts)
 }
 
 // whole returns the document as the body of a request in a form, the form in which it is, and notes on the
-// members that hold no messages. It returns anything but an object unchanged.
-func whole(doc []byte, from string) (body []byte, form string, notes []string) {
+// members that hold no messages. It returns anything but an object unchanged. If the messages are where
+// another of the forms has them, the document is in that form.
+func whole(doc []byte, from llm.Format, others []llm.Format) (body []byte, form llm.Format, notes []string) {
 	var o map[string]json.RawMessage
 	if json.Unmarshal(doc, &o) != nil || o == nil {
 		return doc, from, nil
 	}
-	if from == importexport.OpenAI && o["messages"] == nil && o["input"] != nil {
-		from = Responses
+	if i := slices.IndexFunc(others, func(f llm.Format) bool { return o[f.List] != nil }); i >= 0 && o[from.List] == nil {
+		from = others[i]
 	}
-	list := lists[from]
-	taken := []string{list, "notes", "title", "format", systemMembers[from], "system_instruction"}
+	list := from.List
+	taken := slices.Concat([]string{list, "notes", "title", "format", from.System}, from.Others)
 	take := func(member string, value json.RawMessage) {
 		o[list] = value
 		taken = append(taken, member)
 	}
+	answer := slices.IndexFunc(from.Answers, func(path []string) bool { return o[path[0]] != nil })
 	switch {
 	case o[list] != nil:
 	case o["messages"] != nil: // the result of Convert
 		take("messages", o["messages"])
-	case o["candidates"] != nil:
-		take("candidates", each(o["candidates"], "content"))
-	case o["choices"] != nil:
-		take("choices", each(o["choices"], "message"))
-	case o["output"] != nil && from == Responses:
-		take("output", o["output"])
-	case o["message"] != nil:
-		take("message", slices.Concat([]byte("["), o["message"], []byte("]")))
+	case answer >= 0:
+		path := from.Answers[answer]
+		value := o[path[0]]
+		switch {
+		case len(path) > 1:
+			value = each(value, path[1])
+		case value[0] == '{':
+			value = slices.Concat([]byte("["), value, []byte("]"))
+		}
+		take(path[0], value)
 	case o["role"] != nil || o["parts"] != nil: // one message
 		return slices.Concat([]byte("["), doc, []byte("]")), from, nil
 	}
-	if from == Responses {
-		taken = append(taken, "instructions")
-	}
-	if raw := bytes.TrimSpace(o[list]); from == importexport.Gemini && len(raw) > 0 && raw[0] == '"' { // as Google's libraries take it
-		o[list] = slices.Concat([]byte(`[{"role":"user","parts":[{"text":`), raw, []byte(`}]}]`))
-	} else if from == importexport.Gemini && len(raw) > 0 && raw[0] == '{' {
-		o[list] = slices.Concat([]byte("["), raw, []byte("]"))
-	}
-	var others []string
+	var left []string
 	for _, name := range slices.Sorted(maps.Keys(o)) {
 		if !slices.Contains(taken, name) {
-			others = append(others, fmt.Sprintf("%.40q", name))
+			left = append(left, fmt.Sprintf("%.40q", name))
 		}
 	}
-	if len(others) > 0 {
+	if len(left) > 0 {
 		more := ""
-		if len(others) > 20 {
-			others, more = others[:20], " and others"
+		if len(left) > 20 {
+			left, more = left[:20], " and others"
 		}
-		notes = append(notes, "only messages are converted; left out of the body: "+strings.Join(others, ", ")+more)
+		notes = append(notes, "only messages are converted; left out of the body: "+strings.Join(left, ", ")+more)
 	}
 	if bytes.Contains(doc, []byte(`"cache_control"`)) {
 		notes = append(notes, `"cache_control", a mark for the prompt cache, is left out`)

@@ -12,10 +12,25 @@ import (
 
 	"steward/internal/fault"
 	"steward/internal/importexport"
+	"steward/internal/llm"
 	"steward/internal/message"
-	"steward/internal/provider/openai"
 	"steward/test/messagetest"
+	"steward/test/vendors"
 )
+
+// responses is the format of OpenAI's responses API.
+const responses = "responses"
+
+// formats returns all formats by name.
+func formats() map[string]llm.Format {
+	out := map[string]llm.Format{}
+	for _, v := range vendors.All() {
+		for _, f := range v.Formats {
+			out[f.Name] = f
+		}
+	}
+	return out
+}
 
 // forms are conversations with everything that a form has, as its vendor documents it.
 var forms = map[string]string{
@@ -30,7 +45,7 @@ var forms = map[string]string{
 		{"role":"assistant","content":"Done.","annotations":[{"type":"url_citation","url_citation":{"url":"https://a.test","title":"A"}}]},
 		{"role":"system","content":"It is late."},
 		{"role":"user","content":"Thanks"}]}`,
-	Responses: `{"model":"m","instructions":"Be brief.","input":[
+	responses: `{"model":"m","instructions":"Be brief.","input":[
 		{"role":"user","content":[{"type":"input_text","text":"See"},{"type":"input_image","image_url":"data:image/png;base64,iVBORw0KGgo="}]},
 		{"type":"reasoning","id":"rs_1","summary":[{"type":"summary_text","text":"Hm."}],"encrypted_content":"abc"},
 		{"type":"function_call","id":"fc_1","call_id":"call_1","name":"web__fetch","arguments":"{\"url\":\"x\"}"},
@@ -60,7 +75,7 @@ func there(t interface {
 	Fatalf(string, ...any)
 }, doc []byte, from, to string) ([]byte, []string) {
 	t.Helper()
-	got, err := (*Node)(nil).Convert(context.Background(), doc, from, to)
+	got, err := convert(context.Background(), vendors.All(), doc, from, to)
 	if err != nil {
 		t.Fatalf("%s to %s: %v\n%s", from, to, err, doc)
 	}
@@ -93,12 +108,12 @@ func held(t interface {
 
 // TestConvert: what survives a conversion to another form and back is equal, and everything else is named.
 func TestConvert(t *testing.T) {
-	codecs := Codecs()
-	codecs[Responses] = openai.New(openai.Options{Dialect: openai.Responses}).Codec("")
+	formats := formats()
 	read := func(doc []byte, form string) facts {
 		t.Helper()
-		body, form, _ := whole(doc, form)
-		got, err := codecs[form].Import(body)
+		f, others, _ := formatOf(vendors.All(), form)
+		body, f, _ := whole(doc, f, others)
+		got, err := f.Codec.Import(body)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -115,7 +130,7 @@ func TestConvert(t *testing.T) {
 			for _, kind := range []string{"text of the system", "text of the user", "calls", "ids of calls", "results", "statuses of results"} {
 				invents := kind == "ids of calls" && from == importexport.Ollama // it has none
 				late := kind == "text of the system" || kind == "text of the user"
-				if late && from == importexport.OpenAI && systemMembers[to] != "" {
+				if late && from == importexport.OpenAI && formats[to].System != "" {
 					continue // the system in the middle has no place there
 				}
 				if !invents && !slices.Equal(was[kind], is[kind]) {
@@ -128,28 +143,27 @@ func TestConvert(t *testing.T) {
 
 // TestConvertAll: the same of any conversation.
 func TestConvertAll(t *testing.T) {
-	codecs := Codecs()
-	codecs[Responses] = openai.New(openai.Options{Dialect: openai.Responses}).Codec("")
-	names := slices.Sorted(maps.Keys(codecs))
+	formats := formats()
+	names := slices.Sorted(maps.Keys(formats))
 	rapid.Check(t, func(t *rapid.T) {
 		from, to := rapid.SampledFrom(names).Draw(t, "from"), rapid.SampledFrom(names).Draw(t, "to")
 		msgs := messagetest.History().Draw(t, "history")
 		for len(message.Dangling(msgs)) > 0 {
 			msgs = msgs[:len(msgs)-1]
 		}
-		doc, err := codecs[from].Encode(msgs)
+		doc, err := formats[from].Codec.Encode(msgs)
 		if err != nil {
 			t.Skip(err)
 		}
-		got, err := codecs[from].Import(doc)
+		got, err := formats[from].Codec.Import(doc)
 		if err != nil || len(got.Messages) == 0 {
 			t.Skip("nothing can be read of it")
 		}
-		first, err := (*Node)(nil).Convert(context.Background(), doc, from, to)
+		first, err := convert(context.Background(), vendors.All(), doc, from, to)
 		if err != nil {
 			t.Fatalf("%s to %s: %v\n%s", from, to, err, doc)
 		}
-		body := map[string]any{lists[to]: first.Messages}
+		body := map[string]any{formats[to].List: first.Messages}
 		if first.Member != "" {
 			body[first.Member] = first.System
 		}
@@ -157,7 +171,7 @@ func TestConvertAll(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		back, err := codecs[to].Import(b)
+		back, err := formats[to].Codec.Import(b)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -176,15 +190,15 @@ func TestConvertBodies(t *testing.T) {
 		{"anthropic", `{"id":"msg_1","type":"message","role":"assistant","content":[{"type":"text","text":"hi"}]}`},
 		{"ollama", `{"message":{"role":"assistant","content":"hi"},"done":true}`},
 	} {
-		for to := range lists {
-			got, err := (*Node)(nil).Convert(context.Background(), []byte(c.body), c.from, to)
+		for to := range formats() {
+			got, err := convert(context.Background(), vendors.All(), []byte(c.body), c.from, to)
 			if err != nil || !strings.Contains(string(got.Messages), `"hi"`) {
 				t.Errorf("%s to %s: %s, %v", c.body, to, got.Messages, err)
 			}
 		}
 	}
 	for _, none := range []string{`{}`, `[]`, `{"contents":[]}`, `{"prompt":"hi"}`} {
-		if _, err := (*Node)(nil).Convert(context.Background(), []byte(none), "gemini", "openai"); !fault.HasCode(err, "history_empty") {
+		if _, err := convert(context.Background(), vendors.All(), []byte(none), "gemini", "openai"); !fault.HasCode(err, "history_empty") {
 			t.Errorf("%s: %v", none, err)
 		}
 	}

@@ -57,6 +57,8 @@ type Options struct {
 	Models     *llm.Models
 	Tools      *tool.Registry
 	Authorizer policy.Authorizer
+	// Vendors have the formats of messages that conversations are exported and converted to.
+	Vendors llm.Vendors
 	// People is the directory of users. If nil, everybody is a member, and in no
 	// group.
 	People policy.Directory
@@ -212,7 +214,7 @@ func Open(ctx context.Context, opt Options) (*Node, error) {
 	n.entries = follow.New(follow.Options{Store: opt.Store, About: events.About})
 	n.effects = effect.New(effect.Options{Store: opt.Store, Authorizer: authorizerOf(opt.Authorizer), ApprovalTimeout: opt.ApprovalTimeout,
 		Directory: opt.People, Tool: n.callee, Called: Called(opt.Store), Mask: n.mask(), Zone: opt.Zone, Log: opt.Log})
-	n.conversations = conversation.New(opt.Store, conversation.Options{Tools: n.kits.ToolOf, Names: n.kits.NamesOf, Key: opt.ExportKey, Codecs: Codecs(), Log: opt.Log})
+	n.conversations = conversation.New(opt.Store, conversation.Options{Tools: n.kits.ToolOf, Names: n.kits.NamesOf, Key: opt.ExportKey, Codecs: opt.Vendors.Codecs(), Log: opt.Log})
 	n.Records = NewRecords(RecordsOptions{Store: opt.Store, Conversations: n.conversations, Effects: n.effects, Search: opt.Search,
 		Price: func(model string, u message.Usage) float64 { return n.spent(model, u).Cost }, Tool: n.callee, Spec: n.kits.SpecOf, Zone: opt.Zone, Log: opt.Log})
 	n.requests = n.Records.Engine

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"steward/test/vendors"
 )
 
 // A provider in a cloud gets its address from project and region; tools of its own must exist.
@@ -14,7 +16,7 @@ func TestClouds(t *testing.T) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		return Load(Options{File: file, Dir: t.TempDir(), Environ: env})
+		return Load(Options{Vendors: vendors.All(), File: file, Dir: t.TempDir(), Environ: env})
 	}
 	for _, c := range []struct{ text, env, name, want string }{
 		{"providers: {bedrock: {key_env: X}}", "X=abcdefgh", "bedrock", "https://bedrock-runtime.us-east-1.amazonaws.com/anthropic"},

@@ -3,8 +3,6 @@ package settings
 import (
 	"fmt"
 	"iter"
-	"net"
-	"net/url"
 	"reflect"
 	"slices"
 	"strings"
@@ -14,26 +12,6 @@ import (
 // listen, STEWARD_LIMITS_DAY_COST sets limits.day_cost.
 const Prefix = "STEWARD_"
 
-// Vendors returns the names of the providers that need no base_url.
-func Vendors() []string { return []string{"openai", "anthropic", "gemini", "ollama"} }
-
-// vendor is an environment variable of another vendor, and the setting it sets.
-type vendor struct{ name, key string }
-
-// vendors returns the variables. If two set the same key, the later one wins.
-func vendors() []vendor {
-	return []vendor{
-		{"OPENAI_API_KEY", "providers.openai.key"},
-		{"OPENAI_BASE_URL", "providers.openai.base_url"},
-		{"ANTHROPIC_API_KEY", "providers.anthropic.key"},
-		{"ANTHROPIC_BASE_URL", "providers.anthropic.base_url"},
-		{"GOOGLE_API_KEY", "providers.gemini.key"},
-		{"GEMINI_API_KEY", "providers.gemini.key"},
-		{"GOOGLE_GEMINI_BASE_URL", "providers.gemini.base_url"},
-		{"OLLAMA_HOST", "providers.ollama.base_url"},
-	}
-}
-
 // extra returns the variables whose names do not follow from their keys.
 func extra() map[string]string {
 	return map[string]string{"STEWARD_MODEL": "models.default.use"}
@@ -41,22 +19,18 @@ func extra() map[string]string {
 
 // environ applies the environment. It ignores empty variables.
 func (l *loading) environ() {
-	for _, v := range vendors() {
-		text := strings.TrimSpace(l.env[v.name])
-		if text == "" || l.stored(v.key) {
-			continue
+	for v := range l.vendors.All() {
+		path := join("providers", v.Name)
+		for _, name := range v.KeyEnv {
+			if text := strings.TrimSpace(l.env[name]); text != "" && !l.stored(v.Name) {
+				l.set(path+".key", text, Source{FromEnv, name})
+			}
 		}
-		if v.name == "OLLAMA_HOST" {
-			text = ollamaURL(text)
-		}
-		l.set(v.key, text, Source{FromEnv, v.name})
-	}
-	for _, s := range Servers() {
-		if text := strings.TrimSpace(l.env[s.KeyEnv]); text != "" && !l.stored("providers."+s.Name+".key") {
-			l.set("providers."+s.Name+".key", text, Source{FromEnv, s.KeyEnv})
-		}
-		if text := strings.TrimSpace(l.env[s.URLEnv]); text != "" {
-			l.set("providers."+s.Name+".base_url", s.address(text), Source{FromEnv, s.URLEnv})
+		if text := strings.TrimSpace(l.env[v.URLEnv]); text != "" {
+			if v.ReadURL != nil {
+				text = v.ReadURL(text)
+			}
+			l.set(path+".base_url", text, Source{FromEnv, v.URLEnv})
 		}
 	}
 	known := map[string]string{"STEWARD_CONFIG": ""}
@@ -86,11 +60,10 @@ func (l *loading) environ() {
 	}
 }
 
-// stored reports whether a setting is the key of a provider that the user has stored with Steward.
-// Such a key is more specific than the vendor's variable, which other programs read as well.
-func (l *loading) stored(key string) bool {
-	name, isKey := strings.CutSuffix(strings.TrimPrefix(key, "providers."), ".key")
-	return isKey && strings.HasPrefix(l.Providers[name].Key.Reveal(), "store:")
+// stored reports whether the user has stored the key of a provider with Steward. Such a key is more
+// specific than the vendor's variable, which other programs read as well.
+func (l *loading) stored(name string) bool {
+	return strings.HasPrefix(l.Providers[name].Key.Reveal(), "store:")
 }
 
 // noticeUnknown adds a notice if an unknown STEWARD_ variable resembles a known one.
@@ -104,37 +77,6 @@ func (l *loading) noticeUnknown(name string, known map[string]string) {
 	if w := Likely(name, words); w != "" {
 		l.Notices = append(l.Notices, fmt.Sprintf("unknown environment variable %s; did you mean %s?", name, w))
 	}
-}
-
-// ollamaURL converts a value of OLLAMA_HOST to a URL. The scheme and the port
-// may be missing, and the address may be one to listen on, such as 0.0.0.0.
-// Source: https://docs.ollama.com/faq
-func ollamaURL(text string) string {
-	scheme, rest, ok := strings.Cut(text, "://")
-	if !ok {
-		scheme, rest = "http", text
-	}
-	rest, path, _ := strings.Cut(rest, "/")
-	host, port, err := net.SplitHostPort(rest)
-	if err != nil {
-		host, port = strings.Trim(rest, "[]"), "11434"
-		if ok && scheme == "https" {
-			port = "443"
-		} else if ok && scheme == "http" {
-			port = "80"
-		}
-	}
-	switch host {
-	case "", "0.0.0.0":
-		host = "127.0.0.1"
-	case "::":
-		host = "::1"
-	}
-	u := url.URL{Scheme: scheme, Host: net.JoinHostPort(host, port)}
-	if path = strings.Trim(path, "/"); path != "" {
-		u.Path = "/" + path
-	}
-	return u.String()
 }
 
 // Key describes one setting, for reference and completion.

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"steward/internal/fault"
+	"steward/internal/llm"
 	"steward/internal/strict"
 )
 
@@ -55,9 +56,10 @@ type Flag struct {
 
 // Options name the sources of the settings.
 type Options struct {
-	File    string   // a file named by the person: it replaces the project's file and is trusted
-	Dir     string   // the project's folder; empty: the current one
-	Environ []string // as from os.Environ
+	File    string      // a file named by the person: it replaces the project's file and is trusted
+	Dir     string      // the project's folder; empty: the current one
+	Environ []string    // as from os.Environ
+	Vendors llm.Vendors // of models: what providers are known by name
 	Flags   []Flag
 }
 
@@ -74,10 +76,11 @@ type Loaded struct {
 // loading is the state of a running Load.
 type loading struct {
 	*Loaded
-	env    map[string]string
-	dir    string
-	home   string
-	faults []string
+	vendors llm.Vendors
+	env     map[string]string
+	dir     string
+	home    string
+	faults  []string
 }
 
 // Load reads all sources and writes nothing. No map of the result is nil. Errors: settings_unreadable, and
@@ -89,9 +92,10 @@ func Load(o Options) (*Loaded, error) {
 		return nil, fault.New(fault.Unavailable, "settings_unreadable", "cannot determine the current folder: %w", err)
 	}
 	l := &loading{
-		Loaded: &Loaded{Settings: Defaults(), from: map[string]Source{}},
-		env:    environment(o.Environ),
-		dir:    dir,
+		Loaded:  &Loaded{Settings: Defaults(), from: map[string]Source{}},
+		vendors: o.Vendors,
+		env:     environment(o.Environ),
+		dir:     dir,
 	}
 	l.home = l.env["HOME"]
 	if d := l.base("XDG_DATA_HOME", ".local/share"); d != "" {
@@ -305,23 +309,29 @@ func (l *loading) checkCombinations() {
 func (l *loading) provider(name string) {
 	p := l.Providers[name]
 	path := join("providers", name)
-	known := ServerNamed(name)
-	p.BaseURL, p.Dialect = cmp.Or(p.BaseURL, known.BaseURL), cmp.Or(p.Dialect, known.Dialect)
-	if p.Off && name != "offline" {
+	known, _ := l.vendors.Named(name)
+	if l.vendors.Index(name) < 0 { // the address of a vendor is its client's affair
+		p.BaseURL = cmp.Or(p.BaseURL, known.BaseURL)
+	}
+	if known.Locate != nil {
+		p.Dialect = cmp.Or(p.Dialect, name)
+	}
+	if p.Off && known.Access != llm.BuiltIn {
 		return
 	}
-	for _, wrong := range []string{l.cloud(&p), checkProviderTools(name, p)} {
+	v := l.vendors.For(name, p.Dialect)
+	for _, wrong := range []string{l.cloud(&p, v), checkProviderTools(p, v)} {
 		if wrong != "" {
 			l.faults = append(l.faults, fmt.Sprintf("%s: %s %s", l.where(path), path, wrong))
 		}
 	}
 	l.Providers[name] = p
 	switch {
-	case name == "offline":
-		l.faults = append(l.faults, fmt.Sprintf("%s: the offline provider has no settings; remove it", l.where(path)))
-	case !slices.Contains(Vendors(), name) && p.BaseURL == "" && p.Project == "" && known.Dialect == "":
+	case known.Access == llm.BuiltIn:
+		l.faults = append(l.faults, fmt.Sprintf("%s: %s has no settings; remove it", l.where(path), known.Title))
+	case l.vendors.Index(name) < 0 && p.BaseURL == "" && p.Project == "" && known.Locate == nil:
 		say := fmt.Sprintf("%s: %s needs a base_url: it is not a known provider", l.where(path), path)
-		if w := Likely(name, providerNames()); w != "" {
+		if w := Likely(name, l.providerNames()); w != "" {
 			say += fmt.Sprintf("; did you mean %q?", w)
 		}
 		l.faults = append(l.faults, say)
@@ -354,11 +364,10 @@ func (l *loading) provider(name string) {
 }
 
 // providerNames returns the names of providers that need no base_url.
-func providerNames() []string {
-	list := Vendors()
-	for _, s := range Servers() {
-		if s.BaseURL != "" || s.Dialect != "" {
-			list = append(list, s.Name)
+func (l *loading) providerNames() (list []string) {
+	for v := range l.vendors.All() {
+		if (v.BaseURL != "" || v.Locate != nil) && v.Access != llm.BuiltIn {
+			list = append(list, v.Name)
 		}
 	}
 	return list

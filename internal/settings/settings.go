@@ -19,7 +19,7 @@ import (
 // say what it means and which values it takes.
 //
 //	yaml    the key
-//	doc     one sentence for docs/reference/settings.md
+//	doc     one sentence for docs/reference/settings.md, which fills in {providers} and {tools}
 //	min,max bounds of a number or duration, inclusive
 //	oneof   the allowed words
 //	form    a check by name, see forms
@@ -34,7 +34,7 @@ type Settings struct {
 	Hosts     []string            `yaml:"hosts" form:"host" doc:"Host names, besides loopback and the listening address, under which the server may be reached."`
 	Origins   []string            `yaml:"origins" form:"origin" doc:"Web origins, besides the server's own, whose pages may talk to it."`
 	Open      []string            `yaml:"open" oneof:"/v1/chat/completions,/v1/responses,/v1/models,/v1/embeddings" doc:"Paths that any program on this machine may use without a credential, to ask models. It reads no conversation and decides nothing."`
-	Providers map[string]Provider `yaml:"providers" names:"provider" doc:"openai, anthropic, gemini, ollama; openrouter, azure, groq, mistral, deepseek, xai, together, fireworks, moonshot, zai, vertex, vertex-claude, bedrock, lmstudio, llamacpp, localai, vllm; and other servers that speak OpenAI's protocol, under names of your own."`
+	Providers map[string]Provider `yaml:"providers" names:"provider" doc:"Those that are known by name ({providers}), and other servers that speak OpenAI's protocol, under names of your own."`
 	ModelsURL string              `yaml:"models_url" form:"file_url" doc:"Where steward models update fetches prices, windows and abilities of models."`
 	Models    map[string]Alias    `yaml:"models" names:"alias" doc:"Names for models: default, fast, strong and embed are used by Steward, others are yours."`
 	Limits    Limits              `yaml:"limits" doc:"Limits of one turn and one user; 0 means no limit."`
@@ -73,7 +73,7 @@ type Provider struct {
 	Dialect string            `yaml:"dialect" oneof:"responses,chat,vertex,vertex-claude,bedrock" doc:"How the server is asked: by OpenAI's responses (the default at OpenAI itself) or chat completions (elsewhere), as Gemini or Claude on Google's Vertex AI, or as Claude on Amazon's Bedrock."`
 	Project string            `yaml:"project" form:"cloud" doc:"The project at Google, for Vertex; by default that of GOOGLE_CLOUD_PROJECT."`
 	Region  string            `yaml:"region" form:"cloud" doc:"The region of the cloud: for Vertex global by default, for Bedrock that of AWS_REGION or us-east-1."`
-	Tools   []string          `yaml:"tools" oneof:"web_search,code_interpreter,file_search,web_fetch,code_execution,google_search,url_context" doc:"Tools that run at the provider and that the model may use beside Steward's: web_search, code_interpreter and file_search at OpenAI; web_search, web_fetch and code_execution at Anthropic; google_search, url_context and code_execution at Gemini. What it looks up is decided there: no policy of yours sees it."`
+	Tools   []string          `yaml:"tools" doc:"Tools that run at the provider and that the model may use beside Steward's: {tools}. What it looks up is decided there: no policy of yours sees it."`
 	Stores  []string          `yaml:"vector_stores" doc:"Ids of the vector stores that file_search searches."`
 	Headers map[string]string `yaml:"headers" names:"header" doc:"Header fields of each request."`
 	Body    string            `yaml:"body" form:"json_object" doc:"A JSON object whose members are added to the body of each request, in place of those that are there."`

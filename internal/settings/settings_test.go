@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"steward/internal/fault"
+	"steward/test/vendors"
 )
 
 // world is a machine with a user's file, a project's file and an environment.
@@ -48,7 +49,7 @@ func (w *world) projectFile(text string) string {
 }
 
 func (w *world) load(o Options) (*Loaded, error) {
-	o.Dir, o.Environ = w.project, append(w.env, o.Environ...)
+	o.Vendors, o.Dir, o.Environ = vendors.All(), w.project, append(w.env, o.Environ...)
 	return Load(o)
 }
 
@@ -332,24 +333,6 @@ func TestVendorsVariables(t *testing.T) {
 	}
 	if len(l.Notices) != 1 || !strings.Contains(l.Notices[0], "did you mean STEWARD_LISTEN?") {
 		t.Errorf("%q", l.Notices)
-	}
-}
-
-func TestOllamaHostForms(t *testing.T) {
-	for in, want := range map[string]string{
-		"127.0.0.1":             "http://127.0.0.1:11434",
-		"box":                   "http://box:11434",
-		":1234":                 "http://127.0.0.1:1234",
-		"0.0.0.0:1":             "http://127.0.0.1:1",
-		"[::]:1":                "http://[::1]:1",
-		"[::1]":                 "http://[::1]:11434",
-		"http://box":            "http://box:80",
-		"https://box/":          "https://box:443",
-		"https://box:1/ollama/": "https://box:1/ollama",
-	} {
-		if got := ollamaURL(in); got != want {
-			t.Errorf("%s: got %s, want %s", in, got, want)
-		}
 	}
 }
 

@@ -363,7 +363,7 @@ func (m *chat) choose(name string) tea.Cmd {
 		switch {
 		case name == "":
 			return m.pick("model:", "", names, use)
-		case slices.Contains(names, name), full && !slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(n, provider+"/") }) && slices.Contains(settings.Vendors(), provider):
+		case slices.Contains(names, name), full && !slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(n, provider+"/") }) && slices.Contains(m.opt.Providers, provider):
 			return use(name) // a vendor whose models cannot be listed now may offer it
 		default:
 			m.sayUnknown("model ", name, "; /model lists them", "/model ", names)

@@ -101,7 +101,7 @@ type timer struct {
 
 func newDrive(t *testing.T, d *down) *drive {
 	t.Helper()
-	m, err := newChat(t.Context(), Options{Client: d.client()})
+	m, err := newChat(t.Context(), Options{Client: d.client(), Providers: []string{"anthropic"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,6 +34,9 @@ type Options struct {
 	// Plain does not.
 	Log func(ctx context.Context, conv string, width int) (string, error)
 
+	// Providers are those of which a model may be chosen even if they cannot be asked for their models now.
+	Providers []string
+
 	Conversation string // empty: a new one
 	Model        string // empty: the conversation's, else the default
 	Agent        string // path of the agent to talk to; empty: the conversation's, else the assistant

@@ -32,8 +32,9 @@ import (
 
 // Codec returns the codec of this API's form of a history for the named model, without the turns that
 // open or close a request whose history begins or ends with the model's. It also reads what other
-// programs write: names in snake case, a system instruction that is a string, the role function, calls
-// without ids, responses of any object. Members that Steward does not model are kept as metadata.
+// programs write: names in snake case, contents that are a string or a single one, a system instruction
+// that is a string, the role function, calls without ids, responses of any object. Members that Steward
+// does not model are kept as metadata.
 func (p *Provider) Codec(model string) wire.Codec {
 	return wire.Codec{Provider: p.name, Prefix: mintedPrefix, Read: read, Encoder: func() llm.GroupEncoder {
 		return encoder{provider: p.name, family: familyOf(model)}.group
@@ -49,7 +50,12 @@ func read(h *wire.History, doc wire.Value) {
 			}
 		}
 	}
-	for _, v := range doc.Within("contents").Items() {
+	contents := doc.Within("contents")
+	if doc.Is('{') && contents.Is('"') { // as Google's libraries take it, like one content in place of a list
+		d.Say(contents, message.User, message.Meta{}, &message.Text{Text: contents.Text()})
+		return
+	}
+	for _, v := range contents.Each() {
 		d.content(v)
 	}
 }

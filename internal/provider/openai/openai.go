@@ -44,7 +44,8 @@ const (
 type Options struct {
 	Name      string       // the provider's name; empty means "openai"
 	BaseURL   string       // including /v1; empty means DefaultBaseURL
-	Key       string       // empty: no Authorization header
+	Key       string       // empty: none is sent
+	KeyHeader string       // the field that takes Key by itself; empty: Authorization, as a bearer token
 	HTTP      *http.Client // nil: a connection pool of its own
 	FirstByte time.Duration
 	Idle      time.Duration
@@ -73,7 +74,11 @@ func New(opt Options) *Provider {
 	opt.BaseURL = cmp.Or(opt.BaseURL, DefaultBaseURL)
 	opt.Rules = cmp.Or(opt.Rules, RulesOf(opt.BaseURL))
 	header := http.Header{}
-	if opt.Key != "" {
+	switch {
+	case opt.Key == "":
+	case opt.KeyHeader != "":
+		header.Set(opt.KeyHeader, opt.Key)
+	default:
 		header.Set("Authorization", "Bearer "+opt.Key)
 	}
 	if opt.Dialect != Responses {

@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"encoding/json"
 	"iter"
 	"strings"
 	"time"
@@ -120,29 +119,24 @@ func (f *server) importFile(ctx context.Context, c *call, in struct {
 	return rep, nil
 }
 
-type converted struct {
-	Messages json.RawMessage `json:"messages"`
-	System   json.RawMessage `json:"system,omitzero"`            // Anthropic's, as in the body of a request
-	Gemini   json.RawMessage `json:"systemInstruction,omitzero"` // likewise Gemini's
-	Notes    []string        `json:"notes"`                      // on everything that is not as it was
-}
-
-// convert converts messages from one vendor's form to another's. It stores nothing.
+// convert converts messages from one vendor's form to another's. It stores nothing. It answers with the members
+// messages and notes (on everything that is not as it was) and, for vendors that take what the system says
+// beside the messages, with the member of a request's body that has it.
 func (f *server) convert(ctx context.Context, c *call, in struct {
 	From string `query:"from"`
 	To   string `query:"to"`
-}) (converted, error) {
+}) (map[string]any, error) {
 	doc, err := auth.ReadBody(c.w, c.r, 0)
 	if err != nil {
-		return converted{}, err
+		return nil, err
 	}
 	got, err := f.Node.Convert(ctx, doc, in.From, in.To)
-	out := converted{Messages: got.Messages, Notes: all(got.Notes)}
-	switch got.Member {
-	case "system":
-		out.System = got.System
-	case "systemInstruction":
-		out.Gemini = got.System
+	if err != nil {
+		return nil, err
 	}
-	return out, err
+	out := map[string]any{"messages": got.Messages, "notes": all(got.Notes)}
+	if got.Member != "" {
+		out[got.Member] = got.System
+	}
+	return out, nil
 }

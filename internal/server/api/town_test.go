@@ -33,6 +33,7 @@ import (
 	"steward/internal/tool"
 	"steward/test/leak"
 	"steward/test/served"
+	"steward/test/vendors"
 )
 
 func TestMain(m *testing.M) { leak.Main(m) }
@@ -134,7 +135,7 @@ func newTown(t *testing.T) *town {
 	tools := &tool.Registry{}
 	must(errors.Join(tools.Add(errand(tool.Query)), tools.Add(errand(tool.Action))))
 	w.index = fts.New(fts.Options{Path: filepath.Join(t.TempDir(), "search.db"), Store: st, Log: log})
-	w.node, err = runtime.Open(t.Context(), runtime.Options{Store: w.store, Models: models, Tools: tools, Authorizer: w.judge, People: people, Search: w.index, Log: log})
+	w.node, err = runtime.Open(t.Context(), runtime.Options{Vendors: vendors.All(), Store: w.store, Models: models, Tools: tools, Authorizer: w.judge, People: people, Search: w.index, Log: log})
 	must(err)
 	trail, err := audit.New(st, audit.Options{})
 	must(err)
