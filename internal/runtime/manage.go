@@ -201,3 +201,9 @@ func (n *Node) chatsOf(user string) []*chat {
 // Agents returns the agents that may be used, sorted by path; "assistant" comes
 // first.
 func (n *Node) Agents(ctx context.Context) []kits.AgentView { return n.kits.Agents(ctx) }
+
+// ExplainRoute says which agent a message would get at the beginning of a
+// conversation; see routing.Engine.Explain.
+func (n *Node) ExplainRoute(ctx context.Context, user, text string) (Decision, error) {
+	return n.routing.ExplainRoute(ctx, user, text)
+}

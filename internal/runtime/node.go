@@ -150,7 +150,7 @@ type Node struct {
 	Records
 	opt       Options
 	kits      *kits.Engine
-	routing   routers
+	routing   *routeEngine
 	examples  examples
 	entries   *follow.Log
 	events    *events.Engine
@@ -209,6 +209,7 @@ func Open(ctx context.Context, opt Options) (*Node, error) {
 		queue:  queueOf(opt.Store),
 		work:   make(chan func()),
 	}
+	n.life, n.end = context.WithCancelCause(context.WithoutCancel(ctx))
 	n.kits = kits.New(kits.Options{Tools: opt.Tools, Models: opt.Models, Catalog: opt.Catalog, Limits: opt.Limits, Small: opt.Routing != RoutingOff,
 		RemoteModels: opt.RemoteModels, Ask: n.askTool, Design: n.redesign, Log: opt.Log})
 	n.entries = follow.New(follow.Options{Store: opt.Store, About: events.About})
@@ -218,6 +219,8 @@ func Open(ctx context.Context, opt Options) (*Node, error) {
 	n.Records = NewRecords(RecordsOptions{Store: opt.Store, Conversations: n.conversations, Effects: n.effects, Search: opt.Search,
 		Price: func(model string, u message.Usage) float64 { return n.spent(model, u).Cost }, Tool: n.callee, Spec: n.kits.SpecOf, Zone: opt.Zone, Log: opt.Log})
 	n.requests = n.Records.Engine
+	n.routing = newRouting(routeOptions{Mode: opt.Routing, Store: opt.Store, Conversations: n.conversations, Models: opt.Models, Kits: n.kits, Catalog: opt.Catalog,
+		Ask: n.askOnce, Life: n.life, Go: n.goes, Log: opt.Log})
 	if err := opt.Tools.Add(n.effects.ReadTool()); err != nil {
 		return nil, err
 	}
@@ -246,7 +249,6 @@ func Open(ctx context.Context, opt Options) (*Node, error) {
 	if err := n.recallCalibration(ctx); err != nil {
 		return nil, err
 	}
-	n.life, n.end = context.WithCancelCause(context.WithoutCancel(ctx))
 	n.runs.Add(1)
 	go n.keep()
 	if opt.Idle {

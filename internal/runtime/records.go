@@ -328,3 +328,8 @@ func (p *Path) begins(ctx context.Context, st store.Store, sc store.Scope, conv 
 	}
 	return nil
 }
+
+// RouteStats returns figures about the newest decisions of routing for a user.
+func (k *Records) RouteStats(ctx context.Context, user string) (RouteStats, error) {
+	return StatsOf(ctx, k.store, user)
+}

@@ -5,21 +5,21 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
-	"steward/internal/agent"
 	"steward/internal/conversation"
 	"steward/internal/fault"
-	"steward/internal/id"
 	"steward/internal/kits"
 	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/record"
 	"steward/internal/routing"
-	"steward/internal/taint"
+	"steward/internal/store"
 )
 
 // A message that names no agent is routed before its turn begins, unless a person
@@ -32,7 +32,34 @@ import (
 // crash. The turn then runs as if the person had named the agent. Nobody gains
 // rights by it: all that a message can do to routing is to choose a name.
 
-// The values of Options.Routing.
+// routeEngine finds the agents of messages that name none. Safe for concurrent use.
+type routeEngine struct {
+	opt routeOptions
+
+	mu      sync.Mutex
+	routers map[string]*routing.Router // by user; "" for those who have taught nothing
+	version uint64                     // of the catalog's tree that they were made for
+}
+
+// routeOptions are the parts of routing; all but Catalog are required.
+type routeOptions struct {
+	Mode          string // RoutingOff, RoutingAuto or RoutingAlways
+	Store         store.Store
+	Conversations *conversation.Engine
+	Models        *llm.Models
+	Kits          *kits.Engine
+	Catalog       kits.Catalog
+	// Ask asks a model outside any conversation, and returns the text of its answer.
+	Ask func(ctx context.Context, m llm.Resolved, req *llm.Request, text string) (string, error)
+	// Life ends when the node closes, and Go runs a function that closing waits for.
+	Life context.Context
+	Go   func(func()) bool
+	Log  *slog.Logger
+}
+
+func newRouting(o routeOptions) *routeEngine { return &routeEngine{opt: o} }
+
+// The values of routeOptions.Mode.
 const (
 	RoutingOff    = ""       // the assistant answers
 	RoutingAuto   = "auto"   // messages are routed; without agents in the catalog by their words alone
@@ -80,40 +107,6 @@ type Decision struct {
 	Steps  bool             `json:"steps,omitzero"` // the request has several steps, and could be planned
 }
 
-// route chooses the agent of a turn that names none, and says what that has cost.
-// For a turn whose agent a person names, it says what routing learns from that. It
-// returns no record if neither is so.
-func (n *Node) route(ctx context.Context, c *chat, s *conversation.Session, t *Turn, m *message.Message, inter id.ID, used *account) (string, *record.Route, llm.Spend) {
-	conv := s.Conversation()
-	if n.opt.Routing == RoutingOff || t.origin != "" || !conv.Asked.Zero() || !t.above.Zero() {
-		return "", nil, llm.Spend{}
-	}
-	if t.Agent != "" {
-		return "", n.named(ctx, c, s, t, m, inter), llm.Spend{}
-	}
-	given := conv.Agent != "" && !conv.Routed
-	if m == nil || given || t.Plan || t.Model == record.RepeatModel || len(conv.Tools) > 0 {
-		return "", nil, llm.Spend{}
-	}
-	q := unclear{user: c.user, meter: n.opt.Models.NewMeter(), agent: conv.Agent, ongoing: !s.Head().Zero() && n.kits.Small[conv.Agent] == nil}
-	if q.text, q.labels = taint.Words([]*message.Message{m}); q.text == "" {
-		q.text, q.labels = m.Text(), message.LabelsOf(m.Blocks)
-	}
-	if last := lastSaid(s); last != nil {
-		var labels message.Labels
-		q.before, labels = taint.Words([]*message.Message{last})
-		q.labels |= labels
-	}
-	q.allowed = func(path string) bool { return s.Head().Zero() || n.kits.TakesOver(path, conv.Agent) == nil }
-	q.meter.Account(used.record)
-	d := n.decide(ctx, &q)
-	if d == nil {
-		return "", nil, llm.Spend{}
-	}
-	t.offer = d.Steps && d.Agent == kits.DefaultAgent && t.Attended
-	return d.Agent, &d.Route, q.meter.Spent()
-}
-
 // lastSaid returns the person's newest message in a session, or nil.
 func lastSaid(s *conversation.Session) *message.Message {
 	for _, m := range slices.Backward(s.Transcript().Messages()) {
@@ -124,41 +117,20 @@ func lastSaid(s *conversation.Session) *message.Message {
 	return nil
 }
 
-// offersPlan adds to the job that, when the request was answered, the person is told that it could be planned.
-func (c *chat) offersPlan(job *agent.Job) {
-	next := job.Emit
-	job.Emit = func(ev agent.Event) {
-		if ev.Kind == agent.Finished && ev.Outcome == agent.Answered {
-			c.feed.notice("This has several steps. With /plan and what you want, you see a plan before anything is done.", false)
-		}
-		next(ev)
-	}
-}
-
-// routed tells watchers that another agent answers than before.
-func (n *Node) routed(c *chat, run *record.Run, before string) {
-	if n.opt.Routing == RoutingAuto && !n.hasOwn() {
-		return // a small agent does what the assistant would do
-	}
-	if run.Route != nil && run.Route.Path != record.RouteNamed && run.Agent != before {
-		c.feed.notice(fmt.Sprintf("The agent %s answers. To have another one, name it.", run.Agent), false)
-	}
-}
-
 // decide finds the agent of a message. It returns nil if there is nothing to
 // choose from.
-func (n *Node) decide(ctx context.Context, q *unclear) *Decision {
+func (e *routeEngine) decide(ctx context.Context, q *unclear) *Decision {
 	began := time.Now()
-	agents, own := n.kits.Candidates()
-	fast, err := n.opt.Models.Resolve(llm.FastAlias)
-	some, asks := n.hasOwn(), err == nil && !llm.Offline(fast.Models)
-	alone := !some && n.opt.Routing != RoutingAlways // without a model, and only if it cannot be missed
-	if alone && (q.ongoing || !n.remote()) || !some && !alone && !asks {
+	agents, own := e.opt.Kits.Candidates()
+	fast, err := e.opt.Models.Resolve(llm.FastAlias)
+	some, asks := e.hasOwn(), err == nil && !llm.Offline(fast.Models)
+	alone := !some && e.opt.Mode != RoutingAlways // without a model, and only if it cannot be missed
+	if alone && (q.ongoing || !e.remote()) || !some && !alone && !asks {
 		return nil
 	}
-	r, err := n.router(ctx, q.user, agents, own)
+	r, err := e.router(ctx, q.user, agents, own)
 	if err != nil {
-		n.log.Warn("a message cannot be routed: the assistant answers", "error", err)
+		e.opt.Log.Warn("a message cannot be routed: the assistant answers", "error", err)
 		return nil
 	}
 	d := &Decision{Agent: kits.DefaultAgent, Route: record.Route{Path: record.RouteDefault}}
@@ -183,12 +155,12 @@ func (n *Node) decide(ctx context.Context, q *unclear) *Decision {
 	case asks && q.local:
 		d.Asks = true
 	case asks:
-		n.askRouter(ctx, q, d, fast, agents)
+		e.askRouter(ctx, q, d, fast, agents)
 	}
 	if d.Path == record.RouteDefault && !alone && goesOn != "" && goesOn != kits.DefaultAgent {
 		d.Agent, d.Path = goesOn, record.RouteFollow
 	}
-	if !n.answers(d.Agent, asks || alone) {
+	if !e.answers(d.Agent, asks || alone) {
 		d.Agent = kits.DefaultAgent
 	}
 	d.Millis = float64(time.Since(began).Microseconds()) / 1000
@@ -196,32 +168,32 @@ func (n *Node) decide(ctx context.Context, q *unclear) *Decision {
 }
 
 // hasOwn reports whether the catalog has agents.
-func (n *Node) hasOwn() bool {
-	return n.opt.Catalog != nil && len(n.opt.Catalog.Tree().Root.Children) > 0
+func (e *routeEngine) hasOwn() bool {
+	return e.opt.Catalog != nil && len(e.opt.Catalog.Tree().Root.Children) > 0
 }
 
 // remote reports whether the default model is one that can be asked, and not the built-in one.
-func (n *Node) remote() bool {
-	m, err := n.opt.Models.Resolve(llm.DefaultAlias)
+func (e *routeEngine) remote() bool {
+	m, err := e.opt.Models.Resolve(llm.DefaultAlias)
 	return err == nil && !llm.Offline(m.Models)
 }
 
 // answers reports whether an agent could answer now. Those that are built in need a
 // model for it, fast or not.
-func (n *Node) answers(path string, fast bool) bool {
-	kit, err := n.kits.Of(path)
-	if err != nil || !fast && !n.ofCatalog(routing.Agent{Name: path}) {
+func (e *routeEngine) answers(path string, fast bool) bool {
+	kit, err := e.opt.Kits.Of(path)
+	if err != nil || !fast && !e.ofCatalog(routing.Agent{Name: path}) {
 		return false
 	}
 	if kit.Model != kits.RemoteModel {
-		_, err = n.opt.Models.Resolve(n.kits.ModelOf(kit))
+		_, err = e.opt.Models.Resolve(e.opt.Kits.ModelOf(kit))
 	}
 	return err == nil
 }
 
 // ofCatalog reports whether an agent is one of the catalog.
-func (n *Node) ofCatalog(a routing.Agent) bool {
-	return n.opt.Catalog != nil && a.Name != "" && n.opt.Catalog.Tree().ByPath[a.Name] != nil
+func (e *routeEngine) ofCatalog(a routing.Agent) bool {
+	return e.opt.Catalog != nil && a.Name != "" && e.opt.Catalog.Tree().ByPath[a.Name] != nil
 }
 
 const routePrompt = "You choose which agent a message of a user is for. You are given the agents and the message. " +
@@ -235,10 +207,10 @@ const routeSchema = `{"type":"object","properties":{"agent":{"type":"string","en
 
 // askRouter has the fast model choose an agent. If it cannot, or is not certain,
 // the decision stays as it is, with a candidate if there is a likely one.
-func (n *Node) askRouter(ctx context.Context, q *unclear, d *Decision, fast llm.Resolved, agents []routing.Agent) {
+func (e *routeEngine) askRouter(ctx context.Context, q *unclear, d *Decision, fast llm.Resolved, agents []routing.Agent) {
 	ctx, cancel := context.WithTimeout(ctx, routeTimeout)
 	defer cancel()
-	defer context.AfterFunc(n.life, cancel)()
+	defer context.AfterFunc(e.opt.Life, cancel)()
 	names, list := offers(d.Ranked, agents)
 	var b strings.Builder
 	b.WriteString("THE AGENTS:\n" + list + "\n")
@@ -252,7 +224,7 @@ func (n *Node) askRouter(ctx context.Context, q *unclear, d *Decision, fast llm.
 	}
 	req := &llm.Request{System: routePrompt, User: q.user, Meter: q.meter, Agent: kits.DefaultAgent, Labels: q.labels,
 		Schema: &llm.Schema{Name: "choose_agent", JSON: fmt.Appendf(nil, routeSchema, listed, listed[1:])}, Sampling: llm.Sampling{MaxTokens: routeTokens}}
-	answer, err := n.askOnce(ctx, fast, req, b.String())
+	answer, err := e.opt.Ask(ctx, fast, req, b.String())
 	var x struct {
 		Agent, Candidate string
 		Confidence       float64
@@ -264,7 +236,7 @@ func (n *Node) askRouter(ctx context.Context, q *unclear, d *Decision, fast llm.
 		err = fault.New(fault.Unavailable, "route_failed", "what the model answered does not have the asked-for form")
 	}
 	if err != nil {
-		n.log.Warn("the fast model did not choose an agent", "error", err)
+		e.opt.Log.Warn("the fast model did not choose an agent", "error", err)
 		return
 	}
 	d.P = x.Confidence

@@ -1,0 +1,70 @@
+package runtime
+
+import (
+	"context"
+	"fmt"
+
+	"steward/internal/agent"
+	"steward/internal/conversation"
+	"steward/internal/id"
+	"steward/internal/kits"
+	"steward/internal/llm"
+	"steward/internal/message"
+	"steward/internal/record"
+	"steward/internal/taint"
+)
+
+// route chooses the agent of a turn that names none, and says what that has cost.
+// For a turn whose agent a person names, it says what routing learns from that. It
+// returns no record if neither is so.
+func (n *Node) route(ctx context.Context, c *chat, s *conversation.Session, t *Turn, m *message.Message, inter id.ID, used *account) (string, *record.Route, llm.Spend) {
+	conv := s.Conversation()
+	if n.routing.opt.Mode == RoutingOff || t.origin != "" || !conv.Asked.Zero() || !t.above.Zero() {
+		return "", nil, llm.Spend{}
+	}
+	if t.Agent != "" {
+		return "", n.routing.named(ctx, c.user, s, t.Agent, m, inter), llm.Spend{}
+	}
+	given := conv.Agent != "" && !conv.Routed
+	if m == nil || given || t.Plan || t.Model == record.RepeatModel || len(conv.Tools) > 0 {
+		return "", nil, llm.Spend{}
+	}
+	q := unclear{user: c.user, meter: n.opt.Models.NewMeter(), agent: conv.Agent, ongoing: !s.Head().Zero() && n.kits.Small[conv.Agent] == nil}
+	if q.text, q.labels = taint.Words([]*message.Message{m}); q.text == "" {
+		q.text, q.labels = m.Text(), message.LabelsOf(m.Blocks)
+	}
+	if last := lastSaid(s); last != nil {
+		var labels message.Labels
+		q.before, labels = taint.Words([]*message.Message{last})
+		q.labels |= labels
+	}
+	q.allowed = func(path string) bool { return s.Head().Zero() || n.kits.TakesOver(path, conv.Agent) == nil }
+	q.meter.Account(used.record)
+	d := n.routing.decide(ctx, &q)
+	if d == nil {
+		return "", nil, llm.Spend{}
+	}
+	t.offer = d.Steps && d.Agent == kits.DefaultAgent && t.Attended
+	return d.Agent, &d.Route, q.meter.Spent()
+}
+
+// offersPlan adds to the job that, when the request was answered, the person is told that it could be planned.
+func (c *chat) offersPlan(job *agent.Job) {
+	next := job.Emit
+	job.Emit = func(ev agent.Event) {
+		if ev.Kind == agent.Finished && ev.Outcome == agent.Answered {
+			c.feed.notice("This has several steps. With /plan and what you want, you see a plan before anything is done.", false)
+		}
+		next(ev)
+	}
+}
+
+// routed tells watchers that another agent answers than before.
+func (n *Node) routed(c *chat, run *record.Run, before string) {
+	if n.routing.opt.Mode == RoutingAuto && !n.routing.hasOwn() {
+		return // a small agent does what the assistant would do
+	}
+	if run.Route != nil && run.Route.Path != record.RouteNamed && run.Agent != before {
+		c.feed.notice(fmt.Sprintf("The agent %s answers. To have another one, name it.", run.Agent), false)
+	}
+}
