@@ -25,6 +25,7 @@ import (
 	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/policy/rego"
+	"steward/internal/routing"
 	"steward/internal/runtime"
 	"steward/internal/search/fts"
 	"steward/internal/secret"
@@ -200,7 +201,7 @@ func (l *Local) wire(ctx context.Context, a *App, set *settings.Loaded, log *slo
 		Documents:    a.documents(l, set).read,
 		Limits:       agent.Limits{Iterations: set.Limits.Iterations, Time: set.Limits.Time, Calls: set.Limits.Calls},
 		Parallel:     set.Limits.Parallel,
-		Routing:      map[string]string{"auto": runtime.RoutingAuto, "always": runtime.RoutingAlways}[set.Routing],
+		Routing:      map[string]string{"auto": routing.Auto, "always": routing.Always}[set.Routing],
 		ExpireAtOnce: set.Tools.Expired == "at_once",
 		ToolBudget:   kits.ToolBudget{Tools: set.Tools.Shown, Tokens: set.Tools.ShownTokens},
 		RemoteModels: l.services.remoteModels,

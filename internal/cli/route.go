@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"steward/internal/record"
-	"steward/internal/runtime"
+	"steward/internal/routing"
 )
 
 func (a *program) routeCommand() *cobra.Command {
@@ -21,7 +21,7 @@ func (a *program) routeCommand() *cobra.Command {
 		Example: "  steward route 'Will it rain in Graz tomorrow?'\n" +
 			"  steward route stats",
 		RunE: func(c *cobra.Command, args []string) error {
-			var d runtime.Decision
+			var d routing.Decision
 			err := a.with(c.Context(), toLook, func(s *session) error {
 				return s.Call(c.Context(), "POST /route", nil, map[string]any{"text": strings.Join(args, " ")}, &d)
 			})
@@ -32,7 +32,7 @@ func (a *program) routeCommand() *cobra.Command {
 		Long: "Show how your newest messages that named no agent were routed (at most 1,000): what decided, how often you\n" +
 			"then named another agent for the same words, and how long it took.",
 		RunE: func(c *cobra.Command, _ []string) error {
-			var st runtime.RouteStats
+			var st routing.Stats
 			err := a.withStored(c.Context(), toRead, func(s *session) error { return s.Call(c.Context(), "GET /route", nil, nil, &st) })
 			return tell(a, st, err, routeStats)
 		}})
@@ -43,7 +43,7 @@ func (a *program) routeCommand() *cobra.Command {
 const mostRanked = 8
 
 // decisionShown explains a decision.
-func decisionShown(d runtime.Decision) string {
+func decisionShown(d routing.Decision) string {
 	if len(d.Ranked) == 0 {
 		return plainLine(d.Agent) + " answers: you have no agents of your own, and there is no model for those that are built in\n"
 	}
@@ -64,7 +64,7 @@ func decisionShown(d runtime.Decision) string {
 }
 
 // routeStats shows the figures of routing.
-func routeStats(st runtime.RouteStats) string {
+func routeStats(st routing.Stats) string {
 	if st.Decisions == 0 {
 		return "no message was routed yet\n"
 	}

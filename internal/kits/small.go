@@ -6,9 +6,7 @@ import (
 	"strings"
 
 	"steward/internal/agent"
-	"steward/internal/catalog"
 	"steward/internal/llm"
-	"steward/internal/routing"
 	"steward/internal/taint"
 )
 
@@ -60,15 +58,6 @@ var smallAgents = []smallAgent{
 			"I had a lovely day", "Give me a compliment", "What did I tell you about my sister?", "What did we talk about last week?"}},
 }
 
-// plannerAbout tells routing what the planner is for.
-var plannerAbout = routing.Agent{Name: PlannerAgent,
-	Description: "plans and carries out requests that need several different steps by several agents or tools",
-	Examples: []string{"Plan a weekend trip: check the weather, find lodging and add it to my calendar", "Compare three phones, write me a report and mail it to Ana",
-		"Organise my move: find movers, make a list and set reminders", "Look through my mail for invoices, put them in a table and remind me of those that are due",
-		"Prepare Monday's meeting: collect the notes, draft an agenda and invite the team", "Research heat pumps, work out the costs and put a summary in a file",
-		"Organise the whole wedding for us", "Book a flight, block the days and write to my boss",
-		"Check the weather in Seattle and then set a timer for 10 minutes", "Find a time for dinner with Paul, book a table and tell him"}}
-
 // addSmallAgents builds the kits of the small agents.
 func (k *Engine) addSmallAgents() error {
 	if !k.opt.Small {
@@ -111,44 +100,20 @@ func (k *Engine) smallAgent(path string) *Kit {
 	return k.Small[path]
 }
 
-// Bounds of what a router learns from.
-const (
-	maxRouted   = 100 // agents of the catalog
-	maxExamples = 120 // of an agent
-)
-
-// learned returns what a router learns of the agents of the catalog.
-func learned(tree *catalog.Tree) (agents []routing.Agent) {
-	for _, a := range tree.Root.Children[:min(len(tree.Root.Children), maxRouted)] {
-		c := routing.Agent{Name: a.Path, Description: a.Description}
-		for _, e := range a.Examples[:min(len(a.Examples), maxExamples)] {
-			c.Examples = append(c.Examples, e.Say)
-		}
-		agents = append(agents, c)
-	}
-	return agents
+// Small is a small agent as routing sees it.
+type Small struct {
+	Path, About string
+	Examples    []string
+	Kit         *Kit
 }
 
-// Candidates returns the agents that a message may be routed to, without the
-// assistant, and what the assistant's own tools do.
-func (k *Engine) Candidates() (agents []routing.Agent, own []string) {
-	if k.opt.Catalog != nil {
-		agents = learned(k.opt.Catalog.Tree())
-	}
-	taken := map[string]bool{}
+// SmallAgents returns the small agents that are there.
+func (k *Engine) SmallAgents() []Small {
+	var out []Small
 	for _, a := range smallAgents {
 		if kit := k.smallAgent(a.path); kit != nil {
-			agents = append(agents, routing.Agent{Name: a.path, Description: a.about, Examples: a.examples})
-			for _, name := range kit.Names {
-				taken[name] = true
-			}
+			out = append(out, Small{a.path, a.about, a.examples, kit})
 		}
 	}
-	for _, s := range k.Fixed[DefaultAgent].All.Specs() {
-		if !taken[s.Name] && !taint.Plans(s.Name) {
-			first, _, _ := strings.Cut(s.Description, ".")
-			own = append(own, s.Name+" "+first)
-		}
-	}
-	return append(agents, plannerAbout), own
+	return out
 }

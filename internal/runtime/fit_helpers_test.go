@@ -105,7 +105,7 @@ func (n *narrow) Stream(_ context.Context, r *llm.Request) iter.Seq2[llm.Event, 
 }
 
 var (
-	clipped = regexp.MustCompile(`read on with results\.read uri=(\S+) offset=(\d+)\]`)
+	Clipped = regexp.MustCompile(`read on with results\.read uri=(\S+) offset=(\d+)\]`)
 	goesOn  = regexp.MustCompile(`Read on at offset (\d+)\.`)
 )
 
@@ -137,7 +137,7 @@ func think(msgs []*message.Message) (string, string) {
 		return "data.big", fmt.Sprintf(`{"n":%d}`, n)
 	case verb == "read" && last.URI == "":
 		for _, m := range slices.Backward(msgs) {
-			if c := clipped.FindStringSubmatch(m.Text()); c != nil {
+			if c := Clipped.FindStringSubmatch(m.Text()); c != nil {
 				return "results.read", fmt.Sprintf(`{"uri":%q,"offset":0,"limit":3000}`, c[1])
 			}
 		}

@@ -16,6 +16,7 @@ import (
 	"steward/internal/record"
 	"steward/internal/request"
 	"steward/internal/resource"
+	"steward/internal/routing"
 	"steward/internal/service"
 	"steward/internal/store"
 	"steward/internal/tool"
@@ -204,6 +205,6 @@ func (n *Node) Agents(ctx context.Context) []kits.AgentView { return n.kits.Agen
 
 // ExplainRoute says which agent a message would get at the beginning of a
 // conversation; see routing.Engine.Explain.
-func (n *Node) ExplainRoute(ctx context.Context, user, text string) (Decision, error) {
-	return n.routing.ExplainRoute(ctx, user, text)
+func (n *Node) ExplainRoute(ctx context.Context, user, text string) (routing.Decision, error) {
+	return n.routing.Explain(ctx, user, text)
 }

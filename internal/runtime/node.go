@@ -40,6 +40,7 @@ import (
 	"steward/internal/policy"
 	"steward/internal/request"
 	"steward/internal/requests"
+	"steward/internal/routing"
 	"steward/internal/search"
 	"steward/internal/service"
 	"steward/internal/store"
@@ -150,7 +151,7 @@ type Node struct {
 	Records
 	opt       Options
 	kits      *kits.Engine
-	routing   *routeEngine
+	routing   *routing.Engine
 	examples  examples
 	entries   *follow.Log
 	events    *events.Engine
@@ -210,7 +211,7 @@ func Open(ctx context.Context, opt Options) (*Node, error) {
 		work:   make(chan func()),
 	}
 	n.life, n.end = context.WithCancelCause(context.WithoutCancel(ctx))
-	n.kits = kits.New(kits.Options{Tools: opt.Tools, Models: opt.Models, Catalog: opt.Catalog, Limits: opt.Limits, Small: opt.Routing != RoutingOff,
+	n.kits = kits.New(kits.Options{Tools: opt.Tools, Models: opt.Models, Catalog: opt.Catalog, Limits: opt.Limits, Small: opt.Routing != routing.Off,
 		RemoteModels: opt.RemoteModels, Ask: n.askTool, Design: n.redesign, Log: opt.Log})
 	n.entries = follow.New(follow.Options{Store: opt.Store, About: events.About})
 	n.effects = effect.New(effect.Options{Store: opt.Store, Authorizer: authorizerOf(opt.Authorizer), ApprovalTimeout: opt.ApprovalTimeout,
@@ -219,7 +220,7 @@ func Open(ctx context.Context, opt Options) (*Node, error) {
 	n.Records = NewRecords(RecordsOptions{Store: opt.Store, Conversations: n.conversations, Effects: n.effects, Search: opt.Search,
 		Price: func(model string, u message.Usage) float64 { return n.spent(model, u).Cost }, Tool: n.callee, Spec: n.kits.SpecOf, Zone: opt.Zone, Log: opt.Log})
 	n.requests = n.Records.Engine
-	n.routing = newRouting(routeOptions{Mode: opt.Routing, Store: opt.Store, Conversations: n.conversations, Models: opt.Models, Kits: n.kits, Catalog: opt.Catalog,
+	n.routing = routing.NewEngine(routing.Options{Mode: opt.Routing, Store: opt.Store, Conversations: n.conversations, Models: opt.Models, Kits: n.kits, Catalog: opt.Catalog,
 		Ask: n.askOnce, Life: n.life, Go: n.goes, Log: opt.Log})
 	if err := opt.Tools.Add(n.effects.ReadTool()); err != nil {
 		return nil, err

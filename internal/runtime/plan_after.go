@@ -64,7 +64,7 @@ func (x *calls) afterPlan(ctx context.Context, failed error) (*message.Message, 
 
 // reserve returns the agent that routing has kept for the case that planning fails, or "".
 func (x *calls) reserve() string {
-	if r := x.run.Route; r != nil && r.Candidate != "" && r.Candidate != kits.PlannerAgent && x.node.routing.answers(r.Candidate, true) {
+	if r := x.run.Route; r != nil && r.Candidate != "" && r.Candidate != kits.PlannerAgent && x.node.routing.Answers(r.Candidate, true) {
 		return r.Candidate
 	}
 	return ""

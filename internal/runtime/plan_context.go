@@ -234,22 +234,22 @@ func (w *treeWorker) similar(ctx context.Context, t *plan.Task) (string, error) 
 	if n.opt.Catalog == nil {
 		return "", nil
 	}
-	agents, own := n.kits.Candidates()
-	router, err := n.routing.router(ctx, w.chat.user, agents, own)
+	agents, own := n.routing.Candidates()
+	router, err := n.routing.Router(ctx, w.chat.user, agents, own)
 	if err != nil {
 		return "", err
 	}
 	path := ""
 	var best, all float64 // those that are built in do not compete: a designed agent has the same tools
 	for _, x := range router.Rank(t.Purpose) {
-		switch ours := n.routing.ofCatalog(routing.Agent{Name: x.Agent}); {
+		switch ours := n.routing.OfCatalog(routing.Agent{Name: x.Agent}); {
 		case ours && x.P > best:
 			path, best, all = x.Agent, x.P, all+x.P
 		case ours || x.Agent == "":
 			all += x.P
 		}
 	}
-	if best < certain*all || path == "" {
+	if best < routing.Certain*all || path == "" {
 		return "", nil
 	}
 	kit, err := n.kits.Of(path)

@@ -13,6 +13,7 @@ import (
 	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/plan"
+	"steward/internal/routing"
 )
 
 const judgePrompt = "You judge whether a task was achieved, by what is to be seen if it was. You are given the task, this measure, and what came of it. " +
@@ -73,7 +74,7 @@ func (x *calls) review(ctx context.Context, answer *message.Message) (note strin
 	req := &llm.Request{System: answerPrompt, Labels: x.session.Labels() | message.LabelsOf(answer.Blocks),
 		Schema: &llm.Schema{Name: "verdict", JSON: []byte(plan.VerdictSchema)}}
 	var v plan.Verdict
-	err := (&turnCall{calls: x}).askFor(ctx, req, fmt.Sprintf("%s\n\nTHE AGENT:\n%s\n%s\n\nTHE MEASURE:\n%s\n\n%s", llm.Fenced("the request", clipped(asked)),
+	err := (&turnCall{calls: x}).askFor(ctx, req, fmt.Sprintf("%s\n\nTHE AGENT:\n%s\n%s\n\nTHE MEASURE:\n%s\n\n%s", llm.Fenced("the request", routing.Clipped(asked)),
 		x.kit.Meta.Purpose, x.kit.Meta.Instructions, x.kit.Meta.Evaluation, llm.Fenced("the answer", llm.Cut(answer.Text(), maxOutputs))), &v)
 	reasons := llm.Cut(v.Reasons, plan.MaxSummary)
 	switch {

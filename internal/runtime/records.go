@@ -17,6 +17,7 @@ import (
 	"steward/internal/message"
 	"steward/internal/record"
 	"steward/internal/requests"
+	"steward/internal/routing"
 	"steward/internal/search"
 	"steward/internal/store"
 	"steward/internal/tool"
@@ -330,6 +331,6 @@ func (p *Path) begins(ctx context.Context, st store.Store, sc store.Scope, conv 
 }
 
 // RouteStats returns figures about the newest decisions of routing for a user.
-func (k *Records) RouteStats(ctx context.Context, user string) (RouteStats, error) {
-	return StatsOf(ctx, k.store, user)
+func (k *Records) RouteStats(ctx context.Context, user string) (routing.Stats, error) {
+	return routing.StatsOf(ctx, k.store, user)
 }

@@ -307,7 +307,7 @@ func (n *Node) begin(ctx context.Context, c *chat, t Turn, m *message.Message) (
 		}
 		c.feed.began(m, inter, seq, t.ClientID)
 		n.routed(c, &run, cmp.Or(conv.Agent, kits.DefaultAgent))
-		n.routing.learn(c.user, &run)
+		n.routing.Learn(c.user, &run)
 	}
 	acc.Seq = seq
 	ready <- err // from here on the run owns the session

@@ -11,6 +11,7 @@ import (
 	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/record"
+	"steward/internal/routing"
 	"steward/internal/taint"
 )
 
@@ -19,33 +20,33 @@ import (
 // returns no record if neither is so.
 func (n *Node) route(ctx context.Context, c *chat, s *conversation.Session, t *Turn, m *message.Message, inter id.ID, used *account) (string, *record.Route, llm.Spend) {
 	conv := s.Conversation()
-	if n.routing.opt.Mode == RoutingOff || t.origin != "" || !conv.Asked.Zero() || !t.above.Zero() {
+	if n.routing.Opt.Mode == routing.Off || t.origin != "" || !conv.Asked.Zero() || !t.above.Zero() {
 		return "", nil, llm.Spend{}
 	}
 	if t.Agent != "" {
-		return "", n.routing.named(ctx, c.user, s, t.Agent, m, inter), llm.Spend{}
+		return "", n.routing.Named(ctx, c.user, s, t.Agent, m, inter), llm.Spend{}
 	}
 	given := conv.Agent != "" && !conv.Routed
 	if m == nil || given || t.Plan || t.Model == record.RepeatModel || len(conv.Tools) > 0 {
 		return "", nil, llm.Spend{}
 	}
-	q := unclear{user: c.user, meter: n.opt.Models.NewMeter(), agent: conv.Agent, ongoing: !s.Head().Zero() && n.kits.Small[conv.Agent] == nil}
-	if q.text, q.labels = taint.Words([]*message.Message{m}); q.text == "" {
-		q.text, q.labels = m.Text(), message.LabelsOf(m.Blocks)
+	q := routing.Question{User: c.user, Meter: n.opt.Models.NewMeter(), Agent: conv.Agent, Ongoing: !s.Head().Zero() && n.kits.Small[conv.Agent] == nil}
+	if q.Text, q.Labels = taint.Words([]*message.Message{m}); q.Text == "" {
+		q.Text, q.Labels = m.Text(), message.LabelsOf(m.Blocks)
 	}
-	if last := lastSaid(s); last != nil {
+	if last := routing.LastSaid(s); last != nil {
 		var labels message.Labels
-		q.before, labels = taint.Words([]*message.Message{last})
-		q.labels |= labels
+		q.Before, labels = taint.Words([]*message.Message{last})
+		q.Labels |= labels
 	}
-	q.allowed = func(path string) bool { return s.Head().Zero() || n.kits.TakesOver(path, conv.Agent) == nil }
-	q.meter.Account(used.record)
-	d := n.routing.decide(ctx, &q)
+	q.Allowed = func(path string) bool { return s.Head().Zero() || n.kits.TakesOver(path, conv.Agent) == nil }
+	q.Meter.Account(used.record)
+	d := n.routing.Decide(ctx, &q)
 	if d == nil {
 		return "", nil, llm.Spend{}
 	}
 	t.offer = d.Steps && d.Agent == kits.DefaultAgent && t.Attended
-	return d.Agent, &d.Route, q.meter.Spent()
+	return d.Agent, &d.Route, q.Meter.Spent()
 }
 
 // offersPlan adds to the job that, when the request was answered, the person is told that it could be planned.
@@ -61,7 +62,7 @@ func (c *chat) offersPlan(job *agent.Job) {
 
 // routed tells watchers that another agent answers than before.
 func (n *Node) routed(c *chat, run *record.Run, before string) {
-	if n.routing.opt.Mode == RoutingAuto && !n.routing.hasOwn() {
+	if n.routing.Opt.Mode == routing.Auto && !n.routing.HasOwn() {
 		return // a small agent does what the assistant would do
 	}
 	if run.Route != nil && run.Route.Path != record.RouteNamed && run.Agent != before {

@@ -8,6 +8,7 @@ import (
 	"steward/internal/identity"
 	"steward/internal/policy/rego"
 	"steward/internal/resource"
+	"steward/internal/routing"
 	"steward/internal/runtime"
 	"steward/internal/server/auth"
 	"steward/internal/store"
@@ -121,7 +122,7 @@ func (f *server) explainPolicy(ctx context.Context, c *call, in struct {
 }
 
 // routeStats answers with figures about the caller's newest decisions of routing.
-func (f *server) routeStats(ctx context.Context, c *call, _ struct{}) (runtime.RouteStats, error) {
+func (f *server) routeStats(ctx context.Context, c *call, _ struct{}) (routing.Stats, error) {
 	return f.Node.RouteStats(ctx, c.User)
 }
 
@@ -130,7 +131,7 @@ func (f *server) explainRoute(ctx context.Context, c *call, in struct {
 	Body struct {
 		Text string `json:"text"`
 	} `body:""`
-}) (runtime.Decision, error) {
+}) (routing.Decision, error) {
 	return f.Node.ExplainRoute(ctx, c.User, in.Body.Text)
 }
 

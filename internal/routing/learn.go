@@ -1,4 +1,4 @@
-package runtime
+package routing
 
 import (
 	"cmp"
@@ -13,7 +13,6 @@ import (
 	"steward/internal/message"
 	"steward/internal/record"
 	"steward/internal/requests"
-	"steward/internal/routing"
 	"steward/internal/store"
 	"steward/internal/taint"
 )
@@ -30,18 +29,18 @@ const (
 	maxDecided = 1000 // decisions that the figures are about
 )
 
-// router returns the router of a user, for these candidates; own are texts about
+// Router returns the router of a user, for these candidates; own are texts about
 // what the assistant does. It is made anew if the catalog, or what the user has
 // taught, has changed.
-func (e *routeEngine) router(ctx context.Context, user string, agents []routing.Agent, own []string) (*routing.Router, error) {
+func (e *Engine) Router(ctx context.Context, user string, agents []Agent, own []string) (*Router, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	var version uint64
-	if e.opt.Catalog != nil {
-		version = e.opt.Catalog.Tree().Version
+	if e.Opt.Catalog != nil {
+		version = e.Opt.Catalog.Tree().Version
 	}
 	if e.routers == nil || e.version != version {
-		e.routers, e.version = map[string]*routing.Router{}, version
+		e.routers, e.version = map[string]*Router{}, version
 	}
 	if known := e.routers[user]; known != nil {
 		return known, nil
@@ -56,13 +55,13 @@ func (e *routeEngine) router(ctx context.Context, user string, agents []routing.
 	for _, x := range examples {
 		if x.agent == kits.DefaultAgent {
 			own = append(own, x.text)
-		} else if i := slices.IndexFunc(agents, func(a routing.Agent) bool { return a.Name == x.agent }); i >= 0 {
+		} else if i := slices.IndexFunc(agents, func(a Agent) bool { return a.Name == x.agent }); i >= 0 {
 			agents[i].Examples = append(slices.Clip(agents[i].Examples), x.text)
 		}
 	}
 	made := e.routers[""]
 	if made == nil || len(examples) > 0 {
-		made = routing.New(agents, own...)
+		made = New(agents, own...)
 	}
 	if e.routers[user] = made; len(examples) == 0 {
 		e.routers[""] = made
@@ -74,14 +73,14 @@ func (e *routeEngine) router(ctx context.Context, user string, agents []routing.
 type taught struct{ agent, text string }
 
 // taught returns what a user has taught, the newest first.
-func (e *routeEngine) taught(ctx context.Context, user string) ([]taught, error) {
+func (e *Engine) taught(ctx context.Context, user string) ([]taught, error) {
 	sc, known := store.ForUser(user), map[string]bool{}
 	var out []taught
-	for run, err := range routedRuns(ctx, e.opt.Store, sc, record.TermNamed, maxTaught) {
+	for run, err := range routedRuns(ctx, e.Opt.Store, sc, record.TermNamed, maxTaught) {
 		if err != nil {
 			return nil, err
 		}
-		r, err := e.opt.Store.Get(ctx, sc, run.Route.Said)
+		r, err := e.Opt.Store.Get(ctx, sc, run.Route.Said)
 		if fault.Is(err, fault.NotFound) {
 			continue // erased
 		} else if err != nil {
@@ -117,24 +116,24 @@ func routedRuns(ctx context.Context, st store.Store, sc store.Scope, term string
 	}
 }
 
-// named returns the record of a turn whose agent a person names, with what it
+// Named returns the record of a turn whose agent a person names, with what it
 // teaches: that what the person typed is for this agent. Only a change teaches, for
 // in a chat every message may name the agent.
-func (e *routeEngine) named(ctx context.Context, user string, s *conversation.Session, agent string, m *message.Message, inter id.ID) *record.Route {
+func (e *Engine) Named(ctx context.Context, user string, s *conversation.Session, agent string, m *message.Message, inter id.ID) *record.Route {
 	r := &record.Route{Path: record.RouteNamed}
 	said, at := m, record.InteractionURI(s.Conversation().ID, inter)
 	if m == nil {
-		if said = lastSaid(s); said == nil {
+		if said = LastSaid(s); said == nil {
 			return r
 		}
-		e, err := e.opt.Conversations.Find(ctx, store.ForUser(user), s.Conversation().ID, said.ID)
+		e, err := e.Opt.Conversations.Find(ctx, store.ForUser(user), s.Conversation().ID, said.ID)
 		if err != nil {
 			return r
 		}
 		at = record.InteractionURI(s.Conversation().ID, e.Interaction)
 	}
 	text, _ := taint.Words([]*message.Message{said})
-	if routing.FollowsUp(text) {
+	if FollowsUp(text) {
 		return r
 	}
 	before, routed := e.routedBefore(ctx, user, text)
@@ -155,13 +154,13 @@ const maxRecent = 20
 
 // routedBefore returns the agent that routing has lately chosen for the same words,
 // in any conversation.
-func (e *routeEngine) routedBefore(ctx context.Context, user, text string) (string, bool) {
+func (e *Engine) routedBefore(ctx context.Context, user, text string) (string, bool) {
 	sc := store.ForUser(user)
-	for run, err := range routedRuns(ctx, e.opt.Store, sc, record.TermRouted, maxRecent) {
+	for run, err := range routedRuns(ctx, e.Opt.Store, sc, record.TermRouted, maxRecent) {
 		if err != nil {
 			return "", false
 		}
-		for m, err := range requests.MessagesUnder(ctx, e.opt.Store, sc, run.URI.Parent()) {
+		for m, err := range requests.MessagesUnder(ctx, e.Opt.Store, sc, run.URI.Parent()) {
 			if err != nil {
 				return "", false
 			}
@@ -173,36 +172,36 @@ func (e *routeEngine) routedBefore(ctx context.Context, user, text string) (stri
 	return "", false
 }
 
-// learn makes the user's router anew once something was taught, so that the next
+// Learn makes the user's router anew once something was taught, so that the next
 // message finds it.
-func (e *routeEngine) learn(user string, run *record.Run) {
+func (e *Engine) Learn(user string, run *record.Run) {
 	if run.Term() != record.TermNamed {
 		return
 	}
 	e.mu.Lock()
 	delete(e.routers, user)
 	e.mu.Unlock()
-	e.opt.Go(func() {
-		agents, own := e.opt.Kits.Candidates()
-		if _, err := e.router(e.opt.Life, user, agents, own); err != nil {
-			e.opt.Log.Warn("what was taught about routing is not known yet", "error", err)
+	e.Opt.Go(func() {
+		agents, own := e.Candidates()
+		if _, err := e.Router(e.Opt.Life, user, agents, own); err != nil {
+			e.Opt.Log.Warn("what was taught about routing is not known yet", "error", err)
 		}
 	})
 }
 
-// ExplainRoute says which agent a message would get at the beginning of a
+// Explain says which agent a message would get at the beginning of a
 // conversation. No model is asked. Error codes: routing_off, message_empty.
-func (e *routeEngine) ExplainRoute(ctx context.Context, user, text string) (Decision, error) {
-	if e.opt.Mode == RoutingOff {
+func (e *Engine) Explain(ctx context.Context, user, text string) (Decision, error) {
+	if e.Opt.Mode == Off {
 		return Decision{}, fault.New(fault.Unsupported, "routing_off", "messages are not routed: the assistant gets those that name no agent").
 			WithHint("set routing: auto in the settings")
 	}
 	if strings.TrimSpace(text) == "" {
 		return Decision{}, fault.New(fault.Invalid, "message_empty", "the message is empty").WithHint("write something")
 	}
-	d := e.decide(ctx, &unclear{user: user, text: text, local: true})
+	d := e.Decide(ctx, &Question{User: user, Text: text, local: true})
 	if d == nil {
-		d = &Decision{Agent: kits.DefaultAgent, Route: record.Route{Path: record.RouteDefault}, Ranked: []routing.Ranked{}}
+		d = &Decision{Agent: kits.DefaultAgent, Route: record.Route{Path: record.RouteDefault}, Ranked: []Ranked{}}
 	}
 	return *d, nil
 }

@@ -1,4 +1,4 @@
-package runtime
+package routing
 
 import (
 	"cmp"
@@ -18,7 +18,6 @@ import (
 	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/record"
-	"steward/internal/routing"
 	"steward/internal/store"
 )
 
@@ -32,17 +31,17 @@ import (
 // crash. The turn then runs as if the person had named the agent. Nobody gains
 // rights by it: all that a message can do to routing is to choose a name.
 
-// routeEngine finds the agents of messages that name none. Safe for concurrent use.
-type routeEngine struct {
-	opt routeOptions
+// Engine finds the agents of messages that name none. Safe for concurrent use.
+type Engine struct {
+	Opt Options
 
 	mu      sync.Mutex
-	routers map[string]*routing.Router // by user; "" for those who have taught nothing
-	version uint64                     // of the catalog's tree that they were made for
+	routers map[string]*Router // by user; "" for those who have taught nothing
+	version uint64             // of the catalog's tree that they were made for
 }
 
-// routeOptions are the parts of routing; all but Catalog are required.
-type routeOptions struct {
+// Options are the parts of routing; all but Catalog are required.
+type Options struct {
 	Mode          string // RoutingOff, RoutingAuto or RoutingAlways
 	Store         store.Store
 	Conversations *conversation.Engine
@@ -57,18 +56,18 @@ type routeOptions struct {
 	Log  *slog.Logger
 }
 
-func newRouting(o routeOptions) *routeEngine { return &routeEngine{opt: o} }
+func NewEngine(o Options) *Engine { return &Engine{Opt: o} }
 
 // The values of routeOptions.Mode.
 const (
-	RoutingOff    = ""       // the assistant answers
-	RoutingAuto   = "auto"   // messages are routed; without agents in the catalog by their words alone
-	RoutingAlways = "always" // the fast model is asked also if there are only agents that are built in
+	Off    = ""       // the assistant answers
+	Auto   = "auto"   // messages are routed; without agents in the catalog by their words alone
+	Always = "always" // the fast model is asked also if there are only agents that are built in
 )
 
 // The probabilities that routing asks for.
 const (
-	certain = 0.95
+	Certain = 0.95
 	likely  = 0.70 // below this, no candidate is kept
 )
 
@@ -86,29 +85,29 @@ const (
 	routeText     = 4000 // bytes of a message
 )
 
-// unclear is a message whose agent is to be found.
-type unclear struct {
-	user, text string
-	labels     message.Labels
-	before     string // what the person said before; empty: this is the first message
-	agent      string // the agent that goes on; empty: none was chosen before
-	allowed    func(path string) bool
-	meter      *llm.Meter
+// Question is a message whose agent is to be found.
+type Question struct {
+	User, Text string
+	Labels     message.Labels
+	Before     string // what the person said before; empty: this is the first message
+	Agent      string // the agent that goes on; empty: none was chosen before
+	Allowed    func(path string) bool
+	Meter      *llm.Meter
 	local      bool // no model is asked
-	ongoing    bool // others than small agents have answered in the conversation
+	Ongoing    bool // others than small agents have answered in the conversation
 }
 
 // Decision says which agent a message is for, and why.
 type Decision struct {
 	Agent string `json:"agent"`
 	record.Route
-	Ranked []routing.Ranked `json:"ranked"`         // by the words alone, the likeliest first
-	Asks   bool             `json:"asks"`           // the fast model would be asked, and was not
-	Steps  bool             `json:"steps,omitzero"` // the request has several steps, and could be planned
+	Ranked []Ranked `json:"ranked"`         // by the words alone, the likeliest first
+	Asks   bool     `json:"asks"`           // the fast model would be asked, and was not
+	Steps  bool     `json:"steps,omitzero"` // the request has several steps, and could be planned
 }
 
-// lastSaid returns the person's newest message in a session, or nil.
-func lastSaid(s *conversation.Session) *message.Message {
+// LastSaid returns the person's newest message in a session, or nil.
+func LastSaid(s *conversation.Session) *message.Message {
 	for _, m := range slices.Backward(s.Transcript().Messages()) {
 		if m.Role == message.User && len(m.Blocks) > 0 && m.Blocks[0].Base().Origin == record.OriginUser {
 			return m
@@ -117,39 +116,39 @@ func lastSaid(s *conversation.Session) *message.Message {
 	return nil
 }
 
-// decide finds the agent of a message. It returns nil if there is nothing to
+// Decide finds the agent of a message. It returns nil if there is nothing to
 // choose from.
-func (e *routeEngine) decide(ctx context.Context, q *unclear) *Decision {
+func (e *Engine) Decide(ctx context.Context, q *Question) *Decision {
 	began := time.Now()
-	agents, own := e.opt.Kits.Candidates()
-	fast, err := e.opt.Models.Resolve(llm.FastAlias)
-	some, asks := e.hasOwn(), err == nil && !llm.Offline(fast.Models)
-	alone := !some && e.opt.Mode != RoutingAlways // without a model, and only if it cannot be missed
-	if alone && (q.ongoing || !e.remote()) || !some && !alone && !asks {
+	agents, own := e.Candidates()
+	fast, err := e.Opt.Models.Resolve(llm.FastAlias)
+	some, asks := e.HasOwn(), err == nil && !llm.Offline(fast.Models)
+	alone := !some && e.Opt.Mode != Always // without a model, and only if it cannot be missed
+	if alone && (q.Ongoing || !e.remote()) || !some && !alone && !asks {
 		return nil
 	}
-	r, err := e.router(ctx, q.user, agents, own)
+	r, err := e.Router(ctx, q.User, agents, own)
 	if err != nil {
-		e.opt.Log.Warn("a message cannot be routed: the assistant answers", "error", err)
+		e.Opt.Log.Warn("a message cannot be routed: the assistant answers", "error", err)
 		return nil
 	}
 	d := &Decision{Agent: kits.DefaultAgent, Route: record.Route{Path: record.RouteDefault}}
-	for _, x := range r.Rank(q.text) {
+	for _, x := range r.Rank(q.Text) {
 		x.Agent = cmp.Or(x.Agent, kits.DefaultAgent)
-		if q.allowed == nil || q.allowed(x.Agent) {
+		if q.Allowed == nil || q.Allowed(x.Agent) {
 			d.Ranked = append(d.Ranked, x)
 		}
 	}
-	goesOn := q.agent
-	if goesOn == kits.PlannerAgent || goesOn != "" && !slices.ContainsFunc(d.Ranked, func(x routing.Ranked) bool { return x.Agent == goesOn }) {
+	goesOn := q.Agent
+	if goesOn == kits.PlannerAgent || goesOn != "" && !slices.ContainsFunc(d.Ranked, func(x Ranked) bool { return x.Agent == goesOn }) {
 		goesOn = "" // nothing follows up on a plan
 	}
-	d.Steps = d.Ranked[0].Agent == kits.PlannerAgent && d.Ranked[0].P >= likely && len(joints.FindAllString(q.text, leastJoints)) == leastJoints
+	d.Steps = d.Ranked[0].Agent == kits.PlannerAgent && d.Ranked[0].P >= likely && len(joints.FindAllString(q.Text, leastJoints)) == leastJoints
 	switch best := d.Ranked[0]; {
-	case q.before != "" && routing.FollowsUp(q.text):
+	case q.Before != "" && FollowsUp(q.Text):
 		d.Agent, d.Path = cmp.Or(goesOn, kits.DefaultAgent), record.RouteFollow
 	case alone && best.Agent == kits.SmallTalk: // what begins with a greeting may be about anything
-	case best.P >= certain && best.Agent != kits.PlannerAgent:
+	case best.P >= Certain && best.Agent != kits.PlannerAgent:
 		d.Agent, d.Path, d.P = best.Agent, record.RouteLocal, best.P
 	case alone: // in doubt, the assistant keeps the conversation
 	case asks && q.local:
@@ -160,40 +159,40 @@ func (e *routeEngine) decide(ctx context.Context, q *unclear) *Decision {
 	if d.Path == record.RouteDefault && !alone && goesOn != "" && goesOn != kits.DefaultAgent {
 		d.Agent, d.Path = goesOn, record.RouteFollow
 	}
-	if !e.answers(d.Agent, asks || alone) {
+	if !e.Answers(d.Agent, asks || alone) {
 		d.Agent = kits.DefaultAgent
 	}
 	d.Millis = float64(time.Since(began).Microseconds()) / 1000
 	return d
 }
 
-// hasOwn reports whether the catalog has agents.
-func (e *routeEngine) hasOwn() bool {
-	return e.opt.Catalog != nil && len(e.opt.Catalog.Tree().Root.Children) > 0
+// HasOwn reports whether the catalog has agents.
+func (e *Engine) HasOwn() bool {
+	return e.Opt.Catalog != nil && len(e.Opt.Catalog.Tree().Root.Children) > 0
 }
 
 // remote reports whether the default model is one that can be asked, and not the built-in one.
-func (e *routeEngine) remote() bool {
-	m, err := e.opt.Models.Resolve(llm.DefaultAlias)
+func (e *Engine) remote() bool {
+	m, err := e.Opt.Models.Resolve(llm.DefaultAlias)
 	return err == nil && !llm.Offline(m.Models)
 }
 
-// answers reports whether an agent could answer now. Those that are built in need a
+// Answers reports whether an agent could answer now. Those that are built in need a
 // model for it, fast or not.
-func (e *routeEngine) answers(path string, fast bool) bool {
-	kit, err := e.opt.Kits.Of(path)
-	if err != nil || !fast && !e.ofCatalog(routing.Agent{Name: path}) {
+func (e *Engine) Answers(path string, fast bool) bool {
+	kit, err := e.Opt.Kits.Of(path)
+	if err != nil || !fast && !e.OfCatalog(Agent{Name: path}) {
 		return false
 	}
 	if kit.Model != kits.RemoteModel {
-		_, err = e.opt.Models.Resolve(e.opt.Kits.ModelOf(kit))
+		_, err = e.Opt.Models.Resolve(e.Opt.Kits.ModelOf(kit))
 	}
 	return err == nil
 }
 
-// ofCatalog reports whether an agent is one of the catalog.
-func (e *routeEngine) ofCatalog(a routing.Agent) bool {
-	return e.opt.Catalog != nil && a.Name != "" && e.opt.Catalog.Tree().ByPath[a.Name] != nil
+// OfCatalog reports whether an agent is one of the catalog.
+func (e *Engine) OfCatalog(a Agent) bool {
+	return e.Opt.Catalog != nil && a.Name != "" && e.Opt.Catalog.Tree().ByPath[a.Name] != nil
 }
 
 const routePrompt = "You choose which agent a message of a user is for. You are given the agents and the message. " +
@@ -207,24 +206,24 @@ const routeSchema = `{"type":"object","properties":{"agent":{"type":"string","en
 
 // askRouter has the fast model choose an agent. If it cannot, or is not certain,
 // the decision stays as it is, with a candidate if there is a likely one.
-func (e *routeEngine) askRouter(ctx context.Context, q *unclear, d *Decision, fast llm.Resolved, agents []routing.Agent) {
+func (e *Engine) askRouter(ctx context.Context, q *Question, d *Decision, fast llm.Resolved, agents []Agent) {
 	ctx, cancel := context.WithTimeout(ctx, routeTimeout)
 	defer cancel()
-	defer context.AfterFunc(e.opt.Life, cancel)()
+	defer context.AfterFunc(e.Opt.Life, cancel)()
 	names, list := offers(d.Ranked, agents)
 	var b strings.Builder
 	b.WriteString("THE AGENTS:\n" + list + "\n")
-	if q.before != "" {
-		fmt.Fprintf(&b, "The agent %s answered the message before, which was:\n%s\n\n", cmp.Or(q.agent, kits.DefaultAgent), llm.Fenced("the message before", clipped(q.before)))
+	if q.Before != "" {
+		fmt.Fprintf(&b, "The agent %s answered the message before, which was:\n%s\n\n", cmp.Or(q.Agent, kits.DefaultAgent), llm.Fenced("the message before", Clipped(q.Before)))
 	}
-	b.WriteString(llm.Fenced("the message", clipped(q.text)))
+	b.WriteString(llm.Fenced("the message", Clipped(q.Text)))
 	listed, err := json.Marshal(names)
 	if err != nil {
 		panic(err) // strings
 	}
-	req := &llm.Request{System: routePrompt, User: q.user, Meter: q.meter, Agent: kits.DefaultAgent, Labels: q.labels,
+	req := &llm.Request{System: routePrompt, User: q.User, Meter: q.Meter, Agent: kits.DefaultAgent, Labels: q.Labels,
 		Schema: &llm.Schema{Name: "choose_agent", JSON: fmt.Appendf(nil, routeSchema, listed, listed[1:])}, Sampling: llm.Sampling{MaxTokens: routeTokens}}
-	answer, err := e.opt.Ask(ctx, fast, req, b.String())
+	answer, err := e.Opt.Ask(ctx, fast, req, b.String())
 	var x struct {
 		Agent, Candidate string
 		Confidence       float64
@@ -236,12 +235,12 @@ func (e *routeEngine) askRouter(ctx context.Context, q *unclear, d *Decision, fa
 		err = fault.New(fault.Unavailable, "route_failed", "what the model answered does not have the asked-for form")
 	}
 	if err != nil {
-		e.opt.Log.Warn("the fast model did not choose an agent", "error", err)
+		e.Opt.Log.Warn("the fast model did not choose an agent", "error", err)
 		return
 	}
 	d.P = x.Confidence
 	switch {
-	case x.Confidence >= certain:
+	case x.Confidence >= Certain:
 		d.Agent, d.Path = x.Agent, record.RouteModel
 		if x.Agent == kits.PlannerAgent && x.Candidate != kits.PlannerAgent {
 			d.Candidate = x.Candidate
@@ -256,7 +255,7 @@ func (e *routeEngine) askRouter(ctx context.Context, q *unclear, d *Decision, fa
 
 // offers describes the likeliest agents for the fast model; the assistant and the
 // planner are always among them.
-func offers(ranked []routing.Ranked, agents []routing.Agent) (names []string, list string) {
+func offers(ranked []Ranked, agents []Agent) (names []string, list string) {
 	var b strings.Builder
 	left := routeOffered - 2
 	for _, x := range ranked {
@@ -268,7 +267,7 @@ func offers(ranked []routing.Ranked, agents []routing.Agent) (names []string, li
 			left--
 		}
 		names = append(names, x.Agent)
-		i := slices.IndexFunc(agents, func(a routing.Agent) bool { return a.Name == x.Agent })
+		i := slices.IndexFunc(agents, func(a Agent) bool { return a.Name == x.Agent })
 		if i < 0 {
 			continue
 		}
@@ -280,4 +279,4 @@ func offers(ranked []routing.Ranked, agents []routing.Agent) (names []string, li
 	return names, b.String() + "- " + kits.DefaultAgent + ": everything else\n"
 }
 
-func clipped(text string) string { return llm.Cut(text, routeText) }
+func Clipped(text string) string { return llm.Cut(text, routeText) }

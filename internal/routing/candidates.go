@@ -1,0 +1,57 @@
+package routing
+
+import (
+	"steward/internal/catalog"
+	"steward/internal/kits"
+	"steward/internal/taint"
+	"strings"
+)
+
+// plannerAbout tells routing what the planner is for.
+var plannerAbout = Agent{Name: kits.PlannerAgent,
+	Description: "plans and carries out requests that need several different steps by several agents or tools",
+	Examples: []string{"Plan a weekend trip: check the weather, find lodging and add it to my calendar", "Compare three phones, write me a report and mail it to Ana",
+		"Organise my move: find movers, make a list and set reminders", "Look through my mail for invoices, put them in a table and remind me of those that are due",
+		"Prepare Monday's meeting: collect the notes, draft an agenda and invite the team", "Research heat pumps, work out the costs and put a summary in a file",
+		"Organise the whole wedding for us", "Book a flight, block the days and write to my boss",
+		"Check the weather in Seattle and then set a timer for 10 minutes", "Find a time for dinner with Paul, book a table and tell him"}}
+
+// Bounds of what a router learns from.
+const (
+	maxRouted   = 100 // agents of the catalog
+	maxExamples = 120 // of an agent
+)
+
+// learned returns what a router learns of the agents of the catalog.
+func learned(tree *catalog.Tree) (agents []Agent) {
+	for _, a := range tree.Root.Children[:min(len(tree.Root.Children), maxRouted)] {
+		c := Agent{Name: a.Path, Description: a.Description}
+		for _, e := range a.Examples[:min(len(a.Examples), maxExamples)] {
+			c.Examples = append(c.Examples, e.Say)
+		}
+		agents = append(agents, c)
+	}
+	return agents
+}
+
+// Candidates returns the agents that a message may be routed to, without the
+// assistant, and what the assistant's own tools do.
+func (e *Engine) Candidates() (agents []Agent, own []string) {
+	if e.Opt.Catalog != nil {
+		agents = learned(e.Opt.Catalog.Tree())
+	}
+	taken := map[string]bool{}
+	for _, a := range e.Opt.Kits.SmallAgents() {
+		agents = append(agents, Agent{Name: a.Path, Description: a.About, Examples: a.Examples})
+		for _, name := range a.Kit.Names {
+			taken[name] = true
+		}
+	}
+	for _, s := range e.Opt.Kits.Fixed[kits.DefaultAgent].All.Specs() {
+		if !taken[s.Name] && !taint.Plans(s.Name) {
+			first, _, _ := strings.Cut(s.Description, ".")
+			own = append(own, s.Name+" "+first)
+		}
+	}
+	return append(agents, plannerAbout), own
+}
