@@ -174,7 +174,7 @@ func (e *Engine) holding(ctx context.Context, sc store.Scope, conv id.ID, m Entr
 // again. The next turn stores the branch. Error codes: message_not_found,
 // nothing_asked.
 func (e *Engine) OpenAgain(ctx context.Context, sc store.Scope, conv, msg id.ID) (*Session, error) {
-	m, err := e.asked(ctx, sc, conv, msg)
+	m, err := e.questionBefore(ctx, sc, conv, msg)
 	if err != nil {
 		return nil, err
 	}
@@ -189,9 +189,9 @@ func (e *Engine) OpenAgain(ctx context.Context, sc store.Scope, conv, msg id.ID)
 	return s, err
 }
 
-// asked returns the user's message that a message answers: the nearest one before
+// questionBefore returns the user's message that a message answers: the nearest one before
 // it, or the message itself if the user wrote it.
-func (e *Engine) asked(ctx context.Context, sc store.Scope, conv, msg id.ID) (Entry, error) {
+func (e *Engine) questionBefore(ctx context.Context, sc store.Scope, conv, msg id.ID) (Entry, error) {
 	m, err := e.Find(ctx, sc, conv, msg)
 	if err != nil {
 		return Entry{}, err

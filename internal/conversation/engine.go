@@ -131,10 +131,10 @@ func (e *Engine) Since(ctx context.Context, sc store.Scope, conv id.ID, seq uint
 	if err != nil {
 		return nil, err
 	}
-	return e.since(ctx, sc, conv, &b, seq)
+	return e.entriesSince(ctx, sc, conv, &b, seq)
 }
 
-func (e *Engine) since(ctx context.Context, sc store.Scope, conv id.ID, b *record.Branch, seq uint64) ([]Entry, error) {
+func (e *Engine) entriesSince(ctx context.Context, sc store.Scope, conv id.ID, b *record.Branch, seq uint64) ([]Entry, error) {
 	var newest []Entry
 	for m, err := range e.walk(ctx, sc, conv, b, 0, true) {
 		if err != nil {
@@ -233,7 +233,7 @@ func (e *Engine) placed(ctx context.Context, sc store.Scope, conv, msg id.ID) (E
 	b, _, err := e.branch(ctx, sc, conv, c.BranchID())
 	one := []Entry{m}
 	if err == nil {
-		err = e.judge(ctx, sc, conv, &b, one)
+		err = e.markStates(ctx, sc, conv, &b, one)
 	}
 	return one[0], err
 }

@@ -112,7 +112,7 @@ func (x *exporter) survey() (err error) {
 			if err != nil {
 				return err
 			}
-			if err := x.look(it, title); err != nil {
+			if err := x.noteMasked(it, title); err != nil {
 				return err
 			}
 		}
@@ -141,9 +141,9 @@ func (x *exporter) forget() {
 	}
 }
 
-// look notes whether a message has masked content, and masks the title if it was
+// noteMasked notes whether a message has masked content, and masks the title if it was
 // made from that message.
-func (x *exporter) look(it store.Item, title string) error {
+func (x *exporter) noteMasked(it store.Item, title string) error {
 	x.c.Last = max(x.c.Last, it.Pos)
 	x.there[it.Pos] = true
 	if !bytes.Contains(it.Body, []byte(`"labels"`)) {

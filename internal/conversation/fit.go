@@ -44,16 +44,16 @@ func (s *Session) Fit(ctx context.Context, w Window) (fits bool, err error) {
 		if err := yieldTo(ctx, try); err != nil {
 			return false, err
 		}
-		if err = s.again(ctx); err != nil {
+		if err = s.reloadBranch(ctx); err != nil {
 			s.broken = err
 		}
 	}
 	return false, s.broken
 }
 
-// again reloads the branch after another writer has changed it, for example its
+// reloadBranch reloads the branch after another writer has changed it, for example its
 // title, or erased a summary.
-func (s *Session) again(ctx context.Context) error {
+func (s *Session) reloadBranch(ctx context.Context) error {
 	b, version, err := s.engine.branch(ctx, s.scope, s.conv.ID, s.branch.ID)
 	if err == nil && version == s.branchVer {
 		err = fault.New(fault.Conflict, "run_ended", "the conversation has continued elsewhere")

@@ -96,13 +96,13 @@ func (im *importer) end() error {
 }
 
 // put adds a change. It commits when enough have been collected.
-func (im *importer) put(ch store.Change) error { return im.once(im.add(ch)) }
+func (im *importer) put(ch store.Change) error { return im.explainConflict(im.add(ch)) }
 
-func (im *importer) flush() error { return im.once(im.batch.flush()) }
+func (im *importer) flush() error { return im.explainConflict(im.batch.flush()) }
 
-// once converts a conflict of a commit: the conversation is new, so the chat itself
+// explainConflict converts a conflict of a commit: the conversation is new, so the chat itself
 // has something twice.
-func (im *importer) once(err error) error {
+func (im *importer) explainConflict(err error) error {
 	if fault.Is(err, fault.Conflict) {
 		return im.broken("duplicate entry: %v", err)
 	}

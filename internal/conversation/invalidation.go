@@ -82,7 +82,7 @@ func (s *Session) Expire(ctx context.Context) error {
 		if !fault.Is(err, fault.Conflict) || try == maxTries {
 			return err
 		}
-		if err = s.again(ctx); err != nil {
+		if err = s.reloadBranch(ctx); err != nil {
 			s.broken = err
 		}
 	}
@@ -162,14 +162,14 @@ func (s *Session) show(ctx context.Context, entries []Entry) error {
 		return err
 	}
 	s.transcript = llm.NewTranscript(msgs...)
-	s.letGo()
+	s.releaseEncoded()
 	return nil
 }
 
-// letGo lets the transcript release messages that are already encoded, since it
+// releaseEncoded lets the transcript release messages that are already encoded, since it
 // can read them again from the store. The view does not change while the
 // transcript is in use.
-func (s *Session) letGo() {
+func (s *Session) releaseEncoded() {
 	e, sc, conv, b := s.engine, s.scope, s.conv.ID, s.branch
 	s.transcript.Again(func() ([]*message.Message, error) {
 		ctx, cancel := context.WithTimeout(context.Background(), readAgain)

@@ -142,7 +142,7 @@ func (e *Engine) Rollback(ctx context.Context, sc store.Scope, conv, interaction
 	return n, err
 }
 
-// stillStale follows a branch anew and returns the changes of those marks, of
+// stillStale follows a branch again and returns the changes of those marks, of
 // results that were rolled back just now, that calls of other interactions or
 // tools make obsolete.
 func (e *Engine) stillStale(ctx context.Context, sc store.Scope, conv id.ID, b *record.Branch, marks map[int64]*marked) ([]store.Change, error) {

@@ -9,7 +9,7 @@ import (
 )
 
 // Pack stores the messages of a conversation's preferred branch that are out of
-// view compactly; with all, for a conversation that nobody uses, it packs the
+// view compactly; with all, for a conversation that is not in use, it packs the
 // whole branch. Reads are unaffected. It returns how many messages it packed.
 func (e *Engine) Pack(ctx context.Context, sc store.Scope, conv id.ID, all bool) (int, error) {
 	_, b, err := e.current(ctx, sc, conv)

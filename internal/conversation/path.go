@@ -140,7 +140,7 @@ func (e *Engine) MessagesOf(ctx context.Context, sc store.Scope, conv id.ID, b *
 	if err != nil {
 		return nil, "", err
 	}
-	if err := e.judge(ctx, sc, conv, b, page); err != nil {
+	if err := e.markStates(ctx, sc, conv, b, page); err != nil {
 		return nil, "", err
 	}
 	shown := page[:0]
@@ -261,8 +261,8 @@ func spanCursor(c store.Cursor, spans int, reverse bool) (int, store.Cursor, err
 	return at, store.Cursor(rest), nil
 }
 
-// judge sets the state on a branch of the messages of a page.
-func (e *Engine) judge(ctx context.Context, sc store.Scope, conv id.ID, b *record.Branch, page []Entry) error {
+// markStates sets the state on a branch of the messages of a page.
+func (e *Engine) markStates(ctx context.Context, sc store.Scope, conv id.ID, b *record.Branch, page []Entry) error {
 	if len(page) == 0 {
 		return nil
 	}

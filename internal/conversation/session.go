@@ -89,7 +89,7 @@ func (s *Session) recount(ctx context.Context, entries []Entry, since uint64) er
 	known := func(e Entry) bool { return e.Seq <= since && !s.branch.PlaceOf(e.Branch, e.Pos).Before(start) }
 	if s.branch.View.Start.Pos != 0 && !slices.ContainsFunc(entries, known) { // the view may start later
 		var err error
-		if late, err = s.engine.since(ctx, s.scope, s.conv.ID, &s.branch, since); err != nil {
+		if late, err = s.engine.entriesSince(ctx, s.scope, s.conv.ID, &s.branch, since); err != nil {
 			return err
 		}
 	}
@@ -105,7 +105,7 @@ func (e *Engine) Create(sc store.Scope, c record.Conversation) *Session {
 	s := &Session{engine: e, scope: sc, conv: c, branch: record.Branch{ID: record.MainBranch},
 		transcript: llm.NewTranscript()}
 	s.tracker = s.track()
-	s.letGo()
+	s.releaseEncoded()
 	return s
 }
 
@@ -118,7 +118,7 @@ func (s *Session) Conversation() record.Conversation { return s.conv }
 // the turn.
 func (s *Session) HandTo(agent string, routed bool) {
 	s.conv.Agent, s.conv.Routed, s.handed = agent, routed, true
-	s.tracker.Meet(s.engine.opt.Names(agent)...)
+	s.tracker.LoadRules(s.engine.opt.Names(agent)...)
 }
 
 // Window returns the conversation's own context window in tokens; 0: the model's
@@ -210,7 +210,7 @@ func (s *Session) Begin(o Opening) (commit func(context.Context) (uint64, error)
 		rec, err := s.engine.store.Commit(ctx, s.scope, store.Batch{Request: o.Request, Changes: changes})
 		known := s.version
 		for s.fork && fault.Is(err, fault.Conflict) {
-			c, version, lost := s.elsewhereChanged(ctx, known)
+			c, version, lost := s.reloadConversation(ctx, known)
 			if lost != nil {
 				break
 			}
@@ -246,10 +246,10 @@ func (s *Session) titles(o *Opening) bool {
 	return o.Origin == record.OriginUser || asked
 }
 
-// elsewhereChanged reads the conversation after another writer has changed it
+// reloadConversation reads the conversation after another writer has changed it
 // since a version, and adds the branch that the session creates. It does not
 // modify the session.
-func (s *Session) elsewhereChanged(ctx context.Context, since uint64) (record.Conversation, uint64, error) {
+func (s *Session) reloadConversation(ctx context.Context, since uint64) (record.Conversation, uint64, error) {
 	c, r, err := s.engine.get(ctx, s.scope, s.conv.ID)
 	if err == nil && r.Version == since {
 		err = fault.New(fault.Conflict, "conflict", "the conflict is not in the conversation")

@@ -32,11 +32,11 @@ type intentRecord struct {
 
 // execution takes an action through the states of its intent.
 type execution struct {
-	*job
+	*toolCall
 	intentRecord
 	found   bool // the intent was recorded before this call of Run: its state comes from another run
 	judged  bool // the intent was authorized just now
-	ready   bool // it has stopped just before it begins, because of job.hold
+	ready   bool // it has stopped just before it begins, because of toolCall.hold
 	repeats int  // of the effect, in this call of Run
 	doubt   bool // an earlier attempt may have done it, so the failure of a later one proves nothing
 
@@ -44,15 +44,15 @@ type execution struct {
 }
 
 // action takes a call through its intent to a settled or queued state.
-func (j *job) action(ctx context.Context) (*message.ToolResult, error) {
+func (j *toolCall) action(ctx context.Context) (*message.ToolResult, error) {
 	_, unlock, res, err := j.carryOut(ctx)
 	unlock()
 	return res, err
 }
 
 // carryOut is action, and keeps the intent locked until the caller calls unlock. If it
-// returns neither a result nor an error, the action is ready to begin; see job.hold.
-func (j *job) carryOut(ctx context.Context) (f *execution, unlock func(), res *message.ToolResult, err error) {
+// returns neither a result nor an error, the action is ready to begin; see toolCall.hold.
+func (j *toolCall) carryOut(ctx context.Context) (f *execution, unlock func(), res *message.ToolResult, err error) {
 	f, unlock, err = j.openIntent(ctx)
 	switch {
 	case err == nil:
@@ -68,7 +68,7 @@ func (j *job) carryOut(ctx context.Context) (f *execution, unlock func(), res *m
 }
 
 // openIntent locks and loads the call's intent, or records it if there is none.
-func (j *job) openIntent(ctx context.Context) (f *execution, unlock func(), err error) {
+func (j *toolCall) openIntent(ctx context.Context) (f *execution, unlock func(), err error) {
 	unlock = func() {}
 	if err := j.inRun(ctx); err != nil {
 		return nil, unlock, err
@@ -78,7 +78,7 @@ func (j *job) openIntent(ctx context.Context) (f *execution, unlock func(), err 
 	if err != nil {
 		return nil, unlock, contended()
 	}
-	f = &execution{job: j}
+	f = &execution{toolCall: j}
 	f.intentRecord, err = j.e.load(context.WithoutCancel(ctx), j.c.Scope, uri)
 	switch {
 	case err == nil:
@@ -98,7 +98,7 @@ func (j *job) openIntent(ctx context.Context) (f *execution, unlock func(), err 
 
 // inRun refuses an action that belongs to no run, because nothing would account for its
 // effect. This is a bug in the calling program, so it is logged as an error.
-func (j *job) inRun(ctx context.Context) error {
+func (j *toolCall) inRun(ctx context.Context) error {
 	c := &j.c
 	own, there := request.From(ctx)
 	if j.dropped != nil || !c.Request.ID.Zero() && (!there || own.ID == c.Request.ID) && !c.Message.Zero() && c.Message.ID() == c.Ref.Message.String() {
@@ -117,12 +117,12 @@ func contended() error {
 
 // refused returns the result for a record that cannot be written or read: the run cannot
 // continue.
-func (j *job) refused(err error) (*message.ToolResult, error) {
-	return j.c.told(message.Failed, "The action could not be recorded: "+err.Error()), err
+func (j *toolCall) refused(err error) (*message.ToolResult, error) {
+	return j.c.result(message.Failed, "The action could not be recorded: "+err.Error()), err
 }
 
-// errAsks means that an action that is held waits for a person.
-var errAsks = errors.New("waiting for a person's answer")
+// errAwaitingAnswer means that an action that is held waits for a person.
+var errAwaitingAnswer = errors.New("waiting for a person's answer")
 
 // advance moves from state to state until the intent is settled or queued. If someone else
 // (a person's decision, a revoked grant) has changed what it goes by in between, it reloads
@@ -132,7 +132,7 @@ func (f *execution) advance(ctx context.Context) (*message.ToolResult, error) {
 	for conflicts := 0; conflicts < maxAmends; {
 		res, err := f.next(ctx)
 		switch {
-		case res != nil || f.ready || errors.Is(err, errAsks):
+		case res != nil || f.ready || errors.Is(err, errAwaitingAnswer):
 			return res, err
 		case err == nil:
 			continue
@@ -178,7 +178,7 @@ func (f *execution) next(ctx context.Context) (*message.ToolResult, error) {
 		return f.decide(ctx)
 	case intent.Awaiting:
 		if f.hold {
-			return nil, errAsks
+			return nil, errAwaitingAnswer
 		}
 		if found {
 			if res, err := f.reask(ctx); res != nil || err != nil {
@@ -200,7 +200,7 @@ func (f *execution) propose(ctx context.Context, uri resource.URI) error {
 }
 
 // draft returns the call's intent, before it is authorized.
-func (j *job) draft(uri resource.URI) intentRecord {
+func (j *toolCall) draft(uri resource.URI) intentRecord {
 	return intentRecord{uri: uri, in: intent.Intent{
 		Key: j.key(), Tool: j.spec.Name, Version: j.spec.Version,
 		Args: string(j.args), ArgsHash: intent.HashArgs(j.args), Call: j.c.Ref,
@@ -238,7 +238,7 @@ func (f *execution) noteDecision(d policy.Decision) {
 		f.in.Approvers = d.Approvers
 	}
 	f.addObligations(d.Obligations)
-	f.in.Mask, f.in.Cap = f.job.obligations.Mask, f.job.obligations.Cap
+	f.in.Mask, f.in.Cap = f.toolCall.obligations.Mask, f.toolCall.obligations.Cap
 }
 
 // deny settles an action that policy denies.
@@ -249,7 +249,7 @@ func (f *execution) deny(ctx context.Context, d policy.Decision) (*message.ToolR
 
 // reask re-evaluates a question that an earlier run left open. If policy now denies the
 // action, it is denied. If the question is still valid, the run waits for it. If it
-// expired while nobody could answer it, it is asked again.
+// expired while no answer was possible, it is asked again.
 func (f *execution) reask(ctx context.Context) (*message.ToolResult, error) {
 	d := f.planned(ctx, true) // a person was there when it was asked
 	switch {
@@ -303,7 +303,7 @@ func (f *execution) begin(ctx context.Context) (*message.ToolResult, error) {
 		}
 	}
 	var err error
-	why := f.lapsed()
+	why := f.lapseReason()
 	if why == "" {
 		f.checks, why, err = f.consume(ctx)
 	}
@@ -320,7 +320,7 @@ func (f *execution) begin(ctx context.Context) (*message.ToolResult, error) {
 	if err != nil {
 		return f.busy(ctx, err)
 	}
-	if why := f.lapsed(); why != "" { // it may have lapsed while the call waited for its slot
+	if why := f.lapseReason(); why != "" { // it may have lapsed while the call waited for its slot
 		release()
 		return nil, f.ask(ctx, why)
 	}
@@ -332,12 +332,12 @@ func (f *execution) busy(ctx context.Context, err error) (*message.ToolResult, e
 	if ctx.Err() != nil {
 		return f.cancel(ctx)
 	}
-	return f.settle(ctx, intent.Cancelled, err.Error(), f.c.told(message.Unavailable, "Not done: "+err.Error()))
+	return f.settle(ctx, intent.Cancelled, err.Error(), f.c.result(message.Unavailable, "Not done: "+err.Error()))
 }
 
-// lapsed returns why the approval does not cover what is about to be done. It returns ""
+// lapseReason returns why the approval does not cover what is about to be done. It returns ""
 // if it does, or if policy required no approval.
-func (f *execution) lapsed() string {
+func (f *execution) lapseReason() string {
 	a := f.in.Approval
 	now := f.c.Tool.Spec()
 	switch {
@@ -395,7 +395,7 @@ func (f *execution) ended(ctx context.Context, res tool.Result, how end) (*messa
 	case query || tool.Certain(how.err) && !how.abandoned && !f.doubt:
 		return f.finish(ctx, intent.Failed, f.outcome(res, how))
 	}
-	return f.findOut(ctx, how.err, how.abandoned, false)
+	return f.determineOutcome(ctx, how.err, how.abandoned, false)
 }
 
 func (f *execution) queued() *message.ToolResult {
@@ -403,7 +403,7 @@ func (f *execution) queued() *message.ToolResult {
 	if f.in.State == intent.Awaiting {
 		text = "Queued: it will be done when this turn ends, if the user approves it. Do not request it again."
 	}
-	return f.c.told(message.Queued, text)
+	return f.c.result(message.Queued, text)
 }
 
 // settled returns the recorded result.
@@ -429,9 +429,9 @@ func (c *Call) resultOf(in *intent.Intent) (*message.ToolResult, error) {
 	case intent.Denied:
 		return c.denied(in.Reason), nil
 	case intent.Expired:
-		return c.late(), nil
+		return c.expired(), nil
 	case intent.Cancelled:
-		return c.told(message.Interrupted, "Not done: "+in.Reason), nil
+		return c.result(message.Interrupted, "Not done: "+in.Reason), nil
 	}
-	return c.told(message.UnknownEnd, "The outcome was not recorded."), nil
+	return c.result(message.UnknownEnd, "The outcome was not recorded."), nil
 }

@@ -40,7 +40,7 @@ func timeoutOf(spec tool.Spec) time.Duration {
 
 // call calls the tool, protected, and releases the slot when the tool has returned. A
 // retryable failure is retried, within the timeout of one call.
-func (j *job) call(ctx context.Context, key string, release func()) (tool.Result, end) {
+func (j *toolCall) call(ctx context.Context, key string, release func()) (tool.Result, end) {
 	timeout := timeoutOf(j.spec)
 	over := time.Now().Add(timeout)
 	for try := 1; ; try++ {
@@ -68,7 +68,7 @@ func (j *job) call(ctx context.Context, key string, release func()) (tool.Result
 }
 
 // try calls the tool once.
-func (j *job) try(ctx context.Context, key string, timeout time.Duration, release func()) (tool.Result, end) {
+func (j *toolCall) try(ctx context.Context, key string, timeout time.Duration, release func()) (tool.Result, end) {
 	p := &reporter{c: &j.c, tool: j.spec.Name, args: j.args}
 	defer p.close()
 	return protect(ctx, j.e, j.spec.Name, timeout, func(ctx context.Context) (tool.Result, error) {
@@ -80,7 +80,7 @@ func (j *job) try(ctx context.Context, key string, timeout time.Duration, releas
 }
 
 // ask implements tool.Invocation.Ask. The question has an intent of its own, beside the call's.
-func (j *job) ask(ctx context.Context, t tool.Tool, args []byte) (*message.ToolResult, error) {
+func (j *toolCall) ask(ctx context.Context, t tool.Tool, args []byte) (*message.ToolResult, error) {
 	c, sum := j.c, sha256.Sum256(args)
 	c.Name, c.Tool, c.Args, c.Room = t.Spec().Name, t, args, nil
 	c.at = j.c.Message.Child(TypeIntent, fmt.Sprintf("%d-%x", c.Ref.Block, sum[:8]))
@@ -90,7 +90,7 @@ func (j *job) ask(ctx context.Context, t tool.Tool, args []byte) (*message.ToolR
 
 // retry reports whether a call that ended like this is retried, and after how long. An
 // action is retried only if it certainly had no effect.
-func (j *job) retry(how end, try int) (time.Duration, bool) {
+func (j *toolCall) retry(how end, try int) (time.Duration, bool) {
 	if how.err == nil || how.abandoned || try >= maxTries || j.spec.Effect != tool.Query && !tool.Certain(how.err) {
 		return 0, false
 	}
@@ -188,7 +188,7 @@ func protect[T any](ctx context.Context, e *Engine, what string, timeout time.Du
 // place waits for one of the tool's slots, at most for the timeout of a call, because a
 // tool whose calls all hang must not block further calls forever. Then it waits for
 // Call.Room. A call that may continue as a task is reported as running while it waits.
-func (j *job) place(ctx context.Context) (release func(), err error) {
+func (j *toolCall) place(ctx context.Context) (release func(), err error) {
 	release = func() {}
 	if n := j.spec.Concurrency; n > 0 {
 		wait := timeoutOf(j.spec)

@@ -22,7 +22,7 @@ type Authorization struct {
 // the tool's check of the arguments.
 func (e *Engine) Authorize(ctx context.Context, point policy.Point, c Call) (Authorization, error) {
 	c = e.masked(c)
-	j := &job{e: e, c: c, spec: c.Tool.Spec(), args: []byte("{}")}
+	j := &toolCall{e: e, c: c, spec: c.Tool.Spec(), args: []byte("{}")}
 	if strings.TrimSpace(string(c.Args)) != "" {
 		var err error
 		if j.args, err = e.check(&c); err != nil {
@@ -35,7 +35,7 @@ func (e *Engine) Authorize(ctx context.Context, point policy.Point, c Call) (Aut
 			r.Decision = unattended(r.Decision)
 		}
 	} else {
-		f := &execution{job: j, intentRecord: j.draft(j.intentURI())}
+		f := &execution{toolCall: j, intentRecord: j.draft(j.intentURI())}
 		var a *intent.Approval
 		if r.Decision, a = f.authorize(ctx); a != nil {
 			r.Grant = a.Grant
@@ -50,7 +50,7 @@ func (e *Engine) Authorize(ctx context.Context, point policy.Point, c Call) (Aut
 // authorize decides about a call that has not begun. It combines policy and the tool's own
 // settings with an approval that answers the question, if there is one: a standing
 // approval, or the person's own request for the retry or undo that this call is. If no
-// approval does and nobody is there to be asked, the call is denied.
+// approval does and no person can be asked, the call is denied.
 func (f *execution) authorize(ctx context.Context) (policy.Decision, *intent.Approval) {
 	d := f.planned(ctx, f.c.Attended)
 	if d.Verdict != policy.Ask {
@@ -72,7 +72,7 @@ func (f *execution) authorize(ctx context.Context) (policy.Decision, *intent.App
 
 // planned authorizes a new action. If a person is to be asked, it names the group that
 // must answer at either point (tool and intent), because one approval serves both.
-func (j *job) planned(ctx context.Context, attended bool) policy.Decision {
+func (j *toolCall) planned(ctx context.Context, attended bool) policy.Decision {
 	d := j.askPolicy(ctx, policy.PointTool, attended)
 	if d.Verdict != policy.Ask {
 		return d
@@ -84,7 +84,7 @@ func (j *job) planned(ctx context.Context, attended bool) policy.Decision {
 	return policy.Stricter(d, policy.Decision{Verdict: policy.Allow, Obligations: policy.Obligations{Approvers: begin.Approvers}, Rule: begin.Rule})
 }
 
-// unattended denies what a person would have to be asked about, because nobody is there.
+// unattended denies what a person would have to be asked about, because no person is present.
 func unattended(d policy.Decision) policy.Decision {
 	if d.Verdict != policy.Ask {
 		return d
@@ -95,8 +95,8 @@ func unattended(d policy.Decision) policy.Decision {
 
 // askPolicy asks the authorizer about the call. An error and an unknown verdict mean Deny.
 // If policy allows a tool that is set to ask, the verdict becomes Ask.
-func (j *job) askPolicy(ctx context.Context, point policy.Point, attended bool) policy.Decision {
-	if why := j.barred(ctx); why != "" {
+func (j *toolCall) askPolicy(ctx context.Context, point policy.Point, attended bool) policy.Decision {
+	if why := j.exclusionReason(ctx); why != "" {
 		return policy.Decision{Verdict: policy.Deny, Reason: why, Rule: "tool.audience", Always: true}
 	}
 	d, err := j.e.opt.Authorizer.Authorize(ctx, j.question(point, attended))
@@ -113,8 +113,8 @@ func (j *job) askPolicy(ctx context.Context, point policy.Point, attended bool) 
 	return d
 }
 
-// barred returns why this user may not call the tool, or "". No policy can override that.
-func (j *job) barred(ctx context.Context) string {
+// exclusionReason returns why this user may not call the tool, or "". No policy can override that.
+func (j *toolCall) exclusionReason(ctx context.Context) string {
 	user := j.c.Request.User
 	if j.spec.For.Admits(user, nil) {
 		return ""
@@ -130,7 +130,7 @@ func (j *job) barred(ctx context.Context) string {
 }
 
 // question returns the question that policy is asked about the call.
-func (j *job) question(point policy.Point, attended bool) policy.Question {
+func (j *toolCall) question(point policy.Point, attended bool) policy.Question {
 	return policy.Question{Point: point, User: j.c.Request.User, Agent: j.c.Agent, Lineage: j.c.Lineage, Tool: j.spec, Args: j.args,
 		Labels: j.c.Labels, Flow: j.c.Flow, Left: j.c.Left, Attended: attended, Action: j.c.Action, At: j.c.At}
 }

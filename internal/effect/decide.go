@@ -20,8 +20,8 @@ import (
 // no resource of the store, and reads it only after a wake-up. The caller then looks at the
 // state again.
 func (f *execution) await(ctx context.Context) (*message.ToolResult, error) {
-	own := *f.job
-	w := &waiter{job: &own, answered: make(chan struct{}, 1)}
+	own := *f.toolCall
+	w := &waiter{call: &own, answered: make(chan struct{}, 1)}
 	defer f.e.enlist(f.uri, w)()
 	expiry := time.NewTimer(time.Until(f.in.Expires))
 	defer expiry.Stop()
@@ -44,7 +44,7 @@ func (f *execution) await(ctx context.Context) (*message.ToolResult, error) {
 		select {
 		case <-ctx.Done():
 		case <-expiry.C:
-			return f.settle(ctx, intent.Expired, "no answer arrived in time", f.c.late())
+			return f.settle(ctx, intent.Expired, "no answer arrived in time", f.c.expired())
 		case <-w.answered:
 		}
 		if ctx.Err() != nil {
@@ -100,7 +100,7 @@ func (e *Engine) Decide(ctx context.Context, sc store.Scope, d Decision) error {
 	err = e.amend(ctx, at.scope, at.uri, func(r *intentRecord) ([]store.Change, error) { return e.answer(ctx, at, r, d) })
 	switch w := e.waiter(at.uri); {
 	case fault.HasCode(err, "not_found"): // it was erased in between
-		err = unasked(d.ID)
+		err = questionNotFound(d.ID)
 	case fault.HasCode(err, "approval_changed") && w != nil: // such as the file that it would change
 		w.stale.Store(true)
 		w.wake()
@@ -109,7 +109,7 @@ func (e *Engine) Decide(ctx context.Context, sc store.Scope, d Decision) error {
 	return err
 }
 
-func unasked(id string) error {
+func questionNotFound(id string) error {
 	return fault.New(fault.NotFound, "approval_not_found", "there is no question %.200q", id).
 		WithHint("answer with the id and hash that the question came with; steward approvals list shows the open questions")
 }
@@ -124,7 +124,7 @@ func (e *Engine) answer(ctx context.Context, at questionAt, r *intentRecord, d D
 	case err != nil:
 		return nil, err
 	case done:
-		return nil, cmp.Or(e.sameAnswer(ctx, at, r, d), errAsItIs)
+		return nil, cmp.Or(e.sameAnswer(ctx, at, r, d), errUnchanged)
 	}
 	q, err := e.show(ctx, at.scope, at.uri, &r.in, d.Pattern)
 	if err != nil {

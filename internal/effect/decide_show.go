@@ -57,8 +57,8 @@ type Question struct {
 	Widths  []Width `json:"widths,omitzero"`  // what a standing approval is offered for, the narrowest first; none: see NoGrant
 }
 
-// Told describes labels in plain words: what had been read when the action was decided on.
-func Told(labels, read []string) string {
+// DescribeLabels describes in words what had been read when the action was decided on.
+func DescribeLabels(labels, read []string) string {
 	var parts []string
 	switch {
 	case len(read) > 0:
@@ -159,7 +159,7 @@ func (e *Engine) preview(ctx context.Context, t tool.Tool, in *intent.Intent) (t
 // toolOf finds the tool of an intent: the waiting run's, or else by name.
 func (e *Engine) toolOf(uri resource.URI, in *intent.Intent) (tool.Tool, bool) {
 	if w := e.waiter(uri); w != nil {
-		return w.job.c.Tool, true
+		return w.call.c.Tool, true
 	}
 	if e.opt.Tool == nil {
 		return nil, false

@@ -62,7 +62,7 @@ func TestWhatAnAnswerDoesNotBind(t *testing.T) {
 		"after a no":               {code: "approval_decided", before: func(t *testing.T, p *place) { answer(t, p.e, "ann", p.q, false) }},
 		"of an earlier asking": {code: "approval_changed", before: func(t *testing.T, p *place) {
 			p.t.setVersion("2")
-			suspendedAt(t, p.e, p.c) // it is asked anew
+			suspendedAt(t, p.e, p.c) // it is asked again
 		}},
 		"after it was withdrawn": {code: "approval_decided", before: func(t *testing.T, p *place) {
 			if ok, err := p.e.Cancel(context.Background(), p.c.Scope, IntentURI(p.c.Message, p.c.Ref.Block), "not any more"); !ok || err != nil {
@@ -287,10 +287,10 @@ func TestWhatWasReadIsTold(t *testing.T) {
 	if strings.Join(q.Read, "|") != strings.Join(want, "|") {
 		t.Errorf("%q", q.Read)
 	}
-	if got := Told(q.Labels, q.Read[:2]); got != `after reading web.fetch {"url":"https://example.org"}, mail.list, with private data in view` {
+	if got := DescribeLabels(q.Labels, q.Read[:2]); got != `after reading web.fetch {"url":"https://example.org"}, mail.list, with private data in view` {
 		t.Errorf("%q", got)
 	}
-	if got := Told([]string{"untrusted", "secret"}, nil); got != "after reading content that others may have written, with secrets in view" {
+	if got := DescribeLabels([]string{"untrusted", "secret"}, nil); got != "after reading content that others may have written, with secrets in view" {
 		t.Errorf("%q", got)
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 // waiter is a run that waits for a person.
 type waiter struct {
-	job      *job          // a copy from when the wait began; nobody changes it
+	call     *toolCall     // a copy from when the wait began; never changed
 	answered chan struct{} // holds a token once the intent may have changed
 	stale    atomic.Bool   // what was shown is not what is asked now: it is to be shown again
 }

@@ -41,7 +41,7 @@ func (q *Question) words(in *intent.Intent, spec tool.Spec, previewed bool, zone
 		return err
 	}
 	s := spec.Log.Sentence(in.Tool, args, zone, written)
-	q.Summary, q.Why = s.Text, why(q, in, spec)
+	q.Summary, q.Why = s.Text, askReason(q, in, spec)
 	if q.Undoes != "" {
 		q.Summary = "Take back: " + q.Summary
 	}
@@ -68,7 +68,7 @@ func (q *Question) words(in *intent.Intent, spec tool.Spec, previewed bool, zone
 		if rank(a) == 0 {
 			most = maxTarget
 		}
-		v.Text, v.Cut = beside(args[a.Name], most)
+		v.Text, v.Cut = displayValue(args[a.Name], most)
 		q.Values = append(q.Values, v)
 	}
 	return nil
@@ -132,9 +132,9 @@ func parting(r rune) bool {
 	return !unicode.IsLetter(r) && !unicode.IsNumber(r) && !unicode.IsMark(r) && !strings.ContainsRune("@/.:_+~%#=&?-$…", r)
 }
 
-// beside returns a value as it stands beside the sentence: a text with its lines, and anything else as
+// displayValue returns a value as it stands displayValue the sentence: a text with its lines, and anything else as
 // JSON or a list. Its beginning is at most maxLines lines and most characters.
-func beside(v any, most int) (text string, cut bool) {
+func displayValue(v any, most int) (text string, cut bool) {
 	switch x := v.(type) {
 	case string:
 		text = x
@@ -168,8 +168,8 @@ func beside(v any, most int) (text string, cut bool) {
 	return tool.Visible(text), cut
 }
 
-// why returns why a person is asked, in one line.
-func why(q *Question, in *intent.Intent, spec tool.Spec) string {
+// askReason returns askReason a person is asked, in one line.
+func askReason(q *Question, in *intent.Intent, spec tool.Spec) string {
 	after := ""
 	if place := placesOf(q.Read); len(q.Read) > 0 {
 		after = " after reading " + place
@@ -182,13 +182,13 @@ func why(q *Question, in *intent.Intent, spec tool.Spec) string {
 	case private && after != "":
 		after += ", with private data in view"
 	}
-	out := "It " + does(q, spec) + after + "."
+	out := "It " + effectText(q, spec) + after + "."
 	const counts = "; the answer counts for all reads of "
 	if i := strings.LastIndex(in.Reason, counts); i >= 0 && spec.Effect == tool.Query { // what a page wrote stands before it
 		place, _, _ := strings.Cut(in.Reason[i+len(counts):], " in this turn")
 		out += " Your answer counts for all reads of " + tool.Visible(place) + " in this turn."
 	}
-	own := own(in.Rule)
+	own := ownPolicies(in.Rule)
 	if len(own) == 0 {
 		return out
 	}
@@ -199,8 +199,8 @@ func why(q *Question, in *intent.Intent, spec tool.Spec) string {
 	return out + " The policies " + strings.Join(own, ", ") + " ask about it: " + reason + "."
 }
 
-// does returns what a call does, after "It".
-func does(q *Question, spec tool.Spec) string {
+// effectText returns what a call does, to stand after "It".
+func effectText(q *Question, spec tool.Spec) string {
 	kind, source, foreign := strings.Cut(spec.Origin, ":")
 	switch {
 	case q.Undoes != "":
@@ -227,8 +227,8 @@ func does(q *Question, spec tool.Spec) string {
 	return "changes something"
 }
 
-// own returns the files of the person's own policies among the rules that ask.
-func own(rules string) []string {
+// ownPolicies returns the files of the person's own policies among the rules that ask.
+func ownPolicies(rules string) []string {
 	var out []string
 	for rule := range strings.SplitSeq(rules, ", ") {
 		file, _, found := strings.Cut(rule, ":")

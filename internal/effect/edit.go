@@ -23,7 +23,7 @@ func (e *Engine) change(ctx context.Context, sc store.Scope, r *intentRecord, ra
 	if t.Spec().Version != r.in.Version {
 		return false, toolChanged(r.in.Tool)
 	}
-	j, err := e.jobOf(ctx, sc, r, t)
+	j, err := e.toolCallOf(ctx, sc, r, t)
 	if err != nil {
 		return false, err
 	}
@@ -57,10 +57,10 @@ func toolChanged(name string) error {
 		WithHint("reload the question: it is asked again when the run continues")
 }
 
-// jobOf returns the job of an intent: the waiting run's, or one rebuilt from the record.
-func (e *Engine) jobOf(ctx context.Context, sc store.Scope, r *intentRecord, t tool.Tool) (*job, error) {
+// toolCallOf returns the tool call of an intent: the waiting run's, or one rebuilt from the record.
+func (e *Engine) toolCallOf(ctx context.Context, sc store.Scope, r *intentRecord, t tool.Tool) (*toolCall, error) {
 	if w := e.waiter(r.uri); w != nil {
-		j := *w.job
+		j := *w.call
 		j.c.Notify = nil
 		return &j, nil
 	}
@@ -68,7 +68,7 @@ func (e *Engine) jobOf(ctx context.Context, sc store.Scope, r *intentRecord, t t
 	if err != nil {
 		return nil, err
 	}
-	return &job{e: e, c: c, spec: c.Tool.Spec()}, nil
+	return &toolCall{e: e, c: c, spec: c.Tool.Spec()}, nil
 }
 
 // adopt takes over an intent as it is recorded, because a person may have changed its
@@ -99,6 +99,6 @@ func (f *execution) sameCall() bool {
 	if f.in.Tool != f.spec.Name || f.in.User != f.c.Request.User {
 		return false
 	}
-	a, args := f.in.Approval, string(f.job.args)
+	a, args := f.in.Approval, string(f.toolCall.args)
 	return f.in.Args == args || a != nil && a.Edited == args || !f.c.at.Zero()
 }

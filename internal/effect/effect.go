@@ -15,9 +15,9 @@
 //   - The tool gets the intent's idempotency key. The result is committed with the final
 //     state: done, failed or unknown.
 //
-// If the process dies in between, the same call finds its intent and goes on. What was
+// If the process dies in between, the same call finds its intent and continues. What was
 // executing may have happened: the receiver is asked (tool.Settler), the call is repeated
-// if the receiver recognizes its key, and otherwise nobody knows, and a person resolves it
+// if the receiver recognizes its key, and otherwise its outcome is unknown, and a person resolves it
 // (Engine.Resolve). So nothing happens that neither policy nor a person allowed, and
 // nothing happens twice.
 //
@@ -170,8 +170,8 @@ func (c *Call) notify(p Progress) {
 	}
 }
 
-// running reports that the call runs: with a message that it goes on in some way.
-func (j *job) running(message string) {
+// running reports that the call runs: with a message that it continues in some way.
+func (j *toolCall) running(message string) {
 	p := Progress{Status: Running, Tool: j.spec.Name, Args: j.args, Message: message}
 	if message != "" {
 		p.Fraction = -1
@@ -205,7 +205,7 @@ func (e *Engine) run(ctx context.Context, c Call) (*message.ToolResult, error) {
 	if err != nil {
 		return e.settleOrphaned(ctx, c, c.failed(err), "its tool no longer accepts its arguments")
 	}
-	j := &job{e: e, c: c, spec: spec, args: args}
+	j := &toolCall{e: e, c: c, spec: spec, args: args}
 	if spec.Effect == tool.Query {
 		return j.query(ctx)
 	}
@@ -224,15 +224,15 @@ func (e *Engine) settleOrphaned(ctx context.Context, c Call, res *message.ToolRe
 	if c.Message.Zero() {
 		return res, nil
 	}
-	j := &job{e: e, c: c, dropped: &dropped{why, res}}
+	j := &toolCall{e: e, c: c, dropped: &dropped{why, res}}
 	if c.Tool != nil {
 		j.spec = c.Tool.Spec()
 	}
 	return j.action(ctx)
 }
 
-// job is the execution of one call.
-type job struct {
+// toolCall is the execution of one call.
+type toolCall struct {
 	e    *Engine
 	c    Call
 	spec tool.Spec
@@ -258,7 +258,7 @@ func (e *Engine) check(c *Call) ([]byte, error) { return tool.Correct(c.Tool, c.
 
 // query authorizes a query and runs it at once. A query that a person or a grant must
 // allow is handled as an action.
-func (j *job) query(ctx context.Context) (*message.ToolResult, error) {
+func (j *toolCall) query(ctx context.Context) (*message.ToolResult, error) {
 	d := j.askPolicy(ctx, policy.PointTool, j.c.Attended)
 	switch {
 	case ctx.Err() != nil:
@@ -274,7 +274,7 @@ func (j *job) query(ctx context.Context) (*message.ToolResult, error) {
 		if ctx.Err() != nil {
 			return j.stopped(ctx)
 		}
-		return j.c.told(message.Unavailable, err.Error()), nil
+		return j.c.result(message.Unavailable, err.Error()), nil
 	}
 	j.running("")
 	res, how := j.call(ctx, "", release)
@@ -285,7 +285,7 @@ func (j *job) query(ctx context.Context) (*message.ToolResult, error) {
 }
 
 // stopped returns the result of a call that did not run because ctx ended.
-func (j *job) stopped(ctx context.Context) (*message.ToolResult, error) {
+func (j *toolCall) stopped(ctx context.Context) (*message.ToolResult, error) {
 	if suspended(ctx) {
 		return j.c.interrupted(), request.ErrSuspend
 	}
@@ -294,7 +294,7 @@ func (j *job) stopped(ctx context.Context) (*message.ToolResult, error) {
 
 // cutShort returns the result of a query that was stopped while it ran. A tool that waits
 // for a part of the node may notice that the node is closing a moment before ctx ends.
-func (j *job) cutShort(ctx context.Context, res tool.Result, how end) (*message.ToolResult, error) {
+func (j *toolCall) cutShort(ctx context.Context, res tool.Result, how end) (*message.ToolResult, error) {
 	if errors.Is(how.err, request.ErrSuspend) {
 		return j.c.interrupted(), request.ErrSuspend
 	}
@@ -314,7 +314,7 @@ func suspended(ctx context.Context) bool {
 const ownAgent = "assistant"
 
 // invocation returns what is passed to the tool.
-func (j *job) invocation(key string) tool.Invocation {
+func (j *toolCall) invocation(key string) tool.Invocation {
 	rc := j.c.Request
 	agent := j.c.Agent
 	if agent == ownAgent {
@@ -325,7 +325,7 @@ func (j *job) invocation(key string) tool.Invocation {
 }
 
 // intentURI returns the URI of the call's intent.
-func (j *job) intentURI() resource.URI {
+func (j *toolCall) intentURI() resource.URI {
 	if !j.c.at.Zero() {
 		return j.c.at
 	}
@@ -334,7 +334,7 @@ func (j *job) intentURI() resource.URI {
 
 // key returns the idempotency key of the effect. A deferred action is identified by its
 // interaction instead of its call, so that repeating it in one turn is one effect.
-func (j *job) key() string {
+func (j *toolCall) key() string {
 	identity := intent.CallIdentity(j.c.Ref)
 	if j.deferred() {
 		place, ok := j.c.Message.Find("common.Interaction")
@@ -346,6 +346,6 @@ func (j *job) key() string {
 	return intent.Key(j.spec.Name, j.args, identity)
 }
 
-func (j *job) deferred() bool {
+func (j *toolCall) deferred() bool {
 	return j.spec.Effect == tool.Action && j.spec.Delivery == tool.Deferred && !isSuccessor(j.intentURI())
 }

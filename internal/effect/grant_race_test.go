@@ -48,7 +48,7 @@ func TestAGrantRevokedOnTheWay(t *testing.T) {
 	}
 }
 
-// Narrowing one on the way is seen as well, and one that still covers goes on.
+// Narrowing one on the way is seen as well, and one that still covers continues.
 func TestAGrantChangedOnTheWayThatStillCovers(t *testing.T) {
 	ctx := context.Background()
 	w := &hooked{Store: openStore(t)}

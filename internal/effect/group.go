@@ -93,7 +93,7 @@ func (e *Engine) find(ctx context.Context, sc store.Scope, name string) (questio
 		which, ok = IntentID(uri), true
 	}
 	if !ok || which.Zero() {
-		return questionAt{}, unasked(name)
+		return questionAt{}, questionNotFound(name)
 	}
 	page, err := e.opt.Store.Query(ctx, sc, store.Query{Type: TypeIntent, Term: store.Term{Name: TermIntent, Value: which.String()}, Limit: 1, NoBody: true})
 	if err != nil {
@@ -112,7 +112,7 @@ func (e *Engine) find(ctx context.Context, sc store.Scope, name string) (questio
 			return at, err
 		}
 	}
-	return questionAt{}, unasked(name)
+	return questionAt{}, questionNotFound(name)
 }
 
 // posted reads a question that was posted to a group. If the recorded intent does not
@@ -136,7 +136,7 @@ func (e *Engine) posted(ctx context.Context, group, user string, at resource.URI
 		return none, intent.Intent{}, err
 	}
 	if k.in.Approvers != group || k.in.User != q.User || questionURI(uri) != at {
-		return none, intent.Intent{}, unasked(q.ID)
+		return none, intent.Intent{}, questionNotFound(q.ID)
 	}
 	return p, k.in, nil
 }

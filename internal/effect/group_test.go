@@ -235,7 +235,7 @@ func TestEditingArguments(t *testing.T) {
 	}
 }
 
-// An edited approval that no longer counts when the run goes on brings the
+// An edited approval that no longer counts when the run continues brings the
 // model's own arguments back, and they are asked about.
 func TestAnEditedApprovalThatLapses(t *testing.T) {
 	ctx := context.Background()

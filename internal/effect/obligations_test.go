@@ -70,7 +70,7 @@ func TestCapIsMet(t *testing.T) {
 
 // What one decision about a call has asked for, a later one does not lift.
 func TestObligationsAddUp(t *testing.T) {
-	j := &job{}
+	j := &toolCall{}
 	j.addObligations(policy.Obligations{Mask: []string{"/a"}, Cap: 100})
 	j.addObligations(policy.Obligations{Mask: []string{"/b", "/a"}, Cap: 200})
 	j.addObligations(policy.Obligations{})

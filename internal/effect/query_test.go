@@ -413,7 +413,7 @@ func TestSharedBlocksStayAsTheyAre(t *testing.T) {
 }
 
 // What a tool waits for may learn that the node closes before its call does:
-// that is no result, and the next start goes on.
+// that is no result, and the next start continues.
 func TestAQueryThatIsPutAsideFirst(t *testing.T) {
 	for name, v := range map[string]policy.Verdict{"allowed": policy.Allow, "asked about": policy.Ask} {
 		t.Run(name, func(t *testing.T) {

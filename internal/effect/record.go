@@ -86,8 +86,8 @@ func (r *intentRecord) put(cond store.If) (store.Change, error) {
 // same time. An intent passes through few states, so the bound is generous.
 const maxAmends = 20
 
-// errAsItIs ends an amend that has nothing to change.
-var errAsItIs = errors.New("nothing to change")
+// errUnchanged ends an amend that has nothing to change.
+var errUnchanged = errors.New("nothing to change")
 
 // amend changes an intent from outside of the run that works on it, and wakes a run that
 // waits for it. If someone else has changed the intent in between, it reloads it and tries
@@ -102,7 +102,7 @@ func (e *Engine) amend(ctx context.Context, sc store.Scope, uri resource.URI, ch
 		}
 		was := r.in.State
 		more, err := change(&r)
-		if errors.Is(err, errAsItIs) {
+		if errors.Is(err, errUnchanged) {
 			return nil
 		}
 		if err == nil && r.in.State != was {

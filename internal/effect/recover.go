@@ -25,15 +25,15 @@ func (f *execution) recover(ctx context.Context) (*message.ToolResult, error) {
 	case hangs:
 		why = errors.New("it did not finish in time")
 	}
-	return f.findOut(ctx, why, hangs, true)
+	return f.determineOutcome(ctx, why, hangs, true)
 }
 
-// findOut handles an execution that ended without saying whether the effect happened, for
+// determineOutcome handles an execution that ended without saying whether the effect happened, for
 // the reason why. It asks the receiver. If the effect did not happen, it fails, or is done
 // now if a crash had interrupted it. If the receiver cannot say, the effect is repeated if
 // the receiver deduplicates, and its outcome is unknown otherwise. While a call of it hangs,
 // a receiver's "not done" may still become untrue.
-func (f *execution) findOut(ctx context.Context, why error, hangs, crashed bool) (*message.ToolResult, error) {
+func (f *execution) determineOutcome(ctx context.Context, why error, hangs, crashed bool) (*message.ToolResult, error) {
 	if suspended(ctx) { // the next start finds it executing
 		return f.stopped(ctx)
 	}
@@ -92,10 +92,10 @@ func (f *execution) inquire(ctx context.Context) (happened bool, res tool.Result
 	return happened, res, nil
 }
 
-// settleUnknown records that nobody knows whether the effect happened.
+// settleUnknown records that the outcome of the effect is unknown.
 func (f *execution) settleUnknown(ctx context.Context, why error) (*message.ToolResult, error) {
 	f.e.log.WarnContext(ctx, "outcome of an effect unknown", "tool", f.spec.Name, "intent", f.uri.String(), "error", why)
-	res := f.c.told(message.UnknownEnd, "The outcome is unknown: "+why.Error()+". Do not repeat it. "+
+	res := f.c.result(message.UnknownEnd, "The outcome is unknown: "+why.Error()+". Do not repeat it. "+
 		"Tell the user that it may or may not have happened, and that they should check.")
 	labelled(res, f.spec.Yields) // why may quote the tool
 	return f.settle(ctx, intent.Unknown, why.Error(), res)

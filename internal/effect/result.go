@@ -28,8 +28,8 @@ const (
 	maxParts = 256
 )
 
-// told builds a result in Steward's own words.
-func (c *Call) told(status message.Status, text string) *message.ToolResult {
+// result builds a result in Steward's own words.
+func (c *Call) result(status message.Status, text string) *message.ToolResult {
 	own := message.Common{Origin: "system"}
 	return &message.ToolResult{Common: own, Call: c.Ref, Name: c.Name, Status: status,
 		Content: []message.Block{&message.Text{Common: own, Text: strings.ToValidUTF8(text, "\uFFFD")}}}
@@ -37,21 +37,21 @@ func (c *Call) told(status message.Status, text string) *message.ToolResult {
 
 // interrupted returns the result of a call that was stopped before it was done.
 func (c *Call) interrupted() *message.ToolResult {
-	return c.told(message.Interrupted, "Stopped before it was done.")
+	return c.result(message.Interrupted, "Stopped before it was done.")
 }
 
-func (c *Call) failed(err error) *message.ToolResult { return c.told(message.Failed, explained(err)) }
+func (c *Call) failed(err error) *message.ToolResult { return c.result(message.Failed, explained(err)) }
 
 func (c *Call) denied(reason string) *message.ToolResult {
 	if reason == "" {
 		reason = "policy does not allow it"
 	}
-	return c.told(message.DeniedCall, "Denied, nothing was done: "+reason)
+	return c.result(message.DeniedCall, "Denied, nothing was done: "+reason)
 }
 
-// late returns the result of an action about which nobody answered.
-func (c *Call) late() *message.ToolResult {
-	return c.told(message.DeniedCall, "Not done: the approval request expired without an answer.")
+// expired returns the result of an action whose question expired.
+func (c *Call) expired() *message.ToolResult {
+	return c.result(message.DeniedCall, "Not done: the approval request expired without an answer.")
 }
 
 // unknown returns the result of a call of a tool that does not exist.
@@ -61,7 +61,7 @@ func (c *Call) unknown() *message.ToolResult {
 		name = cut(name, 80) + "…"
 	}
 	if c.Waits != "" {
-		return c.told(message.Failed, fmt.Sprintf("%s waits for the user's approval: steward agents approve %s", name, c.Waits))
+		return c.result(message.Failed, fmt.Sprintf("%s waits for the user's approval: steward agents approve %s", name, c.Waits))
 	}
 	text := fmt.Sprintf("There is no tool named %q.", name)
 	if near := tool.Near(c.Name, c.Near, 3); len(near) > 0 {
@@ -71,7 +71,7 @@ func (c *Call) unknown() *message.ToolResult {
 	} else {
 		text += " Use one of the tools that you were given, or answer without."
 	}
-	return c.told(message.Failed, text)
+	return c.result(message.Failed, text)
 }
 
 // shaped is a result as the model receives it, and the text that did not fit.
@@ -83,7 +83,7 @@ type shaped struct {
 }
 
 // outcome builds the result of a call that has ended.
-func (j *job) outcome(res tool.Result, how end) shaped {
+func (j *toolCall) outcome(res tool.Result, how end) shaped {
 	status, shown, sources := message.OK, j.shown(res, how), j.sources(res)
 	switch {
 	case how.err != nil:
@@ -114,7 +114,7 @@ func (j *job) outcome(res tool.Result, how end) shaped {
 
 // addObligations adds a decision's obligations to those that the result must meet. The
 // obligations of all decisions about the call accumulate.
-func (j *job) addObligations(o policy.Obligations) {
+func (j *toolCall) addObligations(o policy.Obligations) {
 	for _, p := range o.Mask {
 		if !slices.Contains(j.obligations.Mask, p) {
 			j.obligations.Mask = append(slices.Clip(j.obligations.Mask), p)
@@ -126,7 +126,7 @@ func (j *job) addObligations(o policy.Obligations) {
 }
 
 // limit returns how many bytes of the result's text the model is shown.
-func (j *job) limit() int {
+func (j *toolCall) limit() int {
 	n := j.spec.ResultCap
 	if n == 0 {
 		n = tool.DefaultResultCap
@@ -139,7 +139,7 @@ func (j *job) limit() int {
 
 // withMasks returns a result's content with the fields masked that policy hides. It returns
 // false if the content is not of a form in which the fields can be found.
-func (j *job) withMasks(in []message.Block) ([]message.Block, bool) {
+func (j *toolCall) withMasks(in []message.Block) ([]message.Block, bool) {
 	if len(j.obligations.Mask) == 0 {
 		return in, true
 	}
@@ -162,7 +162,7 @@ func (j *job) withMasks(in []message.Block) ([]message.Block, bool) {
 
 // withhold makes a result that contains nothing of the tool's output, because policy wants
 // fields of it masked that cannot be found.
-func (j *job) withhold(res *message.ToolResult, labels message.Labels) {
+func (j *toolCall) withhold(res *message.ToolResult, labels message.Labels) {
 	wants := "policy requires masking (" + strings.Join(j.obligations.Mask, ", ") + "), but the result is not JSON"
 	text := "The call ended; its result is withheld: " + wants + "."
 	if j.spec.Effect == tool.Query {
@@ -177,7 +177,7 @@ func (j *job) withhold(res *message.ToolResult, labels message.Labels) {
 // shown returns the labels of everything a call was shown. The result carries them whether
 // it quotes that content or not. It is unknown what an agent that did not end in time had
 // read, so the worst case is assumed.
-func (j *job) shown(res tool.Result, how end) message.Labels {
+func (j *toolCall) shown(res tool.Result, how end) message.Labels {
 	if how.abandoned && strings.HasPrefix(j.spec.Origin, "agent:") {
 		return j.spec.Yields | message.Private | message.Untrusted
 	}
@@ -194,7 +194,7 @@ func labelled(res *message.ToolResult, labels message.Labels) {
 
 // sources returns whose private data a result may hold. Nil means that this is unknown, or
 // that nothing in it is private.
-func (j *job) sources(res tool.Result) []string {
+func (j *toolCall) sources(res tool.Result) []string {
 	own := j.spec.Source()
 	extra := res.Labels
 	for _, b := range res.Content {
@@ -259,11 +259,11 @@ func strategy(e *fault.Error) string {
 
 // content copies a tool's blocks, labels them with their origin, and cuts their text to
 // the cap. whole is the complete text if it was cut, or empty.
-func (j *job) content(in []message.Block) (out []message.Block, whole string) {
+func (j *toolCall) content(in []message.Block) (out []message.Block, whole string) {
 	limit := j.limit()
 	var texts []string
 	data := 0
-	for _, b := range fewer(in) {
+	for _, b := range joinTexts(in) {
 		var c *message.Common
 		switch v := b.(type) {
 		case *message.Text:
@@ -303,8 +303,8 @@ func (j *job) content(in []message.Block) (out []message.Block, whole string) {
 	return j.cap(out, whole, limit, fmt.Sprintf("Read on with %s: uri %q, offset %d.", ReadToolName, j.restURI().String(), len(cut(whole, limit)))), whole
 }
 
-// fewer joins the texts of a result that has too many parts, and leaves out what else is too many.
-func fewer(in []message.Block) []message.Block {
+// joinTexts joins the texts of a result that has too many parts, and leaves out what else is too many.
+func joinTexts(in []message.Block) []message.Block {
 	if len(in) <= maxParts {
 		return in
 	}
@@ -337,14 +337,14 @@ func holds(b message.Block) bool {
 	return message.Validate(&message.Message{ID: id.Derive("probe"), Role: message.User, Blocks: []message.Block{b}}) == nil
 }
 
-func (j *job) note(text string) (message.Block, *message.Common) {
+func (j *toolCall) note(text string) (message.Block, *message.Common) {
 	t := &message.Text{Common: message.Common{Origin: "tool:" + j.spec.Name, Labels: j.spec.Yields}, Text: text}
 	return t, &t.Common
 }
 
 // cap replaces the text blocks by a single one, which holds the beginning and says how to
 // read on.
-func (j *job) cap(blocks []message.Block, whole string, limit int, more string) []message.Block {
+func (j *toolCall) cap(blocks []message.Block, whole string, limit int, more string) []message.Block {
 	var labels message.Labels
 	var out []message.Block
 	at := -1
@@ -377,7 +377,7 @@ func cut(s string, n int) string {
 	return s[:n]
 }
 
-func (j *job) restURI() resource.URI {
+func (j *toolCall) restURI() resource.URI {
 	if at := j.intentURI(); isSuccessor(at) {
 		return at.Child("tool.Overflow", "0")
 	}
@@ -392,7 +392,7 @@ type restHead struct {
 }
 
 // keep returns the store change that keeps the whole text of a cut result.
-func (j *job) keep(s shaped) store.Change {
+func (j *toolCall) keep(s shaped) store.Change {
 	head, err := json.Marshal(restHead{Tool: j.spec.Name, Labels: s.res.Labels, Sources: s.res.Sources})
 	if err != nil {
 		panic(err) // it holds only strings and a number
@@ -406,7 +406,7 @@ func (j *job) keep(s shaped) store.Change {
 
 // keepRest stores the whole text of a cut result. A query's result is useful without it,
 // so if the store refuses, the model is told instead.
-func (j *job) keepRest(ctx context.Context, s shaped) (*message.ToolResult, error) {
+func (j *toolCall) keepRest(ctx context.Context, s shaped) (*message.ToolResult, error) {
 	if s.rest == "" {
 		return s.res, nil
 	}

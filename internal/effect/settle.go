@@ -142,7 +142,7 @@ func (e *Engine) settleNext(ctx context.Context, s *Settlement, queue []intentRe
 	for i := range queue {
 		f, unlock, res, err := e.settleQueued(ctx, s, queue[i].uri, len(queue) > 1)
 		defer unlock()
-		if errors.Is(err, errAsks) {
+		if errors.Is(err, errAwaitingAnswer) {
 			break
 		}
 		if res == nil && err == nil {
@@ -164,7 +164,7 @@ func (e *Engine) settleNext(ctx context.Context, s *Settlement, queue []intentRe
 }
 
 // settleQueued performs one queued action; with hold it stops just before the action
-// begins. It loads the intent anew: while earlier actions were performed, a person may have
+// begins. It loads the intent again: while earlier actions were performed, a person may have
 // answered, with changed arguments.
 func (e *Engine) settleQueued(ctx context.Context, s *Settlement, uri resource.URI, hold bool) (*execution, func(), *message.ToolResult, error) {
 	r, err := e.load(context.WithoutCancel(ctx), s.Scope, uri)
@@ -177,10 +177,10 @@ func (e *Engine) settleQueued(ctx context.Context, s *Settlement, uri resource.U
 		return nil, func() {}, nil, err
 	}
 	c.Request, c.Attended, c.Notify = s.Request, s.Attended, s.Notify
-	j := &job{e: e, c: c, args: c.Args, last: true, hold: hold}
+	j := &toolCall{e: e, c: c, args: c.Args, last: true, hold: hold}
 	switch {
 	case !ok:
-		j.dropped = &dropped{reasonGone, c.told(message.Unavailable, "Not done: the tool "+r.in.Tool+" no longer exists.")}
+		j.dropped = &dropped{reasonGone, c.result(message.Unavailable, "Not done: the tool "+r.in.Tool+" no longer exists.")}
 		return j.carryOut(ctx)
 	case s.Stopped && r.in.State != intent.Executing: // what had begun before a crash is resumed
 		j.dropped = &dropped{reasonStopped, c.interrupted()}
@@ -205,7 +205,7 @@ func (e *Engine) executeAll(ctx context.Context, ready []*execution) ([]*message
 	}
 	var checks []store.Change
 	for _, f := range ready {
-		if f.lapsed() != "" { // while it was held: the next Settle asks about it
+		if f.lapseReason() != "" { // while it was held: the next Settle asks about it
 			err = contended()
 		}
 		f.in.Attempts++
@@ -279,7 +279,7 @@ func (f *execution) dropDuplicate(ctx context.Context) (*message.ToolResult, err
 		st := r.in.State
 		if r.uri != f.uri && (st.Settled() && !approved || st == intent.Executing || st == intent.Done || st == intent.Unknown) {
 			return f.settle(ctx, intent.Cancelled, reasonDuplicate,
-				f.c.told(message.Interrupted, "Not done again: the same action was requested twice in this turn and is done once."))
+				f.c.result(message.Interrupted, "Not done again: the same action was requested twice in this turn and is done once."))
 		}
 	}
 	return nil, nil

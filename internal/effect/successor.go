@@ -278,7 +278,7 @@ func (e *Engine) Cancel(ctx context.Context, sc store.Scope, uri resource.URI, r
 		from := r.in.State
 		cancelled = from == intent.Cancelled
 		if cancelled || from == intent.Executing || intent.Advance(from, intent.Cancelled) != nil {
-			return nil, errAsItIs
+			return nil, errUnchanged
 		}
 		r.in.State, r.in.Reason, cancelled = intent.Cancelled, reason, true
 		return nil, nil
@@ -307,7 +307,7 @@ func (e *Engine) Resolve(ctx context.Context, sc store.Scope, uri resource.URI, 
 	}
 	return e.amend(ctx, sc, uri, func(r *intentRecord) ([]store.Change, error) {
 		if r.in.State == to && r.in.Resolved != nil {
-			return nil, errAsItIs
+			return nil, errUnchanged
 		}
 		if err := resolvable(r.in.State, to); err != nil {
 			return nil, err
@@ -315,7 +315,7 @@ func (e *Engine) Resolve(ctx context.Context, sc store.Scope, uri resource.URI, 
 		c := Call{Ref: r.in.Call, Name: r.in.Tool}
 		r.in.State, r.in.Dead = to, false
 		r.in.Resolved = &intent.Resolution{By: w.By, At: time.Now().UTC(), Done: w.Done, Note: strings.ToValidUTF8(w.Note, "\uFFFD")}
-		r.in.Result = encodeResult(e.hide(c.told(status, text)))
+		r.in.Result = encodeResult(e.hide(c.result(status, text)))
 		return e.undone(ctx, sc, r, to)
 	})
 }

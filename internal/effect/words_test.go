@@ -229,11 +229,11 @@ func TestWhyAQuestionIsAsked(t *testing.T) {
 			untrusted | private, []string{page}, "It sends out what it is given after reading example.com, with private data in view. Your answer counts for all reads of example.com in this turn."},
 	} {
 		in := &intent.Intent{Tool: c.name, Rule: c.rule, Reason: c.reason, Labels: c.labels}
-		if got := why(&Question{Read: c.read}, in, tools[c.name].Spec()); got != c.want {
+		if got := askReason(&Question{Read: c.read}, in, tools[c.name].Spec()); got != c.want {
 			t.Errorf("%s\n  %q\n  %q", c.name, got, c.want)
 		}
 	}
-	if got := why(&Question{Undoes: "cld:x"}, &intent.Intent{}, tools["files.write"].Spec()); got != "It undoes what was done." {
+	if got := askReason(&Question{Undoes: "cld:x"}, &intent.Intent{}, tools["files.write"].Spec()); got != "It undoes what was done." {
 		t.Error(got)
 	}
 }

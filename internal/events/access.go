@@ -26,8 +26,8 @@ type kind struct {
 	space resource.Space
 }
 
-// look determines which spaces the subscriber reads now.
-func (r *rights) look(ctx context.Context) ([]resource.Space, error) {
+// readableSpaces determines which spaces the subscriber reads now.
+func (r *rights) readableSpaces(ctx context.Context) ([]resource.Space, error) {
 	p, err := r.engine.opt.Directory.Principal(ctx, r.who.User)
 	if err != nil {
 		return nil, err

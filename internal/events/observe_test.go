@@ -316,7 +316,7 @@ func TestErasedBetweenTwoReads(t *testing.T) {
 }
 
 // Deletions of records are told as what they mean; what comes after one
-// begins anew.
+// begins again.
 func TestDeletedRecords(t *testing.T) {
 	st := storetest.NewModel()
 	h := observing(st, 0, 0)

@@ -23,7 +23,7 @@ type Batch struct {
 
 // Subscribe yields the events after a cursor that match the filter and that the caller may read, in
 // the order of the log, each exactly once: first those in the log, then new ones as they are
-// appended. It ends when the loop is left or ctx is done, which is no error. Before it waits for
+// appended. It ends when the loop is left or ctx is done, which is not an error. Before it waits for
 // new events it has yielded at least one batch, which may be empty, so that the caller has a cursor
 // to resume from. It also yields an empty batch whenever Options.Beat has passed without another.
 //
@@ -51,7 +51,7 @@ func (e *Engine) Subscribe(ctx context.Context, who Caller, f Filter, from Curso
 			}
 			return nil
 		}}
-		want := follow.Filter{Spaces: r.look, Recheck: min(e.opt.Recheck, e.opt.Beat), Prefixes: f.Prefixes, Types: f.Types}
+		want := follow.Filter{Spaces: r.readableSpaces, Recheck: min(e.opt.Recheck, e.opt.Beat), Prefixes: f.Prefixes, Types: f.Types}
 		s.run(ctx, e.opt.Follow, want, from)
 	}
 }

@@ -4,14 +4,14 @@
 // state is "due", by which the scheduler finds it at the start. From then on the due times are in
 // memory, in a heap, and the scheduler sleeps until the first one.
 //
-// An occurrence passes in two steps. First it is told (Options.Tell), under an id that derives
+// An occurrence passes in two steps. First it is delivered (Options.Tell), under an id that derives
 // from the alarm and its time, so that telling it twice has no effect. Then the alarm's next
 // occurrence is committed, with the alarm's version as a precondition. After a crash between the
-// two, the occurrence is told again under the same id. So every occurrence is told, and told once,
+// two, the occurrence is delivered again under the same id. So every occurrence is delivered, and once only,
 // as far as the receiver recognizes the id.
 //
-// What was due while Steward did not run is told at the start. Of the occurrences of a repeated
-// alarm that were missed, only the last one is told, with the number of the others: a person is
+// What was due while Steward did not run is delivered at the start. Of the occurrences of a repeated
+// alarm that were missed, only the last one is delivered, with the number of the others: a person is
 // not reminded thirty times of the same thing.
 package jobs
 
@@ -36,7 +36,7 @@ const (
 	MaxAlarms = 500  // of a user, that have a next occurrence
 	MaxText   = 2000 // bytes
 
-	atOnce   = 16               // occurrences that are told at the same time
+	atOnce   = 16               // occurrences that are delivered at the same time
 	longNap  = 20 * time.Second // the longest sleep while an alarm is due: the clock may be set, or the machine may have slept
 	lastWait = time.Minute      // the longest wait between two tries
 	maxTries = 100              // of telling an occurrence, some 95 minutes
@@ -46,7 +46,7 @@ const (
 type Occurrence struct {
 	ID     id.ID // derived from the alarm and the time
 	Due    time.Time
-	Missed int // earlier occurrences that nobody was told
+	Missed int // earlier occurrences that were not delivered
 
 	// Await calls a function of Tell that may wait for long, for example for a person. Meanwhile
 	// another occurrence may be told in place of this one.

@@ -19,7 +19,7 @@ const (
 )
 
 // ReadYAML reads one document. It returns nil where there is none, or where it
-// cannot be read, which is told to bad. Error codes: yaml_invalid,
+// cannot be read, which is reported to bad. Error codes: yaml_invalid,
 // yaml_unsupported, key_twice, definition_too_deep.
 func ReadYAML(text []byte, bad Report) *Node {
 	text = Unmarked(text)
@@ -147,14 +147,14 @@ func yamlFields(m ast.MapNode, out *Node, bad Report, depth int) {
 }
 
 // ReadJSON reads one JSON value, names in their exact case and none twice. It
-// returns nil where it cannot be read, which is told to bad. Error codes:
+// returns nil where it cannot be read, which is reported to bad. Error codes:
 // json_invalid, key_twice.
 func ReadJSON(text []byte, bad Report) *Node {
 	text = Unmarked(text)
 	r := jsonReader{text, jsontext.NewDecoder(bytes.NewReader(text), jsontext.AllowInvalidUTF8(true))}
 	n, err := r.value()
 	if err != nil {
-		r.told(err, bad)
+		r.report(err, bad)
 		return nil
 	}
 	if _, err := r.dec.ReadToken(); err != io.EOF {
@@ -169,8 +169,8 @@ type jsonReader struct {
 	dec  *jsontext.Decoder
 }
 
-// told tells why the text cannot be read.
-func (r jsonReader) told(err error, bad Report) {
+// report tells why the text cannot be read.
+func (r jsonReader) report(err error, bad Report) {
 	p := r.next()
 	if se := (*jsontext.SyntacticError)(nil); errors.As(err, &se) {
 		p, err = r.position(int(se.ByteOffset)), se.Err

@@ -50,7 +50,7 @@ func FrontMatter(text []byte) (head, body string, line int, ok bool) {
 }
 
 // ReadFront reads a head leniently: what is no YAML, as "description: Use it so: like this", is read line by
-// line as texts. Lines that are indented go on with the text before them.
+// line as texts. Lines that are indented continue the text before them.
 func ReadFront(head string, names ...string) *Node {
 	broken := false
 	n := ReadYAML([]byte(head), func(Position, string, string, string, ...any) { broken = true })

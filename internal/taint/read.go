@@ -205,7 +205,7 @@ func leads(spec tool.Spec, name string, raw json.RawMessage) bool {
 }
 
 // Destination returns where a query goes, for people and to compare: the hosts of the addresses in
-// its targets, or else the tool, such as "web.search". A target that is no address is part of it.
+// its targets, or else the tool, such as "web.search". A target that is not an address is part of it.
 func Destination(spec tool.Spec, args []byte) string {
 	hosts, names := places(spec, args)
 	if len(names) > 0 {

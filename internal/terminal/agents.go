@@ -12,12 +12,12 @@ import (
 )
 
 // showAgents lists the agents and sources.
-func (m *chat) showAgents(string) tea.Cmd {
+func (m *liveScreen) showAgents(string) tea.Cmd {
 	return m.withAgents(func(all []catalog.Listing) tea.Cmd { return m.tell(m.agentList(all)) })
 }
 
 // hand continues the conversation with the named agent, or offers those that may be used.
-func (m *chat) hand(name string) tea.Cmd {
+func (m *liveScreen) hand(name string) tea.Cmd {
 	return m.withAgents(func(all []catalog.Listing) tea.Cmd {
 		use := func(name string) tea.Cmd {
 			m.agent = name
@@ -36,7 +36,7 @@ func (m *chat) hand(name string) tea.Cmd {
 }
 
 // withAgents calls do with all agents and sources, and remembers the agents that may be used.
-func (m *chat) withAgents(do func([]catalog.Listing) tea.Cmd) tea.Cmd {
+func (m *liveScreen) withAgents(do func([]catalog.Listing) tea.Cmd) tea.Cmd {
 	return elsewhere(m, func(string) ([]catalog.Listing, error) {
 		ctx, cancel := context.WithTimeout(m.ctx, listTimeout)
 		defer cancel()
@@ -58,7 +58,7 @@ func (m *chat) withAgents(do func([]catalog.Listing) tea.Cmd) tea.Cmd {
 const ownAgent = "assistant"
 
 // agentList lists the agents and sources with their status.
-func (m *chat) agentList(all []catalog.Listing) string {
+func (m *liveScreen) agentList(all []catalog.Listing) string {
 	rows := [][3]string{{ownAgent, "", "answers unless you choose another agent"}}
 	waits := false
 	for _, l := range all {
@@ -88,7 +88,7 @@ func (m *chat) agentList(all []catalog.Listing) string {
 		line := fmt.Sprintf("%s %-*s  %-*s%s", mark, wide, r[0], states, r[1], oneLine(firstOf(r[2]), 400))
 		b.WriteString(strings.TrimRight(cut(Visible(line), max(m.width-1, 10)), " ") + "\n")
 	}
-	b.WriteString("/agent NAME continues the conversation with an agent")
+	b.WriteString("/agent NAME switches to an agent")
 	if waits {
 		b.WriteString("; /approve NAME approves one")
 	}

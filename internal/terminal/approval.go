@@ -124,7 +124,7 @@ func (t *turn) details(f *client.Frame) string {
 			b.WriteString(t.hang(plain, "  "+Visible(l)) + "\n")
 		}
 	}
-	say(t.warn, Visible(oneLine(effect.Told(a.Labels, a.Read), 2000)))
+	say(t.warn, Visible(oneLine(effect.DescribeLabels(a.Labels, a.Read), 2000)))
 	say(t.dim, oneLine(aboutQuestion(a, t.now()), 400))
 	for _, l := range [][2]string{{"labels", strings.Join(a.Labels, ", ")}, {"question", a.ID}, {"hash", a.Hash}} {
 		if l[1] != "" && a.Summary != "" {
@@ -259,7 +259,7 @@ func TermLines(p intent.Pattern) []string {
 // QuestionShown describes a question, within a width in columns; 0: any. With whole it adds everything that
 // an answer covers; without, more says what does, such as "d shows".
 func QuestionShown(q *effect.Question, width int, now time.Time, whole bool, more string) string {
-	t := turn{look: look{}, now: func() time.Time { return now }}
+	t := turn{style: style{}, now: func() time.Time { return now }}
 	if t.paint.width = width; width == 0 { // not for a terminal
 		t.paint.width = 1 << 16
 	}

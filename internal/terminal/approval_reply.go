@@ -47,7 +47,7 @@ type reply struct {
 
 // replyKey handles a key if it belongs to the answer to a call's question, and
 // reports whether it does.
-func (m *chat) replyKey(k tea.KeyPressMsg, now, before time.Time) (tea.Cmd, bool) {
+func (m *liveScreen) replyKey(k tea.KeyPressMsg, now, before time.Time) (tea.Cmd, bool) {
 	r := &m.reply
 	name := k.String()
 	a, _ := m.turn.pending()
@@ -78,7 +78,7 @@ func (m *chat) replyKey(k tea.KeyPressMsg, now, before time.Time) (tea.Cmd, bool
 }
 
 // termsKey handles a key while the terms of a standing approval are shown.
-func (m *chat) termsKey(a *activity, name string, now, before time.Time) (tea.Cmd, bool) {
+func (m *liveScreen) termsKey(a *activity, name string, now, before time.Time) (tea.Cmd, bool) {
 	r := &m.reply
 	if now.Sub(before) < quiet || now.Sub(r.since) < quiet {
 		return nil, true
@@ -101,7 +101,7 @@ func (m *chat) termsKey(a *activity, name string, now, before time.Time) (tea.Cm
 }
 
 // goBack leaves the reply and asks the question again, if something else was printed below it.
-func (m *chat) goBack(a *activity) {
+func (m *liveScreen) goBack(a *activity) {
 	printed := m.reply.stage == choosingWidth || m.reply.stage == showingTerms || m.reply.stage == checking || m.reply.stage == editingTerms
 	m.leaveReply()
 	if printed {
@@ -123,7 +123,7 @@ func plainLines(p intent.Pattern) []string {
 }
 
 // decide handles a key that answers the question that is shown.
-func (m *chat) decide(name string, now, before time.Time) (tea.Cmd, bool) {
+func (m *liveScreen) decide(name string, now, before time.Time) (tea.Cmd, bool) {
 	a, _ := m.turn.pending()
 	if a == nil || len(name) != 1 || !strings.Contains(m.replies(a), name) ||
 		name != "y" && name != "n" && m.input.Value() != "" || now.Sub(before) < quiet || now.Sub(a.asks) < quiet {
@@ -168,7 +168,7 @@ func (m *chat) decide(name string, now, before time.Time) (tea.Cmd, bool) {
 const exactly = "exactly this"
 
 // showExactly shows the terms that cover just the call.
-func (m *chat) showExactly(q *client.Approval) {
+func (m *liveScreen) showExactly(q *client.Approval) {
 	var p intent.Pattern
 	if err := json.Unmarshal(q.Pattern, &p); err != nil {
 		m.fail(err)
@@ -179,7 +179,7 @@ func (m *chat) showExactly(q *client.Approval) {
 }
 
 // showWidths lists the widths that a standing approval is offered for.
-func (m *chat) showWidths(q *client.Approval) {
+func (m *liveScreen) showWidths(q *client.Approval) {
 	m.reply.stage, m.reply.since = choosingWidth, m.now()
 	head := "From now on, without asking:"
 	if m.reply.standing == string(effect.InConversation) {
@@ -196,7 +196,7 @@ func (m *chat) showWidths(q *client.Approval) {
 const mostWidths = 9
 
 // widthKey handles a key while the widths are shown. A width is shown in full before it can be given.
-func (m *chat) widthKey(a *activity, name string, now, before time.Time) tea.Cmd {
+func (m *liveScreen) widthKey(a *activity, name string, now, before time.Time) tea.Cmd {
 	widths := a.Approval.Widths[:min(len(a.Approval.Widths), mostWidths)]
 	if now.Sub(before) < quiet || now.Sub(m.reply.since) < quiet || len(name) != 1 || name[0] < '1' || int(name[0]-'0') > len(widths) {
 		return nil
@@ -220,7 +220,7 @@ func (m *chat) widthKey(a *activity, name string, now, before time.Time) tea.Cmd
 const detailsKey = "d shows"
 
 // replies returns the keys that answer a question, in the order in which they are shown.
-func (m *chat) replies(a *activity) string {
+func (m *liveScreen) replies(a *activity) string {
 	switch {
 	case a.Approval.Foreign:
 		return "d"
@@ -231,7 +231,7 @@ func (m *chat) replies(a *activity) string {
 }
 
 // give sends the answer. Steward may refuse it.
-func (m *chat) give(answer client.Answer, word string) tea.Cmd {
+func (m *liveScreen) give(answer client.Answer, word string) tea.Cmd {
 	a, _ := m.turn.pending()
 	m.turn.answered(a)
 	a.Status = client.CallRunning
@@ -255,7 +255,7 @@ func (m *chat) give(answer client.Answer, word string) tea.Cmd {
 }
 
 // refused shows why an answer was refused, and asks again.
-func (m *chat) refused(which string, err error) {
+func (m *liveScreen) refused(which string, err error) {
 	m.fail(err)
 	switch fault.Of(err).Code {
 	case "approval_decided", "approval_expired", "approval_not_found", "approval_changed":
@@ -270,13 +270,13 @@ func (m *chat) refused(which string, err error) {
 }
 
 // write puts a text into the input for the person to edit.
-func (m *chat) write(stage replying, text string) {
+func (m *liveScreen) write(stage replying, text string) {
 	m.reply.stage = stage
 	m.setInput(text)
 }
 
 // leaveReply ends the reply and restores the input.
-func (m *chat) leaveReply() {
+func (m *liveScreen) leaveReply() {
 	if m.reply.stage != notReplying {
 		m.setInput(m.reply.draft)
 	}
@@ -284,7 +284,7 @@ func (m *chat) leaveReply() {
 }
 
 // submitReply takes the input as the reply.
-func (m *chat) submitReply(a *activity) tea.Cmd {
+func (m *liveScreen) submitReply(a *activity) tea.Cmd {
 	r, text := &m.reply, m.unlabelled()
 	switch r.stage {
 	case givingReason:
@@ -306,7 +306,7 @@ func (m *chat) submitReply(a *activity) tea.Cmd {
 
 // check asks Steward what a standing approval with a pattern would cover, and shows it. If Steward refuses
 // the pattern, the reply goes back to the stage before.
-func (m *chat) check(a *activity, p intent.Pattern, before replying) tea.Cmd {
+func (m *liveScreen) check(a *activity, p intent.Pattern, before replying) tea.Cmd {
 	m.reply.stage = checking
 	id := a.Approval.ID
 	return func() tea.Msg {
@@ -348,7 +348,7 @@ func checkArgs(text string) error {
 }
 
 // showTerms shows what a standing approval would cover.
-func (m *chat) showTerms(p intent.Pattern, hash string) {
+func (m *liveScreen) showTerms(p intent.Pattern, hash string) {
 	r := &m.reply
 	r.stage, r.terms, r.shown, r.since = showingTerms, p, hash, m.now()
 	m.setInput(r.draft)
@@ -375,7 +375,7 @@ func (m *chat) showTerms(p intent.Pattern, hash string) {
 
 // replyLines returns the line above the input, which asks, and the line below
 // it, which explains the keys. n is the number of questions that wait.
-func (m *chat) replyLines(a *activity, n int) (above, below string) {
+func (m *liveScreen) replyLines(a *activity, n int) (above, below string) {
 	switch m.reply.stage {
 	case choosingWidth:
 		n := min(len(a.Approval.Widths), mostWidths)

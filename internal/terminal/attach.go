@@ -51,7 +51,7 @@ func Attachment(name string, b []byte) (client.Block, error) {
 // mentions is a path in a message: @notes.txt, or @"two words.pdf".
 var mentions = regexp.MustCompile(`(?:^|\s)@(?:"([^"\n]+)"|(\S+))`)
 
-// mentioned reads the files that a message mentions. What is no file and does not look like a path
+// mentioned reads the files that a message mentions. What is not a file and does not look like a path
 // is ordinary text. What is Steward's own, as private tells, is refused; private may be nil.
 func mentioned(text string, private func(path string) bool) (files []client.Block, err error) {
 	var seen []string
@@ -162,7 +162,7 @@ func pathCompletions(text string) (out []string) {
 	defer d.Close() // only read from
 	entries, err := d.ReadDir(mostPaths)
 	if err != nil {
-		return nil // it is no folder, or empty
+		return nil // it is not a folder, or empty
 	}
 	for _, e := range entries {
 		name := e.Name()

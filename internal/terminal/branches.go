@@ -27,7 +27,7 @@ type standing struct {
 }
 
 // stand reads the last turn and its other versions.
-func (m *chat) stand(conv string) (standing, error) {
+func (m *liveScreen) stand(conv string) (standing, error) {
 	s, err := m.lastTurn(conv, 1)
 	if err != nil || s.asked == nil {
 		return s, err
@@ -39,7 +39,7 @@ func (m *chat) stand(conv string) (standing, error) {
 }
 
 // lastTurn finds the n-th last message of the user and what follows it.
-func (m *chat) lastTurn(conv string, n int) (s standing, err error) {
+func (m *liveScreen) lastTurn(conv string, n int) (s standing, err error) {
 	for x, err := range m.newest(conv, 50) {
 		switch {
 		case err != nil:
@@ -64,7 +64,7 @@ func (m *chat) lastTurn(conv string, n int) (s standing, err error) {
 }
 
 // asked returns the last turn, or an error if there is none.
-func (m *chat) asked(conv string) (standing, error) {
+func (m *liveScreen) asked(conv string) (standing, error) {
 	s, err := m.lastTurn(conv, 1)
 	if err == nil && s.asked == nil {
 		err = fault.New(fault.NotFound, "nothing_asked", "you have not sent a message here yet")
@@ -94,7 +94,7 @@ func current(list []client.Sibling) int {
 }
 
 // count shows whether there are other versions of the last turn.
-func (m *chat) count() tea.Cmd {
+func (m *liveScreen) count() tea.Cmd {
 	if m.conv == "" {
 		return nil
 	}
@@ -109,7 +109,7 @@ func (m *chat) count() tea.Cmd {
 
 // edit replaces the last message by a text. If the text is empty, the person edits the
 // message in the input.
-func (m *chat) edit(text string) tea.Cmd {
+func (m *liveScreen) edit(text string) tea.Cmd {
 	return elsewhere(m, m.asked, func(s standing) tea.Cmd {
 		m.editing = s.asked
 		if text != "" {
@@ -122,7 +122,7 @@ func (m *chat) edit(text string) tea.Cmd {
 
 // replace sends a text in place of the message that is being edited, with that
 // message's other blocks.
-func (m *chat) replace(text string) tea.Cmd {
+func (m *liveScreen) replace(text string) tea.Cmd {
 	old := m.editing
 	m.editing = nil
 	t := m.next(text)
@@ -135,7 +135,7 @@ func (m *chat) replace(text string) tea.Cmd {
 	return m.dispatch(t, text, old)
 }
 
-func (m *chat) again(string) tea.Cmd {
+func (m *liveScreen) again(string) tea.Cmd {
 	conv, t := m.conv, client.Message{Conversation: m.conv, Model: m.model, Agent: m.agent}
 	m.sending = "another answer, please"
 	m.say("another answer:")
@@ -153,16 +153,16 @@ func (m *chat) again(string) tea.Cmd {
 	}
 }
 
-func (m *chat) branches(string) tea.Cmd {
+func (m *liveScreen) branches(string) tea.Cmd {
 	return elsewhere(m, m.limbs, m.showBranches)
 }
 
-func (m *chat) limbs(conv string) ([]Limb[client.Branch], error) {
+func (m *liveScreen) limbs(conv string) ([]Limb[client.Branch], error) {
 	list, err := m.opt.Client.Branches(m.ctx, conv, false)
 	return Tree(list, func(b client.Branch) string { return b.ID }, func(b client.Branch) string { return b.Stem }), err
 }
 
-func (m *chat) showBranches(list []Limb[client.Branch]) tea.Cmd {
+func (m *liveScreen) showBranches(list []Limb[client.Branch]) tea.Cmd {
 	counts, wide := make([]string, len(list)), 0
 	for i, l := range list {
 		counts[i] = counted(l.Item.Messages, "message")
@@ -192,7 +192,7 @@ func nameOf(b client.Branch) string {
 	return strings.Join(parts, ": ")
 }
 
-func (m *chat) switchTo(which string) tea.Cmd {
+func (m *liveScreen) switchTo(which string) tea.Cmd {
 	n, err := strconv.Atoi(which)
 	if err != nil {
 		return m.tell("/switch needs a number from /branches")
@@ -212,7 +212,7 @@ func (m *chat) switchTo(which string) tea.Cmd {
 
 // step switches to another version of the last answer or, if there is none, of the
 // question.
-func (m *chat) step(by int) tea.Cmd {
+func (m *liveScreen) step(by int) tea.Cmd {
 	conv := m.conv
 	return elsewhere(m, m.stand, func(s standing) tea.Cmd {
 		for _, list := range [][]client.Sibling{s.answers, s.wordings} {
@@ -229,12 +229,12 @@ func (m *chat) step(by int) tea.Cmd {
 }
 
 // move continues the conversation with a branch.
-func (m *chat) move(conv, branch string) (opened, error) {
+func (m *liveScreen) move(conv, branch string) (opened, error) {
 	err := m.opt.Client.ChangeBranch(m.ctx, conv, branch, map[string]any{"preferred": true})
 	return opened{say: "the conversation continues from here:"}, err
 }
 
-func (m *chat) rewind(args string) tea.Cmd {
+func (m *liveScreen) rewind(args string) tea.Cmd {
 	n, withdraw := 1, false
 	for _, word := range strings.Fields(args) {
 		if i, err := strconv.Atoi(word); err == nil && i > 0 {
@@ -271,7 +271,7 @@ func (m *chat) rewind(args string) tea.Cmd {
 }
 
 // pin keeps the last turn in the model's context, or no longer.
-func (m *chat) pin(pinned bool) tea.Cmd {
+func (m *liveScreen) pin(pinned bool) tea.Cmd {
 	return elsewhere(m, func(conv string) (string, error) {
 		s, err := m.lastTurn(conv, 1)
 		var msgs []string
@@ -294,7 +294,7 @@ func (m *chat) pin(pinned bool) tea.Cmd {
 	}, m.tell)
 }
 
-func (m *chat) compact(arg string) tea.Cmd {
+func (m *liveScreen) compact(arg string) tea.Cmd {
 	how, done := "compact", "older messages are summarised for the model; /compact undo takes it back"
 	switch arg {
 	case "":
@@ -316,7 +316,7 @@ func (m *chat) compact(arg string) tea.Cmd {
 	}, m.tell)
 }
 
-func (m *chat) log(string) tea.Cmd {
+func (m *liveScreen) log(string) tea.Cmd {
 	width := m.width
 	return elsewhere(m, func(conv string) (string, error) {
 		text, err := m.opt.Log(m.ctx, conv, width-1)

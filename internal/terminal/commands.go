@@ -28,7 +28,7 @@ import (
 type command struct {
 	name, args, does string
 	needs            need
-	run              func(m *chat, args string) tea.Cmd
+	run              func(m *liveScreen, args string) tea.Cmd
 }
 
 // need is what a command needs before it can run.
@@ -42,42 +42,42 @@ const (
 
 func commands() []command {
 	return []command{
-		{"help", "", "show this list", nothing, (*chat).help},
-		{"new", "", "start a new conversation", nothing, (*chat).fresh},
-		{"list", "", "list the conversations, newest first", nothing, (*chat).list},
-		{"search", "WORDS", "search all your conversations, and open a result", nothing, (*chat).search},
-		{"open", "ID", "open a conversation by its id or its number in /list", nothing, (*chat).open},
-		{"edit", "[TEXT]", "replace your last message (without TEXT: edit the old one)", aRestingOne, (*chat).edit},
-		{"again", "", "get another answer to your last message", aRestingOne, (*chat).again},
-		{"prev", "", "switch to the previous version of the answer or question", aRestingOne, func(m *chat, _ string) tea.Cmd { return m.step(-1) }},
-		{"next", "", "switch to the next version", aRestingOne, func(m *chat, _ string) tea.Cmd { return m.step(1) }},
-		{"branches", "", "list the branches of this conversation", aRestingOne, (*chat).branches},
-		{"switch", "NUMBER", "switch to a branch by its number in /branches", aRestingOne, (*chat).switchTo},
-		{"rewind", "[N]", "go back to before your last message, or your last N", aRestingOne, (*chat).rewind},
-		{"pin", "", "always keep the last turn in the model's context", aRestingOne, func(m *chat, _ string) tea.Cmd { return m.pin(true) }},
-		{"unpin", "", "unpin the last turn", aRestingOne, func(m *chat, _ string) tea.Cmd { return m.pin(false) }},
-		{"compact", "[undo]", "replace old messages with a summary, or undo that", aRestingOne, (*chat).compact},
-		{"log", "", "show the tool calls of this conversation", aConversation, (*chat).log},
-		{"title", "TEXT", "give this conversation a title", aConversation, (*chat).title},
-		{"model", "[NAME]", "choose a model", nothing, (*chat).choose},
-		{"agent", "[NAME]", "choose the agent that continues this conversation", nothing, (*chat).hand},
-		{"plan", "TEXT", "plan a request; you approve the plan before it is carried out", nothing, (*chat).plan},
-		{"persona", "[NAME]", "choose how the agent speaks to you, or off", nothing, (*chat).persona},
-		{"folder", "PATH", "let Steward read a folder of this machine; add write to allow writing", nothing, (*chat).folder},
-		{"agents", "", "list the agents and tool sources, and whether each is approved", nothing, (*chat).showAgents},
-		{"approve", "[NAME]", "approve an agent or tool source, or review those that wait", nothing, (*chat).approve},
-		{"tools", "", "list the available tools", nothing, (*chat).tools},
-		{"export", "[FILE]", "write this conversation to a file, .json or .md", aConversation, (*chat).export},
-		{"stop", "", "stop the answer (like Esc)", nothing, (*chat).halt},
-		{"quit", "", "leave the chat (like Ctrl-D)", nothing, (*chat).leave},
+		{"help", "", "show this list", nothing, (*liveScreen).help},
+		{"new", "", "start a new conversation", nothing, (*liveScreen).fresh},
+		{"list", "", "list the conversations, newest first", nothing, (*liveScreen).list},
+		{"search", "WORDS", "search all your conversations, and open a result", nothing, (*liveScreen).search},
+		{"open", "ID", "open a conversation by its id or its number in /list", nothing, (*liveScreen).open},
+		{"edit", "[TEXT]", "replace your last message (without TEXT: edit the old one)", aRestingOne, (*liveScreen).edit},
+		{"again", "", "get another answer to your last message", aRestingOne, (*liveScreen).again},
+		{"prev", "", "switch to the previous version of the answer or question", aRestingOne, func(m *liveScreen, _ string) tea.Cmd { return m.step(-1) }},
+		{"next", "", "switch to the next version", aRestingOne, func(m *liveScreen, _ string) tea.Cmd { return m.step(1) }},
+		{"branches", "", "list the branches of this conversation", aRestingOne, (*liveScreen).branches},
+		{"switch", "NUMBER", "switch to a branch by its number in /branches", aRestingOne, (*liveScreen).switchTo},
+		{"rewind", "[N]", "go back to before your last message, or your last N", aRestingOne, (*liveScreen).rewind},
+		{"pin", "", "always keep the last turn in the model's context", aRestingOne, func(m *liveScreen, _ string) tea.Cmd { return m.pin(true) }},
+		{"unpin", "", "unpin the last turn", aRestingOne, func(m *liveScreen, _ string) tea.Cmd { return m.pin(false) }},
+		{"compact", "[undo]", "replace old messages with a summary, or undo that", aRestingOne, (*liveScreen).compact},
+		{"log", "", "show the tool calls of this conversation", aConversation, (*liveScreen).log},
+		{"title", "TEXT", "give this conversation a title", aConversation, (*liveScreen).title},
+		{"model", "[NAME]", "choose a model", nothing, (*liveScreen).choose},
+		{"agent", "[NAME]", "choose the agent that continues this conversation", nothing, (*liveScreen).hand},
+		{"plan", "TEXT", "plan a request; you approve the plan before it is carried out", nothing, (*liveScreen).plan},
+		{"persona", "[NAME]", "choose how the agent speaks to you, or off", nothing, (*liveScreen).persona},
+		{"folder", "PATH", "let Steward read a folder of this machine; add write to allow writing", nothing, (*liveScreen).folder},
+		{"agents", "", "list the agents and tool sources, and whether each is approved", nothing, (*liveScreen).showAgents},
+		{"approve", "[NAME]", "approve an agent or tool source, or review those that wait", nothing, (*liveScreen).approve},
+		{"tools", "", "list the available tools", nothing, (*liveScreen).tools},
+		{"export", "[FILE]", "write this conversation to a file, .json or .md", aConversation, (*liveScreen).export},
+		{"stop", "", "stop the answer (like Esc)", nothing, (*liveScreen).halt},
+		{"quit", "", "leave the chat (like Ctrl-D)", nothing, (*liveScreen).leave},
 	}
 }
 
 // stillAnswering refuses a command while a turn runs.
 const stillAnswering = "wait for the answer first, or stop it with Esc"
 
-// obey runs a slash command.
-func (m *chat) obey(line string) tea.Cmd {
+// runCommand runs a slash command.
+func (m *liveScreen) runCommand(line string) tea.Cmd {
 	name, args, _ := strings.Cut(strings.TrimPrefix(line, "/"), " ")
 	var names []string
 	for _, c := range commands() {
@@ -98,7 +98,7 @@ func (m *chat) obey(line string) tea.Cmd {
 	return nil
 }
 
-func (m *chat) help(string) tea.Cmd {
+func (m *liveScreen) help(string) tea.Cmd {
 	rows := [][2]string{}
 	for _, c := range commands() {
 		rows = append(rows, [2]string{"/" + strings.TrimSpace(c.name+" "+c.args), c.does})
@@ -123,8 +123,8 @@ func (m *chat) help(string) tea.Cmd {
 	return nil
 }
 
-// plan sends a request to the planner. The agent that was there goes on after it.
-func (m *chat) plan(text string) tea.Cmd {
+// plan sends a request to the planner. The agent that was there continues after it.
+func (m *liveScreen) plan(text string) tea.Cmd {
 	text = unquoted(text)
 	if text == "" {
 		return m.tell("/plan needs a request to plan")
@@ -150,9 +150,9 @@ func unquoted(text string) string {
 	return text
 }
 
-// fresh leaves the conversation. What runs in it goes on, and what waits there for the person is
+// fresh leaves the conversation. What runs in it continues, and what waits there for the person is
 // asked again when the conversation is opened.
-func (m *chat) fresh(string) tea.Cmd {
+func (m *liveScreen) fresh(string) tea.Cmd {
 	if m.sending != "" || len(m.outbox) > 0 {
 		return m.tell("your message is still being sent; try again in a moment")
 	}
@@ -167,11 +167,11 @@ func (m *chat) fresh(string) tea.Cmd {
 	return m.tell(said)
 }
 
-func (m *chat) list(string) tea.Cmd {
+func (m *liveScreen) list(string) tea.Cmd {
 	return elsewhere(m, func(string) ([]client.Conversation, error) { return m.opt.Client.Conversations(m.ctx, 20) }, m.showList)
 }
 
-func (m *chat) showList(list []client.Conversation) tea.Cmd {
+func (m *liveScreen) showList(list []client.Conversation) tea.Cmd {
 	if len(list) == 0 {
 		return m.tell("there are no conversations yet")
 	}
@@ -193,7 +193,7 @@ func titled(c client.Conversation) string {
 }
 
 // search lists the messages that have the words, to open the conversation of one.
-func (m *chat) search(words string) tea.Cmd {
+func (m *liveScreen) search(words string) tea.Cmd {
 	if words == "" {
 		return m.tell("/search needs words to search for")
 	}
@@ -224,7 +224,7 @@ type opened struct {
 	draft        string // put into the input line if that is empty
 }
 
-func (m *chat) open(which string) tea.Cmd {
+func (m *liveScreen) open(which string) tea.Cmd {
 	var n int
 	if _, err := fmt.Sscanf(which, "%d", &n); err == nil && len(which) < 4 && n >= 1 && n <= len(m.shelf) {
 		which = m.shelf[n-1].ID
@@ -238,7 +238,7 @@ func (m *chat) open(which string) tea.Cmd {
 
 // opening calls do on a conversation, reads the conversation and its last messages,
 // and opens it.
-func (m *chat) opening(conv string, do func() (opened, error)) tea.Cmd {
+func (m *liveScreen) opening(conv string, do func() (opened, error)) tea.Cmd {
 	return elsewhere(m, func(string) (o opened, err error) {
 		if o, err = do(); err != nil {
 			return o, err
@@ -254,7 +254,7 @@ func (m *chat) opening(conv string, do func() (opened, error)) tea.Cmd {
 }
 
 // newest iterates over the messages of a conversation, newest first.
-func (m *chat) newest(conv string, page int) iter.Seq2[*message.Message, error] {
+func (m *liveScreen) newest(conv string, page int) iter.Seq2[*message.Message, error] {
 	return func(yield func(*message.Message, error) bool) {
 		in := client.Params{"id": conv, "reverse": "true"}
 		for raw, err := range client.Each[json.RawMessage](m.ctx, m.opt.Client, "GET /conversations/{id}/messages", "messages", in, page) {
@@ -270,7 +270,7 @@ func (m *chat) newest(conv string, page int) iter.Seq2[*message.Message, error] 
 }
 
 // lastMessages reads at most the last most messages, starting at a message of the user.
-func (m *chat) lastMessages(conv string, most int) ([]*message.Message, error) {
+func (m *liveScreen) lastMessages(conv string, most int) ([]*message.Message, error) {
 	var list []*message.Message
 	for x, err := range m.newest(conv, most) {
 		if err != nil {
@@ -285,7 +285,7 @@ func (m *chat) lastMessages(conv string, most int) ([]*message.Message, error) {
 	return list[max(first, 0):], nil
 }
 
-func (m *chat) showOpened(o opened) tea.Cmd {
+func (m *liveScreen) showOpened(o opened) tea.Cmd {
 	m.unwatch()
 	if o.conversation.ID != m.conv && o.conversation.ID != m.opt.Conversation {
 		m.agent = "" // another conversation continues with its own agent
@@ -338,7 +338,7 @@ func contentOf(m *message.Message) (out client.Content) {
 	return out
 }
 
-func (m *chat) title(text string) tea.Cmd {
+func (m *liveScreen) title(text string) tea.Cmd {
 	text = unquoted(text)
 	if text == "" {
 		return m.tell("/title needs a text")
@@ -352,7 +352,7 @@ func (m *chat) title(text string) tea.Cmd {
 }
 
 // choose switches to the named model, or offers all of them.
-func (m *chat) choose(name string) tea.Cmd {
+func (m *liveScreen) choose(name string) tea.Cmd {
 	return elsewhere(m, func(string) ([]string, error) { return modelNames(m.ctx, m.opt.Client) }, func(names []string) tea.Cmd {
 		m.models = names
 		provider, _, full := strings.Cut(name, "/")
@@ -374,7 +374,7 @@ func (m *chat) choose(name string) tea.Cmd {
 
 // sayUnknown says that a name does not exist and suggests a similar one. If there is
 // none, it prints otherwise instead.
-func (m *chat) sayUnknown(what, name, otherwise, command string, names []string) {
+func (m *liveScreen) sayUnknown(what, name, otherwise, command string, names []string) {
 	if w := settings.Likely(name, names); w != "" {
 		otherwise = "; did you mean " + command + w + "?"
 	}
@@ -403,14 +403,14 @@ func modelNames(ctx context.Context, c *client.Client) ([]string, error) {
 	return names, err
 }
 
-func (m *chat) tools(string) tea.Cmd {
+func (m *liveScreen) tools(string) tea.Cmd {
 	if m.opt.Tools == nil {
 		return m.tell("the tools cannot be listed here")
 	}
 	return m.tell(m.opt.Tools())
 }
 
-func (m *chat) export(file string) tea.Cmd {
+func (m *liveScreen) export(file string) tea.Cmd {
 	file = cmp.Or(file, "steward-"+m.conv+".md")
 	return elsewhere(m, func(conv string) (string, error) {
 		where, err := filepath.Abs(file)
@@ -440,14 +440,14 @@ func exportTo(ctx context.Context, c *client.Client, conv, file string) error {
 	return nil
 }
 
-func (m *chat) halt(string) tea.Cmd {
+func (m *liveScreen) halt(string) tea.Cmd {
 	if !m.turn.running || m.conv == "" {
 		return m.tell("nothing is running")
 	}
 	return elsewhere(m, func(conv string) (string, error) { return "", m.opt.Client.Stop(m.ctx, conv) }, func(string) tea.Cmd { return nil })
 }
 
-func (m *chat) leave(string) tea.Cmd {
+func (m *liveScreen) leave(string) tea.Cmd {
 	if m.turn.running && m.opt.Leaving != "" {
 		m.say(m.opt.Leaving)
 	}
@@ -457,7 +457,7 @@ func (m *chat) leave(string) tea.Cmd {
 
 // completions returns the completions of the input: commands, and the arguments of
 // some of them.
-func (m *chat) completions(text string) []string {
+func (m *liveScreen) completions(text string) []string {
 	if !strings.HasPrefix(text, "/") || strings.Contains(text, "\n") {
 		return pathCompletions(text)
 	}
@@ -509,7 +509,7 @@ func common(words []string) string {
 }
 
 // folder lets the files tools use one more folder.
-func (m *chat) folder(args string) tea.Cmd {
+func (m *liveScreen) folder(args string) tea.Cmd {
 	path, write := strings.CutSuffix(args, " write")
 	path = strings.Trim(strings.TrimSpace(path), `"'`)
 	switch {

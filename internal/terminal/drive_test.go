@@ -87,7 +87,7 @@ func desk(s catalog.Status) catalog.Listing {
 
 // drive is a chat without a screen, with a simulated clock.
 type drive struct {
-	*chat
+	*liveScreen
 	t      *testing.T
 	at     time.Time
 	timers []timer
@@ -106,7 +106,7 @@ func newDrive(t *testing.T, d *down) *drive {
 		t.Fatal(err)
 	}
 	m.input.Focus()
-	dr := &drive{chat: m, t: t, at: time.Unix(1000, 0)}
+	dr := &drive{liveScreen: m, t: t, at: time.Unix(1000, 0)}
 	m.now = func() time.Time { return dr.at }
 	m.tick = func(after time.Duration, then func(time.Time) tea.Msg) tea.Cmd {
 		dr.timers = append(dr.timers, timer{dr.at.Add(after), then})
@@ -299,7 +299,7 @@ func TestNewLeavesWhatRuns(t *testing.T) {
 	if !d.busy() {
 		t.Fatal("no turn runs")
 	}
-	d.do(then(func() tea.Cmd { return d.obey("/new") }))
+	d.do(then(func() tea.Cmd { return d.runCommand("/new") }))
 	d.do(late)
 	if a, n := d.turn.pending(); d.busy() || a != nil || n != 0 || d.conv != "" {
 		t.Errorf("busy %t, %d questions, in conversation %q", d.busy(), n, d.conv)

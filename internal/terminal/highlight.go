@@ -52,7 +52,7 @@ type highlighter struct {
 	keywords            map[string]bool
 	word, text, comment lipgloss.Style
 	plain               lipgloss.Style
-	inside              bool // a comment that goes on from the line before
+	inside              bool // a comment that continues from the line before
 }
 
 func (r *renderer) highlighter(name string) *highlighter {

@@ -14,7 +14,7 @@ import (
 // look at, and its files. If something was approved before, it shows only what
 // has changed since, unless all is set.
 func Inspected(i catalog.Inspection, all bool) string {
-	return inspected(look{}, 0, i, all)
+	return inspected(style{}, 0, i, all)
 }
 
 // StatusWords returns whether an agent or a source is allowed, in words.
@@ -31,7 +31,7 @@ func StatusWords(l catalog.Listing) string {
 }
 
 // inspected is Inspected within so many columns; 0: lines are not wrapped.
-func inspected(k look, width int, i catalog.Inspection, all bool) string {
+func inspected(k style, width int, i catalog.Inspection, all bool) string {
 	var b strings.Builder
 	line := func(s lipgloss.Style, first, rest, text string) {
 		b.WriteString(hang(s, first, rest, Visible(text), width) + "\n")
@@ -85,7 +85,7 @@ func inspected(k look, width int, i catalog.Inspection, all bool) string {
 }
 
 // ofDiff returns the style of a line of a diff.
-func (k look) ofDiff(line string) lipgloss.Style {
+func (k style) ofDiff(line string) lipgloss.Style {
 	switch {
 	case strings.HasPrefix(line, "--- "), strings.HasPrefix(line, "+++ "), strings.HasPrefix(line, "diff "), strings.HasPrefix(line, "@@"):
 		return k.dim

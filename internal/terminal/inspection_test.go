@@ -86,7 +86,7 @@ func TestInspectedIsHarmless(t *testing.T) {
 			Items: []catalog.Item{{Name: text.Draw(t, "name"), Text: text.Draw(t, "text")}}}
 		i.Path, i.Description, i.By, i.Tools = "desk", text.Draw(t, "what"), text.Draw(t, "by"), []string{text.Draw(t, "tool")}
 		width := rapid.IntRange(30, 120).Draw(t, "width")
-		for _, line := range strings.Split(inspected(look{}, width, i, true), "\n") {
+		for _, line := range strings.Split(inspected(style{}, width, i, true), "\n") {
 			if lipgloss.Width(line) > width {
 				t.Fatalf("too wide: %q", line)
 			}

@@ -31,7 +31,7 @@ func Weight(size int, cost func(model string, u client.Usage) float64, model str
 const twice = 2 * time.Second
 
 // key handles a key press.
-func (m *chat) key(k tea.KeyPressMsg) tea.Cmd {
+func (m *liveScreen) key(k tea.KeyPressMsg) tea.Cmd {
 	now, before := m.now(), m.typed
 	m.typed = now
 	name := k.String()
@@ -85,7 +85,7 @@ func (m *chat) key(k tea.KeyPressMsg) tea.Cmd {
 
 // interrupt handles Ctrl-C. It stops the turn or else clears the input; the second
 // one leaves the chat.
-func (m *chat) interrupt(now time.Time) tea.Cmd {
+func (m *liveScreen) interrupt(now time.Time) tea.Cmd {
 	again := !m.ctrlC.IsZero() && now.Sub(m.ctrlC) < twice
 	m.ctrlC = now
 	switch {
@@ -102,7 +102,7 @@ func (m *chat) interrupt(now time.Time) tea.Cmd {
 }
 
 // enter sends the input, runs it as a command, or starts a new line.
-func (m *chat) enter() tea.Cmd {
+func (m *liveScreen) enter() tea.Cmd {
 	text := m.input.Value()
 	if strings.HasSuffix(text, `\`) && m.input.Line() == m.input.LineCount()-1 {
 		m.setInput(strings.TrimSuffix(m.written(), `\`) + "\n")
@@ -119,14 +119,14 @@ func (m *chat) enter() tea.Cmd {
 	}
 	if strings.HasPrefix(text, "/") && !strings.HasPrefix(text, "//") {
 		m.editing = nil
-		return m.obey(plainText(text))
+		return m.runCommand(plainText(text))
 	}
 	return m.send(strings.TrimPrefix(text, "/"))
 }
 
 // tab completes the input as far as it is certain. If nothing more is, it lists the
 // completions, with what commands do, so that they can be searched.
-func (m *chat) tab() {
+func (m *liveScreen) tab() {
 	text := m.input.Value()
 	words := m.completions(text)
 	if len(words) == 0 {
@@ -157,8 +157,8 @@ func (m *chat) tab() {
 	})
 }
 
-// complete puts a completion into the input. The end of a whole one, which is no folder, is followed by a blank.
-func (m *chat) complete(text string, whole bool) {
+// complete puts a completion into the input. The end of a whole one, which is not a folder, is followed by a blank.
+func (m *liveScreen) complete(text string, whole bool) {
 	if whole && !strings.HasSuffix(text, "/") {
 		text += " "
 	}
@@ -167,7 +167,7 @@ func (m *chat) complete(text string, whole bool) {
 
 // recall goes through the earlier input, from the first and the last line of the
 // input.
-func (m *chat) recall(name string) bool {
+func (m *liveScreen) recall(name string) bool {
 	by := -1
 	if name == "down" {
 		by = 1

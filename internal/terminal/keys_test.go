@@ -87,13 +87,13 @@ func TestAModelThatIsNotThereIsNotTaken(t *testing.T) {
 	for name, want := range map[string]string{
 		"nosuch": "there is no model nosuch; /model lists them", "openai/gpt-6": "did you mean /model openai/gpt-5?", "nosuch/x": "there is no model nosuch/x",
 	} {
-		d.do(d.obey("/model " + name)())
+		d.do(d.runCommand("/model " + name)())
 		if got := d.look(); d.model != "" || !strings.Contains(got, want) {
 			t.Errorf("%s: %q is used: %s", name, d.model, got)
 		}
 	}
 	for _, name := range []string{"default", "openai/gpt-5", "anthropic/claude-x"} { // an unlisted vendor may offer it
-		if d.do(d.obey("/model " + name)()); d.model != name {
+		if d.do(d.runCommand("/model " + name)()); d.model != name {
 			t.Errorf("%s is not taken: %s", name, d.look())
 		}
 	}

@@ -35,7 +35,7 @@ const (
 const mostInputLines = 5000
 
 // paste puts a pasted text into the input.
-func (m *chat) paste(text string) tea.Cmd {
+func (m *liveScreen) paste(text string) tea.Cmd {
 	if m.picking != nil {
 		m.picking.filter, m.picking.at = cut(m.picking.filter+oneLine(text, 200), 200), 0
 		return nil
@@ -58,7 +58,7 @@ func pastedText(text string) string {
 }
 
 // insertPaste inserts a text, or its label, at the cursor.
-func (m *chat) insertPaste(text string) {
+func (m *liveScreen) insertPaste(text string) {
 	if strings.Count(text, "\n") < shortPasteLines && len(text) <= shortPasteBytes && !changedByInput(text) {
 		m.input.InsertString(text)
 		return
@@ -72,7 +72,7 @@ func changedByInput(text string) bool {
 }
 
 // label returns the label of a paste, which is kept.
-func (m *chat) label(text string) string {
+func (m *liveScreen) label(text string) string {
 	first := strings.NewReplacer("[", "(", "]", ")", "\ufffd", "?").Replace(oneLine(firstOf(text), 30))
 	lines := strings.Count(strings.TrimSuffix(text, "\n"), "\n") + 1
 	about := counted(lines, "line") + ", " + SizeOf(len(text))
@@ -93,12 +93,12 @@ func (m *chat) label(text string) string {
 }
 
 // written returns the content of the input, with pastes between their marks.
-func (m *chat) written() string { return m.withPastes(m.input.Value(), pasteStart, pasteEnd) }
+func (m *liveScreen) written() string { return m.withPastes(m.input.Value(), pasteStart, pasteEnd) }
 
 // unlabelled returns the content of the input as it is sent.
-func (m *chat) unlabelled() string { return m.withPastes(m.input.Value(), "", "") }
+func (m *liveScreen) unlabelled() string { return m.withPastes(m.input.Value(), "", "") }
 
-func (m *chat) withPastes(text, start, end string) string {
+func (m *liveScreen) withPastes(text, start, end string) string {
 	if len(m.pastes) == 0 {
 		return text
 	}
@@ -110,7 +110,7 @@ func (m *chat) withPastes(text, start, end string) string {
 }
 
 // size returns the size of the message in the input.
-func (m *chat) size() int {
+func (m *liveScreen) size() int {
 	text := m.input.Value()
 	n := len(text)
 	for label, paste := range m.pastes {
@@ -136,7 +136,7 @@ func typedText(text string) string {
 
 // setInput replaces the text in the input. Pastes in it get labels again, and so does a text that the
 // input would change.
-func (m *chat) setInput(text string) {
+func (m *liveScreen) setInput(text string) {
 	m.input.Reset()
 	for i, part := range strings.Split(text, pasteEnd) {
 		typed, pasted, ok := strings.Cut(part, pasteStart)
@@ -152,7 +152,7 @@ func (m *chat) setInput(text string) {
 }
 
 // typeKey passes a key to the input, and keeps labels whole.
-func (m *chat) typeKey(k tea.KeyPressMsg) (cmd tea.Cmd) {
+func (m *liveScreen) typeKey(k tea.KeyPressMsg) (cmd tea.Cmd) {
 	if len(m.pastes) == 0 {
 		m.input, cmd = m.input.Update(k)
 		return cmd
@@ -193,7 +193,7 @@ func (m *chat) typeKey(k tea.KeyPressMsg) (cmd tea.Cmd) {
 }
 
 // labels counts the labels in a text.
-func (m *chat) labels(text string) (n int) {
+func (m *liveScreen) labels(text string) (n int) {
 	for label := range m.pastes {
 		n += strings.Count(text, label)
 	}
@@ -201,7 +201,7 @@ func (m *chat) labels(text string) (n int) {
 }
 
 // labelAround returns where the label begins and ends, in characters, in whose middle a position is.
-func (m *chat) labelAround(text string, at int) (from, to int) {
+func (m *liveScreen) labelAround(text string, at int) (from, to int) {
 	for label := range m.pastes {
 		for start := 0; ; {
 			i := strings.Index(text[start:], label)
@@ -220,7 +220,7 @@ func (m *chat) labelAround(text string, at int) (from, to int) {
 }
 
 // cursorAt returns the position of the cursor in characters.
-func (m *chat) cursorAt() int {
+func (m *liveScreen) cursorAt() int {
 	at := m.input.Column()
 	for i, line := range strings.Split(m.input.Value(), "\n") {
 		if i == m.input.Line() {
@@ -232,7 +232,7 @@ func (m *chat) cursorAt() int {
 }
 
 // setCursor moves the cursor to a position in characters.
-func (m *chat) setCursor(at int) {
+func (m *liveScreen) setCursor(at int) {
 	m.input.MoveToBegin()
 	for _, line := range strings.Split(m.input.Value(), "\n") {
 		n := utf8.RuneCountInString(line)
@@ -251,7 +251,7 @@ func (m *chat) setCursor(at int) {
 const mostPasteShown = 2000
 
 // showPastes prints the pastes in the input, and reports whether there are any.
-func (m *chat) showPastes() bool {
+func (m *liveScreen) showPastes() bool {
 	text, any := m.input.Value(), false
 	for _, label := range slices.Sorted(maps.Keys(m.pastes)) {
 		if !strings.Contains(text, label) {

@@ -122,7 +122,7 @@ type (
 const resting = 350 * time.Millisecond
 
 // followWaiting starts to watch what waits for an approval.
-func (m *chat) followWaiting() tea.Cmd {
+func (m *liveScreen) followWaiting() tea.Cmd {
 	out := make(chan heardMsg)
 	m.pend.heard = out
 	m.watchers.Go(func() {
@@ -138,7 +138,7 @@ func (m *chat) followWaiting() tea.Cmd {
 	return m.hearWaiting()
 }
 
-func (m *chat) hearWaiting() tea.Cmd {
+func (m *liveScreen) hearWaiting() tea.Cmd {
 	in := m.pend.heard
 	return func() tea.Msg {
 		if h, ok := <-in; ok {
@@ -148,7 +148,7 @@ func (m *chat) hearWaiting() tea.Cmd {
 	}
 }
 
-func (m *chat) hear(h heardMsg) tea.Cmd {
+func (m *liveScreen) hear(h heardMsg) tea.Cmd {
 	if h.err != nil {
 		m.fail(h.err)
 		return m.hearWaiting()
@@ -197,7 +197,7 @@ func (p *pending) mark(things []thing) {
 
 // settle continues with the questions as soon as nothing else is going on. It is
 // called after each message.
-func (m *chat) settle() {
+func (m *liveScreen) settle() {
 	p := &m.pend
 	if o := p.offer; o != nil && (o.stage == looked || o.stage == allowing) && m.idle() {
 		if !o.named && !p.still(o) {
@@ -228,19 +228,19 @@ func (m *chat) settle() {
 }
 
 // idle reports whether no turn runs and no call waits for an answer.
-func (m *chat) idle() bool {
+func (m *liveScreen) idle() bool {
 	a, _ := m.turn.pending()
 	return m.ready && !m.leaving && !m.busy() && a == nil
 }
 
 // free reports whether the person may be asked something. Nobody is
 // interrupted in a turn or while typing.
-func (m *chat) free() bool {
+func (m *liveScreen) free() bool {
 	return m.idle() && m.input.Value() == "" && m.editing == nil && len(m.turn.out) == 0 && !m.printing
 }
 
 // asking reports whether a question is shown.
-func (m *chat) asking() bool {
+func (m *liveScreen) asking() bool {
 	o := m.pend.offer
 	return o != nil && (o.stage == offered || o.stage == allowing) && m.free()
 }
@@ -251,7 +251,7 @@ func (p *pending) working() bool {
 }
 
 // word handles a key if it belongs to a question, and reports whether it does.
-func (m *chat) word(name string, now, before time.Time) (tea.Cmd, bool) {
+func (m *liveScreen) word(name string, now, before time.Time) (tea.Cmd, bool) {
 	p := &m.pend
 	if key := p.key; key != "" {
 		p.key = ""
@@ -280,7 +280,7 @@ func (m *chat) word(name string, now, before time.Time) (tea.Cmd, bool) {
 }
 
 // rested is called when the keyboard has been idle for long enough after an answer.
-func (m *chat) rested(a answeredMsg) tea.Cmd {
+func (m *liveScreen) rested(a answeredMsg) tea.Cmd {
 	p := &m.pend
 	key := p.key
 	if key == "" || a.keys != p.keys {
@@ -308,11 +308,11 @@ func (o *offer) subject() []thing {
 
 func (o *offer) name() string { return o.things[0].Path }
 
-func (m *chat) answerOffer(key string) tea.Cmd {
+func (m *liveScreen) answerOffer(key string) tea.Cmd {
 	o := m.pend.offer
 	switch {
 	case key == "y" && o.stage == offered:
-		return m.look(o)
+		return m.inspect(o)
 	case key == "y":
 		return m.decideOffer(o, "POST /agents/approve", o.subject())
 	case key == "d":
@@ -328,7 +328,7 @@ func (m *chat) answerOffer(key string) tea.Cmd {
 
 // leaveOut removes the subject from an offer; with below, also what is below
 // it.
-func (m *chat) leaveOut(o *offer, below bool) {
+func (m *liveScreen) leaveOut(o *offer, below bool) {
 	first := o.name()
 	var rest []thing
 	for _, t := range o.things {
@@ -344,8 +344,8 @@ func (m *chat) leaveOut(o *offer, below bool) {
 	}
 }
 
-// look inspects what an offer is about. Inspection may start programs.
-func (m *chat) look(o *offer) tea.Cmd {
+// inspect fetches what an offer is about. Inspection may start programs.
+func (m *liveScreen) inspect(o *offer) tea.Cmd {
 	o.stage = looking
 	things := o.things
 	return func() tea.Msg {
@@ -367,7 +367,7 @@ func (m *chat) look(o *offer) tea.Cmd {
 }
 
 // about returns a continuation that calls do if o is still the current offer.
-func (m *chat) about(o *offer, do func()) then {
+func (m *liveScreen) about(o *offer, do func()) then {
 	return func() tea.Cmd {
 		if m.pend.offer == o {
 			do()
@@ -377,7 +377,7 @@ func (m *chat) about(o *offer, do func()) then {
 }
 
 // decideOffer sends Steward the person's decision about things, in their order.
-func (m *chat) decideOffer(o *offer, route string, things []thing) tea.Cmd {
+func (m *liveScreen) decideOffer(o *offer, route string, things []thing) tea.Cmd {
 	o.stage = deciding
 	return func() tea.Msg {
 		var done []catalog.Listing

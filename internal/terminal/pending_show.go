@@ -12,7 +12,7 @@ import (
 )
 
 // question returns the question about the offer, on one line.
-func (m *chat) question() string {
+func (m *liveScreen) question() string {
 	o := m.pend.offer
 	about := o.subject()
 	what, ask := describe(about), ""
@@ -61,7 +61,7 @@ func describe(about []thing) string {
 }
 
 // asks returns the lines above the input: the question, or what is in progress.
-func (m *chat) asks() []string {
+func (m *liveScreen) asks() []string {
 	o := m.pend.offer
 	switch {
 	case m.asking():
@@ -79,7 +79,7 @@ func (m *chat) asks() []string {
 }
 
 // answersLine explains the keys.
-func (m *chat) answersLine() string {
+func (m *liveScreen) answersLine() string {
 	o := m.pend.offer
 	switch {
 	case o.stage == offered:
@@ -95,14 +95,14 @@ func (m *chat) answersLine() string {
 }
 
 // showLooked prints what an offer is about, before the person is asked to allow it.
-func (m *chat) showLooked(o *offer) {
+func (m *liveScreen) showLooked(o *offer) {
 	o.stage = allowing
 	for _, err := range o.errs {
 		m.pend.told = m.pend.told || fault.HasCode(err, "admin_only")
 		m.fail(err)
 	}
 	for _, t := range o.things {
-		m.turn.print(kindShown, strings.TrimSuffix(inspected(m.turn.look, m.width, t.shown, false), "\n"))
+		m.turn.print(kindShown, strings.TrimSuffix(inspected(m.turn.style, m.width, t.shown, false), "\n"))
 	}
 	o.things = slices.DeleteFunc(o.things, func(t thing) bool {
 		if t.Status == catalog.Invalid {
@@ -119,7 +119,7 @@ func (m *chat) showLooked(o *offer) {
 }
 
 // summary lists what was shown, if there is one question about all of it.
-func (m *chat) summary(things []thing) string {
+func (m *liveScreen) summary(things []thing) string {
 	wide := 0
 	for _, t := range things {
 		wide = max(wide, len(Visible(t.Path)))
@@ -147,7 +147,7 @@ func counted(n int, what string) string {
 }
 
 // sayDecided prints the result of a decision.
-func (m *chat) sayDecided(done []catalog.Listing) {
+func (m *liveScreen) sayDecided(done []catalog.Listing) {
 	first := done[0]
 	name := Visible(first.Path)
 	if first.Status == catalog.Denied {
@@ -165,7 +165,7 @@ func (m *chat) sayDecided(done []catalog.Listing) {
 }
 
 // tellWaiting prints what waits, for a person who may not decide.
-func (m *chat) tellWaiting(list [][]thing) {
+func (m *liveScreen) tellWaiting(list [][]thing) {
 	for _, g := range list {
 		m.pend.mark(g)
 		m.say(describe(g) + " waits for approval on the machine that Steward runs on: steward agents approve " + Visible(g[0].Path))
@@ -173,7 +173,7 @@ func (m *chat) tellWaiting(list [][]thing) {
 }
 
 // approve asks about a named agent or source, or again about everything that waits.
-func (m *chat) approve(name string) tea.Cmd {
+func (m *liveScreen) approve(name string) tea.Cmd {
 	p := &m.pend
 	switch {
 	case p.offer != nil && p.offer.stage == deciding:
@@ -187,7 +187,7 @@ func (m *chat) approve(name string) tea.Cmd {
 }
 
 // approveWaiting asks again about everything that waits.
-func (m *chat) approveWaiting(all []catalog.Listing) tea.Cmd {
+func (m *liveScreen) approveWaiting(all []catalog.Listing) tea.Cmd {
 	p := &m.pend
 	p.waiting = catalog.Waiting(all) // news of the last decisions may still be on their way
 	if len(p.waiting) == 0 {
@@ -198,7 +198,7 @@ func (m *chat) approveWaiting(all []catalog.Listing) tea.Cmd {
 }
 
 // approveNamed inspects the named agent or source, and what waits below it.
-func (m *chat) approveNamed(name string, all []catalog.Listing) tea.Cmd {
+func (m *liveScreen) approveNamed(name string, all []catalog.Listing) tea.Cmd {
 	i := slices.IndexFunc(all, func(l catalog.Listing) bool { return l.Path == name })
 	if i < 0 {
 		var names []string
@@ -223,5 +223,5 @@ func (m *chat) approveNamed(name string, all []catalog.Listing) tea.Cmd {
 		return m.tell(Visible(name) + " is already allowed: " + StatusWords(l))
 	}
 	m.pend.offer = &offer{things: things, named: true}
-	return m.look(m.pend.offer)
+	return m.inspect(m.pend.offer)
 }

@@ -16,7 +16,7 @@ type personas struct {
 }
 
 // persona chooses how the agent speaks, or offers what there is.
-func (m *chat) persona(name string) tea.Cmd {
+func (m *liveScreen) persona(name string) tea.Cmd {
 	agent := cmp.Or(m.agent, m.continues, ownAgent)
 	choose := func(name string) tea.Cmd {
 		return elsewhere(m, func(string) (string, error) {

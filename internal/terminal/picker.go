@@ -17,7 +17,7 @@ type picker struct {
 }
 
 // pick opens a picker.
-func (m *chat) pick(title, filter string, items []string, choose func(string) tea.Cmd) tea.Cmd {
+func (m *liveScreen) pick(title, filter string, items []string, choose func(string) tea.Cmd) tea.Cmd {
 	m.picking = &picker{title: title, items: items, filter: filter, choose: choose}
 	return nil
 }
@@ -35,7 +35,7 @@ func (p *picker) left() (out []string) {
 }
 
 // pickKey handles a key while a picker is open.
-func (m *chat) pickKey(k tea.KeyPressMsg) tea.Cmd {
+func (m *liveScreen) pickKey(k tea.KeyPressMsg) tea.Cmd {
 	p := m.picking
 	left := p.left()
 	switch name := k.String(); name {
@@ -68,7 +68,7 @@ func (m *chat) pickKey(k tea.KeyPressMsg) tea.Cmd {
 const pickerRows = 8
 
 // pickerLines draws the picker: the filter, and the items around the chosen one.
-func (m *chat) pickerLines() []string {
+func (m *liveScreen) pickerLines() []string {
 	p := m.picking
 	left := p.left()
 	lines := []string{m.turn.you.Render(p.title+" ") + cut(safe(p.filter), m.width/2) + "▏"}
@@ -89,7 +89,7 @@ func (m *chat) pickerLines() []string {
 }
 
 // searchHistory looks for something that was typed before.
-func (m *chat) searchHistory() tea.Cmd {
+func (m *liveScreen) searchHistory() tea.Cmd {
 	var items []string
 	seen, whole := map[string]bool{}, map[string]string{}
 	for _, line := range slices.Backward(m.past.lines) {

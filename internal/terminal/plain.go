@@ -123,7 +123,7 @@ type Writer struct {
 	// written once it is certain that it is not withdrawn.
 	Whole bool
 	// Width is that of the terminal that Out and Notes are, in columns: lines of the answer are broken between
-	// words, and notes begin on lines of their own. Zero: Out is no terminal.
+	// words, and notes begin on lines of their own. Zero: Out is not a terminal.
 	Width   int
 	wrap    wordWrap
 	draft   string // the message that is being written, if Whole
@@ -273,7 +273,7 @@ func (w *Writer) Close() error {
 
 // wordWrap breaks the lines of a text that arrives in pieces between words.
 type wordWrap struct {
-	gap, word string // not given out yet: blanks, and the word behind them, which may go on
+	gap, word string // not given out yet: blanks, and the word behind them, which may continue
 	column    int
 }
 

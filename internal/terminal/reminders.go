@@ -73,7 +73,7 @@ type remindedMsg struct {
 }
 
 // followReminders starts to listen for reminders.
-func (m *chat) followReminders() tea.Cmd {
+func (m *liveScreen) followReminders() tea.Cmd {
 	out := make(chan remindedMsg)
 	m.reminders = out
 	m.watchers.Go(func() {
@@ -89,7 +89,7 @@ func (m *chat) followReminders() tea.Cmd {
 	return m.hearReminder()
 }
 
-func (m *chat) hearReminder() tea.Cmd {
+func (m *liveScreen) hearReminder() tea.Cmd {
 	in := m.reminders
 	return func() tea.Msg {
 		if r, ok := <-in; ok {
@@ -100,7 +100,7 @@ func (m *chat) hearReminder() tea.Cmd {
 }
 
 // reminded shows a reminder that was heard.
-func (m *chat) reminded(r remindedMsg) tea.Cmd {
+func (m *liveScreen) reminded(r remindedMsg) tea.Cmd {
 	if r.err != nil {
 		m.fail(r.err)
 		return nil

@@ -47,7 +47,7 @@ type Options struct {
 
 	In            io.Reader // nil: the terminal
 	Out           io.Writer // nil: standard output
-	Width, Height int       // of Out if it is no terminal, which knows its own size
+	Width, Height int       // of Out if it is not a terminal, which knows its own size
 	Environ       []string  // nil: the process's own
 }
 
@@ -81,8 +81,8 @@ func Run(ctx context.Context, o Options) error {
 	return err
 }
 
-// since formats how long something took.
-func since(d time.Duration) string {
+// elapsed formats how long something took.
+func elapsed(d time.Duration) string {
 	switch {
 	case d < time.Second:
 		return d.Round(time.Millisecond).String()

@@ -149,7 +149,7 @@ func (t *turn) taskLine(n *node, wide int, spin string) string {
 	case n.Ended.IsZero():
 		rest = append(rest, clock(took))
 	default:
-		rest = append(rest, since(took))
+		rest = append(rest, elapsed(took))
 	}
 	if n.Cost > 0 {
 		rest = append(rest, fmt.Sprintf("$%.4f", n.Cost))

@@ -12,15 +12,15 @@ import (
 	"steward/internal/record"
 )
 
-// look has the styles, in the terminal's own sixteen colours. The zero value has
+// style has the styles, in the terminal's own sixteen colours. The zero value has
 // none.
-type look struct {
+type style struct {
 	you, dim, good, bad, warn, strong lipgloss.Style
 }
 
-func newLook() look {
+func newLook() style {
 	plain := lipgloss.NewStyle()
-	return look{
+	return style{
 		you:    plain.Foreground(lipgloss.Cyan).Bold(true),
 		dim:    plain.Faint(true),
 		good:   plain.Foreground(lipgloss.Green),
@@ -33,7 +33,7 @@ func newLook() look {
 // turn shows a conversation: frames go in, and lines for the scrollback are added
 // to out when they are finished. live returns what may still change.
 type turn struct {
-	look
+	style
 	paint painter
 	now   func() time.Time
 	cost  func(model string, u client.Usage) float64 // nil: unknown
@@ -363,7 +363,7 @@ func (t *turn) live(most int, spin string) []string {
 		if a.Status == client.CallAwaiting || a.ID == t.plan.call {
 			continue
 		}
-		what, name := t.doing(&a.Frame, t.paint.width-10)
+		what, name := t.callTitle(&a.Frame, t.paint.width-10)
 		line := spin + " " + what + name
 		if a.Message != "" {
 			line = spin + " " + Visible(a.Name) + ": " + oneLine(a.Message, 400)

@@ -20,7 +20,7 @@ func (t *turn) result(f *client.Frame) {
 	took := ""
 	if a := t.find(f.ID); a != nil {
 		t.answered(a)
-		took = since(t.now().Sub(a.began) - a.waited)
+		took = elapsed(t.now().Sub(a.began) - a.waited)
 		if len(f.Args) == 0 {
 			f.Args = a.Args
 		}
@@ -35,7 +35,7 @@ func (t *turn) result(f *client.Frame) {
 	r := resultOf(f)
 	mark, said := t.mark(r), outcome(r)
 	room := t.paint.width - 3
-	what, name := t.doing(f, room)
+	what, name := t.callTitle(f, room)
 	head := what + t.dim.Render(name)
 	tail := said + saidBy(r, 400)
 	if r.Status == message.Accepted {
@@ -56,9 +56,9 @@ func (t *turn) result(f *client.Frame) {
 	t.print(kindCall, line)
 }
 
-// doing returns what a call does and, to be dimmed, its tool, in a number of cells. Unfolded, or
+// callTitle returns what a call does and, to be dimmed, its tool, in a number of cells. Unfolded, or
 // without a summary, a call is its tool and its arguments.
-func (t *turn) doing(f *client.Frame, room int) (what, name string) {
+func (t *turn) callTitle(f *client.Frame, room int) (what, name string) {
 	name = cut(Visible(f.Name), room)
 	used := lipgloss.Width(name)
 	if f.Summary != "" && !t.unfolded {
@@ -178,7 +178,7 @@ func (t *turn) foot(f *client.Frame) string {
 	}
 	parts := []string{stopped, by}
 	if f.DurationMS > 0 {
-		parts = append(parts, since(max(0, time.Duration(f.DurationMS)*time.Millisecond-t.waited)))
+		parts = append(parts, elapsed(max(0, time.Duration(f.DurationMS)*time.Millisecond-t.waited)))
 	}
 	if u := f.Usage; u.Input+u.Output > 0 {
 		parts = append(parts, thousands(u.Input+u.Output)+" tokens")

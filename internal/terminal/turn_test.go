@@ -19,7 +19,7 @@ import (
 func newTurn(t *testing.T, width int) *turn {
 	t.Helper()
 	now := time.Unix(1000, 0)
-	tr := &turn{look: look{}, now: func() time.Time { return now }}
+	tr := &turn{style: style{}, now: func() time.Time { return now }}
 	tr.paint.set(width, true, false)
 	return tr
 }
@@ -412,7 +412,7 @@ func TestCutAndStripped(t *testing.T) {
 		}
 	}
 	for d, want := range map[time.Duration]string{12345 * time.Microsecond: "12ms", 1234 * time.Millisecond: "1.2s", 3*time.Minute + 400*time.Millisecond: "3m0s"} {
-		if got := since(d); got != want {
+		if got := elapsed(d); got != want {
 			t.Errorf("%v: %s", d, got)
 		}
 	}

@@ -27,7 +27,7 @@ func (c *call) decide(ctx context.Context, typ string, space resource.Space) (po
 	d, ok := c.decided[at]
 	if !ok {
 		var err error
-		if d, err = c.judge(ctx, policy.Read, policy.Resource{Type: typ, Space: space}); err != nil {
+		if d, err = c.authorize(ctx, policy.Read, policy.Resource{Type: typ, Space: space}); err != nil {
 			return d, false, err
 		}
 		c.decided[at] = d
@@ -35,9 +35,9 @@ func (c *call) decide(ctx context.Context, typ string, space resource.Space) (po
 	return d, d.Verdict == policy.Allow, nil
 }
 
-// judge asks policy. If policy cannot decide, the answer is no. The only error is
+// authorize asks policy. If policy cannot decide, the answer is no. The only error is
 // that the call was cancelled.
-func (c *call) judge(ctx context.Context, action string, r policy.Resource) (policy.Decision, error) {
+func (c *call) authorize(ctx context.Context, action string, r policy.Resource) (policy.Decision, error) {
 	d, err := c.opt.Authorizer.Authorize(ctx, policy.Question{Point: policy.PointAccess, User: c.User, Agent: c.Agent,
 		Lineage: c.Lineage, Attended: c.Attended, Action: action, Resource: r})
 	if ctx.Err() != nil {
@@ -54,7 +54,7 @@ func (c *call) judge(ctx context.Context, action string, r policy.Resource) (pol
 // for approval here: an agent makes such changes through a tool. Error:
 // access_denied.
 func (c *call) mayChange(ctx context.Context, action string, r policy.Resource) error {
-	d, err := c.judge(ctx, action, r)
+	d, err := c.authorize(ctx, action, r)
 	if err != nil || d.Verdict == policy.Allow {
 		return err
 	}

@@ -242,7 +242,7 @@ func (q Query) full(items []Resource) bool {
 type portion struct {
 	items  []Resource
 	looked int          // resources and entries that were looked at
-	next   store.Cursor // where to go on; empty: there is no more
+	next   store.Cursor // where to continue; empty: there is no more
 }
 
 // readTree reads resources in tree order.

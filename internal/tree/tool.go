@@ -120,14 +120,14 @@ func (s *Service) getTool() (tool.Tool, error) {
 			r, err = s.Get(ctx, by, uri)
 		}
 		if err != nil || !args.Parents {
-			return told(r, labelsOf(in.User, r), err)
+			return resultOf(r, labelsOf(in.User, r), err)
 		}
 		above, err := s.Parents(ctx, by, uri)
 		labels := labelsOf(in.User, r) | message.Untrusted
 		for _, x := range above {
 			labels |= labelsOf(in.User, x)
 		}
-		return told(struct {
+		return resultOf(struct {
 			Resource Resource   `json:"resource"`
 			Parents  []Resource `json:"parents"`
 		}{r, above}, labels, err)
@@ -159,7 +159,7 @@ func (s *Service) listTool() (tool.Tool, error) {
 		for _, r := range page.Items {
 			labels |= labelsOf(in.User, r)
 		}
-		return told(struct {
+		return resultOf(struct {
 			Resources []Resource `json:"resources"`
 			Cursor    string     `json:"cursor,omitzero"`
 		}{page.Items, page.Next}, labels, err)
@@ -213,7 +213,7 @@ func hasSecret(v any) bool {
 	return false
 }
 
-func told(v any, labels message.Labels, err error) (tool.Result, error) {
+func resultOf(v any, labels message.Labels, err error) (tool.Result, error) {
 	if err != nil {
 		return tool.Result{Labels: labels}, err
 	}

@@ -23,27 +23,27 @@ func (c cause) reason(e *entry) string {
 	s := c.strategy
 	switch s.Kind {
 	case tool.ByAge:
-		return oneLine(fmt.Sprintf("%s is older than %s", e.told(), s.MaxAge), maxReason)
+		return oneLine(fmt.Sprintf("%s is older than %s", e.describe(), s.MaxAge), maxReason)
 	case tool.ByParameters:
-		return oneLine(fmt.Sprintf("%s was made obsolete by a later %s with the same %s", e.told(), c.by, listed(s.Parameters)), maxReason)
+		return oneLine(fmt.Sprintf("%s was made obsolete by a later %s with the same %s", e.describe(), c.by, listed(s.Parameters)), maxReason)
 	}
 	with := ""
 	if s.Kind == tool.ByTool && len(s.Parameters) > 0 {
 		with = " with the same " + listed(s.Parameters)
 	}
-	return oneLine(fmt.Sprintf("%s was made obsolete by a later %s%s", e.told(), c.by, with), maxReason)
+	return oneLine(fmt.Sprintf("%s was made obsolete by a later %s%s", e.describe(), c.by, with), maxReason)
 }
 
 // cascade says why an entry became obsolete as a consequence of another one.
 func (c cause) cascade(e, first *entry) string {
 	if c.call == nil {
-		return oneLine(fmt.Sprintf("%s is no longer valid because %s is too old", e.told(), first.told()), maxReason)
+		return oneLine(fmt.Sprintf("%s is no longer valid because %s is too old", e.describe(), first.describe()), maxReason)
 	}
-	return oneLine(fmt.Sprintf("%s was made obsolete by a later %s, together with %s", e.told(), c.by, first.told()), maxReason)
+	return oneLine(fmt.Sprintf("%s was made obsolete by a later %s, together with %s", e.describe(), c.by, first.describe()), maxReason)
 }
 
-// told describes the entry's call briefly.
-func (e *entry) told() string {
+// describe returns a short description of the entry's call.
+func (e *entry) describe() string {
 	if e.subject == "" {
 		return e.tool
 	}

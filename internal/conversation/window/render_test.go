@@ -270,7 +270,7 @@ func TestSummaryLabels(t *testing.T) {
 	}
 }
 
-// The notice stays the same when messages follow, so that what a session shows is what is read anew.
+// The notice stays the same when messages follow, so that what a session shows is what is read again.
 func TestTheNoticeStays(t *testing.T) {
 	x := &chat{}
 	x.user("Hello")

@@ -24,10 +24,10 @@ type known struct {
 	shown  bool       // optimizers receive the results
 }
 
-// Meet loads the rules of tools. From then on the tracker indexes the results that
-// these rules can make obsolete. Meet ignores tools that it knows already; a tool
+// LoadRules loads the rules of tools. From then on the tracker indexes the results that
+// these rules can make obsolete. LoadRules ignores tools that it knows already; a tool
 // that lookup does not find is looked up again at the next call.
-func (t *Tracker) Meet(names ...string) {
+func (t *Tracker) LoadRules(names ...string) {
 	for _, name := range names {
 		if t.rules[name] != nil {
 			continue

@@ -88,7 +88,7 @@ func NewTracker(lookup func(name string) (tool.Tool, bool), names ...string) *Tr
 		lookup: lookup, rules: map[string]*rules{}, known: map[string]*known{}, pending: map[message.Ref]*entry{},
 		entries: map[message.Ref]*entry{}, index: map[indexKey][]*entry{}, hanging: map[string]chan struct{}{},
 	}
-	t.Meet(names...)
+	t.LoadRules(names...)
 	return t
 }
 
@@ -127,7 +127,7 @@ func (t *Tracker) calls(m *message.Message) {
 		clear(t.pending)
 	}
 	for _, c := range calls {
-		t.Meet(c.Name)
+		t.LoadRules(c.Name)
 	}
 	for _, c := range calls {
 		e := &entry{ref: c.Ref, tool: c.Name, args: c.Args, secret: c.Labels.Has(message.Secret)}

@@ -125,7 +125,7 @@ func (r *reader) asked(c message.Call) error {
 	below.filter.Conversation, below.filter.Interaction = record.AskedConversation(c.Ref), id.ID{}
 	_, err := below.run()
 	if fault.HasCode(err, "conversation_not_found") {
-		return nil // it has not begun, or the tool is no agent
+		return nil // it has not begun, or the tool is not an agent
 	}
 	r.out = append(r.out, below.out...)
 	return err

@@ -27,7 +27,7 @@ import (
 // Outcome is the outcome of a call.
 type Outcome string
 
-// The outcomes. Partial is an action that was started and of which nobody knows
+// The outcomes. Partial is an action that was started and of which it is unknown
 // whether it was done; when a person resolves it, it becomes a success or a failure.
 // A result whose end was cut off is a success. A call that was denied, stopped or
 // never answered is a failure.

@@ -216,7 +216,7 @@ func (j *Authorizer) byTheBook(t *rapid.T, p *program, at *point, q policy.Quest
 	if err := a.identify(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	return a.deserted(d)
+	return a.denyForService(d)
 }
 
 // TestReads checks which fields a point's rules can read. Only these are put into

@@ -136,13 +136,13 @@ func (j *Authorizer) Authorize(ctx context.Context, q policy.Question) (policy.D
 			d = policy.Stricter(d, j.decide(ctx, p, at, a))
 		}
 	}
-	return a.deserted(d), nil
+	return a.denyForService(d), nil
 }
 
-// deserted turns Ask into Deny for a service user, even if the question says that a person is
+// denyForService turns Ask into Deny for a service user, even if the question says that a person is
 // present. Ask stays if nobody is said to be present: a standing approval, which only the effect
 // engine knows, may cover the call. At PointIntent it stays as well.
-func (a *asked) deserted(d policy.Decision) policy.Decision {
+func (a *asked) denyForService(d policy.Decision) policy.Decision {
 	if d.Verdict != policy.Ask || !a.Attended || a.Point == policy.PointIntent || !a.who.Has(policy.RoleService) {
 		return d
 	}

@@ -79,9 +79,9 @@ func mediaType(r *http.Request) string {
 	return t
 }
 
-// formless refuses a body that a form on any web page, or a script without permission, could have
+// refuseForms refuses a body that a form on any web page, or a script without permission, could have
 // sent. All servers accept only application/ types, except that of forms.
-func formless(r *http.Request) error {
+func refuseForms(r *http.Request) error {
 	t := mediaType(r)
 	if r.ContentLength == 0 || strings.HasPrefix(t, "application/") && t != "application/x-www-form-urlencoded" {
 		return nil

@@ -83,8 +83,8 @@ func Log(r *http.Request, log *slog.Logger, err error) {
 	log.ErrorContext(r.Context(), "request failed", "path", r.URL.Path, "error", err)
 }
 
-// told is the common form of an error over HTTP and WebSocket.
-type told struct {
+// errorObject is the common form of an error over HTTP and WebSocket.
+type errorObject struct {
 	Code    string         `json:"code"`
 	Message string         `json:"message"`
 	Kind    fault.Kind     `json:"kind"`
@@ -97,7 +97,7 @@ type told struct {
 // AppendMembers appends the JSON members of an error to an object: code, message, kind and, if
 // present, remedy, retry, retry_after_ms and details. It writes no braces and no outer commas.
 func AppendMembers(dst []byte, e *fault.Error) []byte {
-	t := told{Code: e.Code, Message: text(e), Kind: e.Kind, Remedy: e.Remedy, AfterMS: e.After.Milliseconds(), Details: e.Details}
+	t := errorObject{Code: e.Code, Message: text(e), Kind: e.Kind, Remedy: e.Remedy, AfterMS: e.After.Milliseconds(), Details: e.Details}
 	if e.Recoverable() {
 		t.Retry = e.Retry
 	}

@@ -115,7 +115,7 @@ func (g *Guard) Wrap(next http.Handler, fail Fail) http.Handler {
 			c, err = g.caller(r)
 		}
 		if err == nil {
-			err = formless(r)
+			err = refuseForms(r)
 		}
 		if err != nil {
 			g.o.Logger.InfoContext(r.Context(), "request refused", "code", fault.Of(err).Code, "path", r.URL.Path, "from", r.RemoteAddr)

@@ -67,7 +67,7 @@ const (
 	mostWaiting = 8 // large bodies of one user that wait
 
 	middleBody = 256 << 10        // of a frame of unknown size, before room for the largest is needed
-	spareRoom  = 1 << 20          // of a user, for messages whose turns go on while a large one is read
+	spareRoom  = 1 << 20          // of a user, for messages whose turns continue while a large one is read
 	frameWait  = 10 * time.Second // the same connection may have to answer what its turn waits for
 
 	guestBody, guestPool, guestChat = 6 << 20, 8 << 20, 2 << 20

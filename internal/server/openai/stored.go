@@ -30,7 +30,7 @@ func (f *server) turn(ctx context.Context, w http.ResponseWriter, user, conv str
 	if m := c.Metadata["message_id"]; m != "" {
 		t.ClientID = m
 	}
-	if err := own(conv, c, last); err != nil {
+	if err := checkStored(conv, c, last); err != nil {
 		return nil, err
 	}
 	caller, err := auth.From(ctx)
@@ -68,8 +68,8 @@ func (f *server) turn(ctx context.Context, w http.ResponseWriter, user, conv str
 	}, nil
 }
 
-// own refuses parameters that a conversation with its own tools cannot use.
-func own(conv string, c *completion, last *message.Message) error {
+// checkStored refuses parameters that a conversation with its own tools cannot use.
+func checkStored(conv string, c *completion, last *message.Message) error {
 	what := "a stored conversation"
 	if conv == "" {
 		what = "an agent"
@@ -146,7 +146,7 @@ func (f *server) send(ctx context.Context, user string, t runtime.Turn) (runtime
 		end()
 		return acc, err
 	}
-	go func() { // the turn goes on if the caller leaves
+	go func() { // the turn continues if the caller leaves
 		defer end()
 		auth.AwaitTurn(context.WithoutCancel(ctx), f.Node, user, acc)
 	}()
@@ -185,7 +185,7 @@ type teller struct {
 	turn    id.ID
 	message id.ID // the message whose text was sent last
 	some    bool  // text was sent
-	images  defanger
+	images  remoteStripper
 }
 
 // tell yields the events of a frame. more is false after the turn's end.
@@ -218,7 +218,7 @@ func (t *teller) tell(f *runtime.Frame, yield func(llm.Event, error) bool) (more
 		if text := t.images.rest(); text != "" && !yield(llm.Event{Kind: llm.TextDelta, Text: text}, nil) {
 			return false, false
 		}
-		return false, yield(llm.Event{Kind: llm.Done, Reply: &llm.Reply{Model: m.Model, Blocks: defanged(m.Blocks), Stop: m.Stop, Usage: m.TurnUsage()}}, nil)
+		return false, yield(llm.Event{Kind: llm.Done, Reply: &llm.Reply{Model: m.Model, Blocks: withoutRemote(m.Blocks), Stop: m.Stop, Usage: m.TurnUsage()}}, nil)
 	}
 	return true, true
 }

@@ -26,7 +26,7 @@ func structured(ctx context.Context, model llm.Model, r *llm.Request, msgs []*me
 	return func(yield func(llm.Event, error) bool) {
 		var spent message.Usage
 		for try := 0; ; try++ {
-			reply, ok := whole(model.Stream(ctx, r), yield)
+			reply, ok := readAnswer(model.Stream(ctx, r), yield)
 			if !ok {
 				return
 			}
@@ -44,15 +44,15 @@ func structured(ctx context.Context, model llm.Model, r *llm.Request, msgs []*me
 			}
 			spent = reply.Usage
 			again := *r
-			again.Transcript = llm.NewTranscript(append(msgs, spoken(message.Assistant, text), spoken(message.User,
+			again.Transcript = llm.NewTranscript(append(msgs, textMessage(message.Assistant, text), textMessage(message.User,
 				"The answer does not match the schema: "+wrong.Error()+" Answer again with the JSON value alone. The schema:\n"+string(r.Schema.JSON)))...)
 			r = &again
 		}
 	}, nil
 }
 
-// whole reads an answer to its end, and yields everything but its text.
-func whole(from events, yield func(llm.Event, error) bool) (*llm.Reply, bool) {
+// readAnswer reads an answer to its end, and yields everything but its text.
+func readAnswer(from events, yield func(llm.Event, error) bool) (*llm.Reply, bool) {
 	for ev, err := range from {
 		switch {
 		case err != nil:
@@ -70,6 +70,6 @@ func whole(from events, yield func(llm.Event, error) bool) (*llm.Reply, bool) {
 	return nil, false
 }
 
-func spoken(role message.Role, text string) *message.Message {
+func textMessage(role message.Role, text string) *message.Message {
 	return &message.Message{ID: id.New(), Role: role, Blocks: []message.Block{&message.Text{Text: text}}}
 }

@@ -88,7 +88,7 @@ func (f *server) routes() map[string]route {
 		"POST /db/exec":              {service.DB, f.exec},
 		"POST /log":                  {service.Logging, f.log},
 		"GET /user":                  {service.User, f.user},
-		"POST /llm/chat/completions": {service.LLM, f.chat},
+		"POST /llm/chat/completions": {service.LLM, f.complete},
 	}
 }
 
@@ -225,8 +225,8 @@ func (f *server) user(g Grant, _ http.ResponseWriter, r *http.Request) (any, err
 	return f.Services.Profile(r.Context(), g.Caller)
 }
 
-// chat answers a request with the model of the agent's llm service, whatever model the program names.
-func (f *server) chat(g Grant, w http.ResponseWriter, r *http.Request) (any, error) {
+// complete answers a request with the model of the agent's llm service, whatever model the program names.
+func (f *server) complete(g Grant, w http.ResponseWriter, r *http.Request) (any, error) {
 	if f.Chat == nil {
 		return nil, fault.New(fault.Unsupported, "service_unsupported", "there is no llm service")
 	}

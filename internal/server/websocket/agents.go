@@ -32,8 +32,8 @@ type (
 	}
 )
 
-// desk returns the part that manages agents on behalf of callers.
-func (s *Server) desk() auth.Agents {
+// agents returns the part that manages agents on behalf of callers.
+func (s *Server) agents() auth.Agents {
 	if s.o.Agents == nil {
 		return auth.Agents{}
 	}
@@ -42,29 +42,29 @@ func (s *Server) desk() auth.Agents {
 
 func (c *conn) listAgents(f *head) error {
 	return c.later(f.ID, func(ctx context.Context) (answer, error) {
-		list, err := c.server.desk().List(ctx, c.caller)
+		list, err := c.server.agents().List(ctx, c.caller)
 		return answer{Type: "agents", Agents: list}, err
 	})
 }
 
 func (c *conn) inspectAgent(f *inspectFrame) error {
-	return c.aboutAgent(f.ID, f.Path, func(ctx context.Context) (any, error) { return c.server.desk().Inspect(ctx, c.caller, f.Path) })
+	return c.aboutAgent(f.ID, f.Path, func(ctx context.Context) (any, error) { return c.server.agents().Inspect(ctx, c.caller, f.Path) })
 }
 
 func (c *conn) approveAgent(f *approvalFrame) error {
 	if f.Hash == "" && f.Path != "" {
 		return missing("hash")
 	}
-	return c.aboutAgent(f.ID, f.Path, func(ctx context.Context) (any, error) { return c.server.desk().Approve(ctx, c.caller, f.Approval) })
+	return c.aboutAgent(f.ID, f.Path, func(ctx context.Context) (any, error) { return c.server.agents().Approve(ctx, c.caller, f.Approval) })
 }
 
 // refuseAgent denies an agent, or revokes what was approved.
 func (c *conn) refuseAgent(f *refusalFrame) error {
 	return c.aboutAgent(f.ID, f.Path, func(ctx context.Context) (any, error) {
 		if f.Type == "revoke_agent" {
-			return c.server.desk().Revoke(ctx, c.caller, f.Refusal)
+			return c.server.agents().Revoke(ctx, c.caller, f.Refusal)
 		}
-		return c.server.desk().Deny(ctx, c.caller, f.Refusal)
+		return c.server.agents().Deny(ctx, c.caller, f.Refusal)
 	})
 }
 
@@ -93,15 +93,15 @@ func (c *conn) later(re string, do func(context.Context) (answer, error)) error 
 			err = c.answer(a)
 		}
 		if err != nil {
-			c.fails(c.ctx, err, re, id.ID{})
+			c.sendError(c.ctx, err, re, id.ID{})
 		}
 	})
 	return nil
 }
 
-// tellWaiting sends the list of what waits for an approval, and again whenever it changes, to a
+// sendWaiting sends the list of what waits for an approval, and again whenever it changes, to a
 // client that may decide. Changes while the client is slow are sent as one.
-func (c *conn) tellWaiting() {
+func (c *conn) sendWaiting() {
 	agents, known := c.server.o.Agents, ""
 	for {
 		changed := agents.Changed()

@@ -49,7 +49,7 @@ func (c *conn) approvals(f *approvalsFrame) error {
 				err = tell(list)
 			}
 			if err != nil {
-				c.fails(c.ctx, err, f.ID, id.ID{})
+				c.sendError(c.ctx, err, f.ID, id.ID{})
 				return
 			}
 		}

@@ -28,7 +28,7 @@ type conn struct {
 	log    *slog.Logger
 	ctx    context.Context // for everything that the connection starts
 	cancel context.CancelCauseFunc
-	cork   *cork
+	buffer *writeBuffer
 	out    chan item
 	work   sync.WaitGroup
 
@@ -36,7 +36,7 @@ type conn struct {
 	ws    *websocket.Conn
 
 	mu         sync.Mutex
-	talks      map[id.ID]*talk
+	talks      map[id.ID]*liveConversation
 	uses       uint64 // counts the uses of talks, to find the least recently used
 	observing  feeds  // changes
 	subscribed feeds  // events
@@ -87,9 +87,9 @@ func (c *conn) drop() {
 func (c *conn) serve() {
 	c.work.Go(c.write)
 	c.work.Go(c.pinging)
-	c.work.Go(c.looking)
-	if c.server.o.Agents != nil && c.server.desk().Decides(c.ctx, c.caller) {
-		c.work.Go(c.tellWaiting)
+	c.work.Go(c.recheckCaller)
+	if c.server.o.Agents != nil && c.server.agents().Decides(c.ctx, c.caller) {
+		c.work.Go(c.sendWaiting)
 	}
 	err := c.read()
 	c.cancel(err)
@@ -177,14 +177,14 @@ func (c *conn) refuse(err error) error {
 	return err
 }
 
-// lookEvery is how often access is rechecked while the client only listens. A connection outlives its
+// recheckEvery is how often access is rechecked while the client only listens. A connection outlives its
 // access at most by this time.
-const lookEvery = time.Second
+const recheckEvery = time.Second
 
-// looking rechecks whether the caller's key was revoked or roles have changed, even while a ping
+// recheckCaller rechecks whether the caller's key was revoked or roles have changed, even while a ping
 // waits for its answer. A check that fails temporarily is repeated.
-func (c *conn) looking() {
-	tick := time.NewTicker(min(lookEvery, c.server.o.PingEvery))
+func (c *conn) recheckCaller() {
+	tick := time.NewTicker(min(recheckEvery, c.server.o.PingEvery))
 	defer tick.Stop()
 	for {
 		select {
@@ -266,7 +266,7 @@ func (c *conn) write() {
 // batch sends an item and those queued behind it, in one write if they are small. If there are too
 // many for one batch, it returns the first one that it did not send.
 func (c *conn) batch(buf *[]byte, it item) (rest item, more, slow bool, err error) {
-	c.cork.hold()
+	c.buffer.hold()
 	for range maxBatch {
 		var next item
 		next, more = c.join(&it)
@@ -279,7 +279,7 @@ func (c *conn) batch(buf *[]byte, it item) (rest item, more, slow bool, err erro
 		if hide := c.server.o.Mask; hide != nil {
 			it.raw = hide(it.raw)
 		}
-		// The write is bounded by the cork's patience, not by a context.
+		// The write is bounded by the buffer's timeout, not by a context.
 		if err := c.ws.Write(context.Background(), websocket.MessageText, it.raw); err != nil {
 			return item{}, false, false, err
 		}
@@ -288,7 +288,7 @@ func (c *conn) batch(buf *[]byte, it item) (rest item, more, slow bool, err erro
 			break
 		}
 	}
-	slow, err = c.cork.flush()
+	slow, err = c.buffer.flush()
 	return it, more, slow, err
 }
 

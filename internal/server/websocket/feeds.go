@@ -105,17 +105,17 @@ func (c *conn) feed(all *feeds, key string, follow func(context.Context) iter.Se
 	}
 	ctx, cancel := context.WithCancel(c.ctx)
 	w := &watching{cancel: cancel, done: make(chan struct{})}
-	if err := c.enrol(all, key, w); err != nil {
+	if err := c.addFeed(all, key, w); err != nil {
 		cancel()
 		return err
 	}
 	c.work.Go(func() {
-		err := c.tellBatches(ctx, key, all == &c.observing, follow(ctx))
+		err := c.sendBatches(ctx, key, all == &c.observing, follow(ctx))
 		c.mu.Lock()
 		delete(all.ongoing, key) // before the client learns of the end
 		c.mu.Unlock()
 		if err != nil {
-			c.fails(ctx, err, key, id.ID{})
+			c.sendError(ctx, err, key, id.ID{})
 		}
 		cancel()
 		close(w.done)
@@ -123,9 +123,9 @@ func (c *conn) feed(all *feeds, key string, follow func(context.Context) iter.Se
 	return nil
 }
 
-// tellBatches sends batch after batch. If the client is slow, the rest waits in the log. Revoked
+// sendBatches sends batch after batch. If the client is slow, the rest waits in the log. Revoked
 // keys are noticed before more is sent.
-func (c *conn) tellBatches(ctx context.Context, re string, changes bool, batches iter.Seq2[events.Batch, error]) error {
+func (c *conn) sendBatches(ctx context.Context, re string, changes bool, batches iter.Seq2[events.Batch, error]) error {
 	for b, err := range batches {
 		if err != nil {
 			return err
@@ -150,7 +150,7 @@ func (c *conn) tellBatches(ctx context.Context, re string, changes bool, batches
 	return nil
 }
 
-func (c *conn) enrol(all *feeds, key string, w *watching) error {
+func (c *conn) addFeed(all *feeds, key string, w *watching) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {

@@ -145,9 +145,9 @@ func (c *conn) answer(a answer) error {
 	return err
 }
 
-// fails reports an error to the client, for a frame or for the watch of a conversation, and logs it
+// sendError reports an error to the client, for a frame or for the watch of a conversation, and logs it
 // if it is an internal one.
-func (c *conn) fails(ctx context.Context, err error, re string, conv id.ID) {
+func (c *conn) sendError(ctx context.Context, err error, re string, conv id.ID) {
 	if fault.Is(err, fault.Internal) {
 		c.log.Error("a frame could not be served", "error", err)
 	}

@@ -66,15 +66,15 @@ func (f *messageFrame) turn() (t runtime.Turn, err error) {
 	t.ClientID, t.Agent, t.Model, t.Tools, t.Steer, t.Plan = f.MessageID, f.Agent, f.Model, f.Tools, f.Steer, f.Plan
 	t.Sampling = llm.Sampling{Temperature: f.Sampling.Temperature, MaxTokens: f.Sampling.MaxTokens,
 		Stop: f.Sampling.Stop, Effort: f.Sampling.Effort, TopP: f.Sampling.TopP}
-	if err := f.anew(&t); err != nil || !t.Regenerate.Zero() {
+	if err := f.regenerate(&t); err != nil || !t.Regenerate.Zero() {
 		return t, err
 	}
 	t.Content, err = content(f.Content)
 	return t, err
 }
 
-// anew parses what the turn replaces: a message of the user or an answer.
-func (f *messageFrame) anew(t *runtime.Turn) error {
+// regenerate parses what the turn replaces: a message of the user or an answer.
+func (f *messageFrame) regenerate(t *runtime.Turn) error {
 	if f.Replace == "" && f.Regenerate == "" {
 		return nil
 	}

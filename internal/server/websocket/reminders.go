@@ -28,7 +28,7 @@ func (c *conn) reminders(f *head) error {
 		for r := range c.server.o.Node.FollowReminders(c.ctx, c.caller.User) {
 			raw, err := encode(reminder{"reminder", re, r.Conversation, r.Message, r.Text, r.At})
 			if err != nil {
-				c.fails(c.ctx, err, re, id.ID{})
+				c.sendError(c.ctx, err, re, id.ID{})
 				return
 			}
 			c.tell(c.ctx, raw)

@@ -24,9 +24,9 @@ type (
 	}
 )
 
-// talk is one conversation on one connection: the messages that are being sent to it, and the watch
+// liveConversation is one conversation on one connection: the messages that are being sent to it, and the watch
 // that follows it.
-type talk struct {
+type liveConversation struct {
 	mu       sync.Mutex
 	watching *watching
 	sending  []*sending
@@ -61,7 +61,7 @@ func (s *sending) is(f *runtime.Frame) bool {
 
 // talk finds or makes the talk of a conversation. If there are too many, it replaces the least
 // recently used one that is idle.
-func (c *conn) talk(conv id.ID) (*talk, error) {
+func (c *conn) talk(conv id.ID) (*liveConversation, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	t := c.talks[conv]
@@ -70,7 +70,7 @@ func (c *conn) talk(conv id.ID) (*talk, error) {
 			return nil, fault.New(fault.Exhausted, "too_many_conversations", "one connection follows at most %d conversations", maxTalks).
 				WithHint("open another connection")
 		}
-		t = &talk{accepted: map[id.ID]struct{}{}}
+		t = &liveConversation{accepted: map[id.ID]struct{}{}}
 		c.talks[conv] = t
 	}
 	c.uses++
@@ -82,7 +82,7 @@ func (c *conn) talk(conv id.ID) (*talk, error) {
 // none. The caller holds mu.
 func (c *conn) dropQuiet() bool {
 	var oldest id.ID
-	var found *talk
+	var found *liveConversation
 	for conv, t := range c.talks {
 		if t.running.Load() || found != nil && t.used > found.used {
 			continue
@@ -174,7 +174,7 @@ func (c *conn) send(re string, s *sending, before chan struct{}, room func()) {
 		free = func() {}
 	}
 	if err != nil {
-		c.fails(c.ctx, err, re, s.turn.Conversation)
+		c.sendError(c.ctx, err, re, s.turn.Conversation)
 		return
 	}
 	s.ok = true
@@ -239,13 +239,13 @@ func (c *conn) resume(f *resumeFrame) error {
 	return nil
 }
 
-// follow watches a conversation. If it is being watched already, follow does nothing unless anew is
+// follow watches a conversation. If it is being watched already, follow does nothing unless restart is
 // set, which ends the earlier watch first.
-func (c *conn) follow(conv id.ID, t *talk, from runtime.Cursor, anew bool) {
+func (c *conn) follow(conv id.ID, t *liveConversation, from runtime.Cursor, restart bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	old := t.watching
-	if old != nil && !anew {
+	if old != nil && !restart {
 		return
 	}
 	if c.ctx.Err() != nil {
@@ -269,13 +269,13 @@ func (c *conn) follow(conv id.ID, t *talk, from runtime.Cursor, anew bool) {
 		}
 		t.mu.Unlock()
 		if err != nil {
-			c.fails(ctx, err, "", conv)
+			c.sendError(ctx, err, "", conv)
 		}
 	})
 }
 
 // watch sends the client what happens in the conversation until ctx is done.
-func (c *conn) watch(ctx context.Context, conv id.ID, t *talk, from runtime.Cursor) error {
+func (c *conn) watch(ctx context.Context, conv id.ID, t *liveConversation, from runtime.Cursor) error {
 	var last id.ID // the interaction of the last frame
 	for f, err := range c.server.o.Node.Watch(ctx, c.caller.User, conv, from) {
 		if err != nil {
@@ -302,7 +302,7 @@ func (c *conn) watch(ctx context.Context, conv id.ID, t *talk, from runtime.Curs
 }
 
 // knows reports whether a user message was sent by this connection.
-func (t *talk) knows(ctx context.Context, f *runtime.Frame) bool {
+func (t *liveConversation) knows(ctx context.Context, f *runtime.Frame) bool {
 	mine := t.answered(ctx, func(s *sending) bool { return s.is(f) })
 	if ctx.Err() != nil {
 		return true
@@ -316,7 +316,7 @@ func (t *talk) knows(ctx context.Context, f *runtime.Frame) bool {
 
 // answered returns the message that is being sent and that is meant, or nil. It waits until its
 // client has been answered, so that the client reads "accepted" before what the message leads to.
-func (t *talk) answered(ctx context.Context, is func(*sending) bool) *sending {
+func (t *liveConversation) answered(ctx context.Context, is func(*sending) bool) *sending {
 	t.mu.Lock()
 	var mine *sending
 	if i := slices.IndexFunc(t.sending, is); i >= 0 {

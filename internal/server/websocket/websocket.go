@@ -115,7 +115,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	c := &conn{server: s, caller: caller, log: s.o.Logger.With("server", "chat", "user", caller.User),
-		out: make(chan item, maxQueued), talks: map[id.ID]*talk{},
+		out: make(chan item, maxQueued), talks: map[id.ID]*liveConversation{},
 		observing:  feeds{noun: "observation", end: "unobserve", most: maxObservations},
 		subscribed: feeds{noun: "subscription", end: "unsubscribe", most: maxSubscriptions}}
 	// The request's context ends with this call. A connection is stopped by its client or by
@@ -127,7 +127,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer s.leave(c)
-	ws, err := websocket.Accept(&corking{ResponseWriter: w, conn: c, patience: s.o.Patience}, r, &websocket.AcceptOptions{
+	ws, err := websocket.Accept(&bufferingWriter{ResponseWriter: w, conn: c, patience: s.o.Patience}, r, &websocket.AcceptOptions{
 		InsecureSkipVerify: true, // the Guard has checked the Origin, by Steward's settings
 	})
 	if err != nil {

@@ -31,7 +31,7 @@ type Checked struct {
 
 // VerifyExport follows the chain through an export, without a store: it computes
 // each entry's hash and the chain's hashes, and compares them with the seals and
-// the anchors. It reports the first deviation. If the input is no export at all,
+// the anchors. It reports the first deviation. If the input is not an export at all,
 // it returns an error (export_invalid).
 func VerifyExport(r io.Reader, anchors ...store.Head) (Checked, error) {
 	c := checker{anchors: make(map[uint64]store.Hash)}

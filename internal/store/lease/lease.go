@@ -80,7 +80,7 @@ func (l *Lease) Number() uint64 { return l.number.Load() }
 
 // ErrLost is returned for what was done under a lease that is lost. Its code is
 // lease_lost, and it is a request.ErrSuspend: nothing more is recorded, and
-// whoever has the work now goes on with it.
+// whoever has the work now continues it.
 var ErrLost error = fault.New(fault.Unavailable, "lease_lost", "another worker may have taken over the work: %w", request.ErrSuspend).
 	WithHint("the worker that holds it continues it")
 
@@ -94,7 +94,7 @@ func From(ctx context.Context) *Lease {
 
 // Carry returns a context that carries the lease of another one, if there is
 // one, and ends with request.ErrSuspend when the lease is lost or let go. It is
-// for work that goes on in a goroutine with a life of its own.
+// for work that continues in a goroutine with a life of its own.
 func Carry(ctx, from context.Context) (context.Context, context.CancelCauseFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	l := From(from)

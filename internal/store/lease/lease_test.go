@@ -323,7 +323,7 @@ func TestNewWorkIsTakenByTheFirstCommit(t *testing.T) {
 	})
 }
 
-// TestCarriedLeases: what goes on with a life of its own is under the lease too.
+// TestCarriedLeases: what has a life of its own is under the lease too.
 func TestCarriedLeases(t *testing.T) {
 	t.Parallel()
 	in(t, func(w *world) {

@@ -74,7 +74,7 @@ func (q *Queue) Begin(ctx context.Context, sc store.Scope, at resource.URI) (*Le
 // some. The caller must Hold the lease that it returns.
 func (q *Queue) Take(ctx context.Context, sc store.Scope, under resource.URI) (*Lease, error) {
 	for head := uint64(0); ; {
-		l, rest, err := q.look(ctx, sc, under)
+		l, rest, err := q.takeFirst(ctx, sc, under)
 		if l != nil || err != nil {
 			return l, err
 		}
@@ -93,9 +93,9 @@ func (q *Queue) Take(ctx context.Context, sc store.Scope, under resource.URI) (*
 	}
 }
 
-// look takes the first piece of work that can be taken. If there is none, rest
+// takeFirst takes the first piece of work that can be taken. If there is none, rest
 // is when to look again at the latest.
-func (q *Queue) look(ctx context.Context, sc store.Scope, under resource.URI) (l *Lease, rest time.Duration, err error) {
+func (q *Queue) takeFirst(ctx context.Context, sc store.Scope, under resource.URI) (l *Lease, rest time.Duration, err error) {
 	rest = q.opt.Promise
 	for _, state := range []string{Waiting, Held} {
 		for it, err := range store.Items(ctx, q.opt.Store, sc, store.Query{Under: under, Type: TypeWork, State: state}) {

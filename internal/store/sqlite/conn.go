@@ -42,7 +42,7 @@ func (c *conn) close() error { return failure(c.db.Close()) }
 // syntax error is returned by its first step.
 //
 // The plus keeps SQLite from looking at the arguments when it plans. Otherwise it
-// would plan a query anew for each new argument, which takes several times as
+// would plan a query again for each new argument, which takes several times as
 // long as to run it.
 func (c *conn) prepare(sql string) *stmt {
 	if s := c.stmts[sql]; s != nil {

@@ -189,7 +189,7 @@ func (e *env) log(sc store.Scope, q store.LogQuery) []resource.Entry {
 	return whole
 }
 
-// follow returns what is there from q's cursor on, and where to go on.
+// follow returns what is there from q's cursor on, and where to continue.
 func (e *env) follow(sc store.Scope, q store.LogQuery) ([]resource.Entry, store.Cursor) {
 	e.Helper()
 	var got []resource.Entry

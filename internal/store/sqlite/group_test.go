@@ -19,10 +19,10 @@ import (
 
 // group hands batches to the writer as one group, in this order, and returns
 // them done.
-func group(s *Store, sc store.Scope, batches ...store.Batch) []*job {
-	jobs := make([]*job, len(batches))
+func group(s *Store, sc store.Scope, batches ...store.Batch) []*pendingCommit {
+	jobs := make([]*pendingCommit, len(batches))
 	for i, b := range batches {
-		jobs[i] = &job{scope: sc, batch: b, done: make(chan struct{})}
+		jobs[i] = &pendingCommit{scope: sc, batch: b, done: make(chan struct{})}
 	}
 	w := s.writer
 	w.mu.Lock()
@@ -169,7 +169,7 @@ func TestCancelledWhileWaiting(t *testing.T) {
 	if err := other.exec("BEGIN IMMEDIATE"); err != nil { // the writer has to wait
 		t.Fatal(err)
 	}
-	first := &job{scope: ada, batch: batch(put(conv("taken"), "")), done: make(chan struct{})}
+	first := &pendingCommit{scope: ada, batch: batch(put(conv("taken"), "")), done: make(chan struct{})}
 	if err := s.enqueue(t.Context(), first); err != nil {
 		t.Fatal(err)
 	}

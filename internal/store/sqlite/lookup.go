@@ -102,7 +102,7 @@ func (p *planner) intern(kind int64, text string) (int64, error) {
 	if id, ok := p.newNames[k]; ok {
 		return id, nil
 	}
-	if id, err := p.s.names.id(p.c, kind, text); err != nil || id != nobody {
+	if id, err := p.s.names.id(p.c, kind, text); err != nil || id != noNumber {
 		return id, err
 	}
 	id, err := p.c.prepare("INSERT INTO name (kind, text) VALUES (?, ?) RETURNING id").argInt(kind).argText(text).number()

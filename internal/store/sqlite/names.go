@@ -14,8 +14,8 @@ const (
 	typeName
 )
 
-// nobody is a number that no name has.
-const nobody = -1
+// noNumber is a number that no name has.
+const noNumber = -1
 
 type nameKey struct {
 	kind int64
@@ -56,7 +56,7 @@ func (n *names) id(c *conn, kind int64, text string) (int64, error) {
 	}
 	id, err := c.prepare("SELECT id FROM name WHERE kind = ? AND text = ?").argInt(kind).argText(text).number()
 	if err != nil || id == 0 {
-		return nobody, err
+		return noNumber, err
 	}
 	n.add(k, id)
 	return id, nil

@@ -38,9 +38,9 @@ func (n *news) close() {
 	n.wake()
 }
 
-// look returns the head, and a channel to wait for if the head is not above
+// headAfter returns the head, and a channel to wait for if the head is not above
 // after.
-func (n *news) look(after uint64) (head uint64, grown <-chan struct{}, closed bool) {
+func (n *news) headAfter(after uint64) (head uint64, grown <-chan struct{}, closed bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.head <= after && !n.closed && n.grown == nil {
@@ -74,7 +74,7 @@ func (s *Store) Wait(ctx context.Context, after uint64) (uint64, error) {
 		if err != nil {
 			return 0, err
 		}
-		h, grown, done := s.news.look(after)
+		h, grown, done := s.news.headAfter(after)
 		switch {
 		case done:
 			return 0, closed()

@@ -36,7 +36,7 @@ func TestReopen(t *testing.T) {
 	if log2, tree2 := contents(t, s); !reflect.DeepEqual(log, log2) || !reflect.DeepEqual(tree, tree2) {
 		t.Errorf("reopened, it has\n%v\n%v\nnot\n%v\n%v", log2, tree2, log, tree)
 	}
-	// The writer goes on where it was, with versions, places and terms.
+	// The writer continues where it was, with versions, places and terms.
 	full.Place, full.Terms, full.State = &store.Place{List: list, Pos: 4}, nil, ""
 	if r := commit(t, s, full, put(conv("d"), "y")); r.Seq != 5 || r.Versions[0] != 2 || r.Versions[1] != 3 || r.At.Before(log[2].At) {
 		t.Errorf("receipt %+v", r)

@@ -23,7 +23,7 @@ type proof struct {
 	flaw string // why it is not a valid entry; empty: it is
 }
 
-// proof reads the columns of proofColumns. Damage sets p.flaw and is no error.
+// proof reads the columns of proofColumns. Damage sets p.flaw and is not an error.
 func (r *rows) proof(c *conn, p *proof) error {
 	*p = proof{key: bytes.Clone(r.st.view(6))}
 	err := r.entry(&p.Entry)

@@ -152,7 +152,7 @@ func (b *builder) add(sql string, args ...any) {
 // matches nothing.
 func (b *builder) word(sql string, kind int64, text string) error {
 	id, err := b.s.names.id(b.c, kind, text)
-	b.empty = b.empty || id == nobody
+	b.empty = b.empty || id == noNumber
 	b.add(sql, id)
 	return err
 }
@@ -183,7 +183,7 @@ func (s *Store) spaceIDs(c *conn, sc store.Scope) ([]any, error) {
 		if err != nil {
 			return nil, err
 		}
-		if id != nobody && !slices.Contains(ids, any(id)) {
+		if id != noNumber && !slices.Contains(ids, any(id)) {
 			ids = append(ids, id)
 		}
 	}

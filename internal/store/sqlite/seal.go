@@ -362,7 +362,7 @@ func (s *Store) Seal(ctx context.Context) (store.Head, error) {
 		return s.sealHead(ctx)
 	}
 	for target := s.news.current(); ; {
-		j := &job{seal: true, done: make(chan struct{})}
+		j := &pendingCommit{seal: true, done: make(chan struct{})}
 		if err := s.writer.add(j); err != nil {
 			return store.Head{}, err
 		}

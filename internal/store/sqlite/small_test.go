@@ -37,7 +37,7 @@ func FuzzRefs(f *testing.F) {
 	})
 }
 
-// A query that takes long ends with its context, and the connection goes on.
+// A query that takes long ends with its context, and the connection continues.
 func TestInterrupt(t *testing.T) {
 	s, err := Open(t.Context(), Options{Path: dbPath(t), Readers: 1})
 	if err != nil {

@@ -46,7 +46,7 @@ type Options struct {
 	// have masked secrets already. nil: no masking.
 	Mask func([]byte) []byte
 
-	// Wrote is told of every batch that was committed, with the bytes of its bodies. It must not
+	// Wrote is called with every batch that was committed, with the bytes of its bodies. It must not
 	// block. nil: it is not called.
 	Wrote func(sc store.Scope, changes int, bytes int64)
 }
@@ -140,7 +140,7 @@ func (s *Store) openToWrite(steps []string) (err error) {
 	if s.lock, err = takeLock(s.path + ".lock"); err != nil {
 		return err
 	}
-	version, err := s.look(len(steps))
+	version, err := s.schemaVersion(len(steps))
 	if err != nil {
 		return err
 	}
@@ -154,9 +154,9 @@ func (s *Store) openToWrite(steps []string) (err error) {
 	return nil
 }
 
-// look creates the file if it is missing, and returns the database's schema
+// schemaVersion creates the file if it is missing, and returns the database's schema
 // version.
-func (s *Store) look(newest int) (int, error) {
+func (s *Store) schemaVersion(newest int) (int, error) {
 	f, err := os.OpenFile(s.path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err == nil {
 		return 0, f.Close()

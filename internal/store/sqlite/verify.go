@@ -230,7 +230,7 @@ func (v *verifier) sealed(s *sealRow) error {
 			return errEnough
 		}
 	}
-	v.blame(v.judge(s, odd, wrong, last))
+	v.blame(v.checkSeal(s, odd, wrong, last))
 	v.blame(loose)
 	v.Head = store.Head{Seq: last, Hash: v.chain}
 	return nil
@@ -243,8 +243,8 @@ func because(flaw string) string {
 	return " (" + flaw + ")"
 }
 
-// judge returns the flaw of a seal or its entries, or nil.
-func (v *verifier) judge(s *sealRow, odd *store.Flaw, wrong, last uint64) *store.Flaw {
+// checkSeal returns the flaw of a seal or its entries, or nil.
+func (v *verifier) checkSeal(s *sealRow, odd *store.Flaw, wrong, last uint64) *store.Flaw {
 	switch {
 	case s.flaw != "":
 		return v.flaw(s.first, last, "%s", s.flaw)

@@ -29,17 +29,17 @@ type writer struct {
 	p *planner
 
 	mu      sync.Mutex
-	queue   []*job
+	queue   []*pendingCommit
 	closing bool
 	wake    chan struct{} // holds a token if there may be work
 	gone    chan struct{} // closed when the goroutine has ended
 
-	held []*job // committed erasures that are not acknowledged yet because of a reader
+	held []*pendingCommit // committed erasures that are not acknowledged yet because of a reader
 }
 
-// job is a queued batch. state decides the race between the writer that takes it
+// pendingCommit is a queued batch. state decides the race between the writer that takes it
 // and the caller that gives up.
-type job struct {
+type pendingCommit struct {
 	scope   store.Scope
 	batch   store.Batch
 	bytes   int
@@ -92,7 +92,7 @@ func (w *writer) nudge() {
 // waits for its outcome even if ctx ends. So an error for a cancelled context
 // means that nothing was written.
 func (s *Store) Commit(ctx context.Context, sc store.Scope, b store.Batch) (store.Receipt, error) {
-	j := &job{scope: sc, batch: b, done: make(chan struct{})}
+	j := &pendingCommit{scope: sc, batch: b, done: make(chan struct{})}
 	if err := s.enqueue(ctx, j); err != nil {
 		return store.Receipt{}, err
 	}
@@ -107,8 +107,8 @@ func (s *Store) Commit(ctx context.Context, sc store.Scope, b store.Batch) (stor
 	return j.receipt, j.err
 }
 
-// enqueue checks what can be checked without the database, and queues the job.
-func (s *Store) enqueue(ctx context.Context, j *job) error {
+// enqueue checks what can be checked without the database, and queues the commit.
+func (s *Store) enqueue(ctx context.Context, j *pendingCommit) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -152,7 +152,7 @@ func (s *Store) hide(b *store.Batch) {
 	}
 }
 
-func (w *writer) add(j *job) error {
+func (w *writer) add(j *pendingCommit) error {
 	w.mu.Lock()
 	if w.closing {
 		w.mu.Unlock()
@@ -169,7 +169,7 @@ func (w *writer) add(j *job) error {
 
 func (w *writer) loop() {
 	defer close(w.gone)
-	var group []*job
+	var group []*pendingCommit
 	for {
 		w.wait()
 		for {
@@ -229,11 +229,11 @@ func (w *writer) wait() {
 // sealSome seals the entries of the last commits and some older ones. It reports
 // whether it succeeded.
 func (w *writer) sealSome() bool {
-	j := &job{seal: true}
+	j := &pendingCommit{seal: true}
 	if !w.p.seal.pending() && !w.p.seal.behind(w.p.committed) {
 		return true
 	}
-	err := w.try([]*job{j})
+	err := w.try([]*pendingCommit{j})
 	if err != nil {
 		w.s.log.Warn("cannot seal the log; retrying with the next change", "error", err)
 	}
@@ -274,7 +274,7 @@ func (w *writer) emptied() error {
 // acknowledge answers the erasures that have reached the database file, and those
 // that have waited too long.
 func (w *writer) acknowledge(now time.Time) {
-	w.held = slices.DeleteFunc(w.held, func(j *job) bool {
+	w.held = slices.DeleteFunc(w.held, func(j *pendingCommit) bool {
 		if w.p.erased && now.Before(j.until) {
 			return false
 		}
@@ -296,7 +296,7 @@ func (w *writer) checkpoint() (busy bool, err error) {
 }
 
 // take moves queued jobs into the group, up to its bounds.
-func (w *writer) take(group []*job) ([]*job, bool) {
+func (w *writer) take(group []*pendingCommit) ([]*pendingCommit, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	n, bytes := 0, 0
@@ -318,7 +318,7 @@ func (w *writer) take(group []*job) ([]*job, bool) {
 
 // commit executes a group in one transaction. If SQLite fails, each batch is
 // retried alone, so that none fails because of another.
-func (w *writer) commit(group []*job) {
+func (w *writer) commit(group []*pendingCommit) {
 	err := w.try(group)
 	if err != nil && len(group) > 1 {
 		w.s.log.Warn("group commit failed; committing its batches one by one", "batches", len(group), "error", err)
@@ -348,7 +348,7 @@ func (w *writer) commit(group []*job) {
 
 // try runs one transaction. If it fails, it leaves nothing behind in the database
 // or in memory.
-func (w *writer) try(group []*job) error {
+func (w *writer) try(group []*pendingCommit) error {
 	if w.p.stale {
 		if err := w.p.reload(); err != nil {
 			return err
@@ -365,12 +365,12 @@ func (w *writer) try(group []*job) error {
 	return err
 }
 
-func (w *writer) transact(group []*job) error {
+func (w *writer) transact(group []*pendingCommit) error {
 	if err := w.c.prepare("BEGIN IMMEDIATE").run(); err != nil {
 		return err
 	}
 	w.p.begin(time.Now())
-	if err := w.p.beginSeal(slices.ContainsFunc(group, func(j *job) bool { return j.seal })); err != nil {
+	if err := w.p.beginSeal(slices.ContainsFunc(group, func(j *pendingCommit) bool { return j.seal })); err != nil {
 		return err
 	}
 	for _, j := range group {

@@ -8,27 +8,27 @@ import (
 	"time"
 )
 
-// corking gives the WebSocket library a connection that can hold writes back, so that queued frames
+// bufferingWriter gives the WebSocket library a connection that can hold writes back, so that queued frames
 // leave in one write.
-type corking struct {
+type bufferingWriter struct {
 	http.ResponseWriter
 	conn     *conn
 	patience time.Duration
 }
 
 // Hijack implements http.Hijacker.
-func (k *corking) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+func (k *bufferingWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	nc, rw, err := http.NewResponseController(k.ResponseWriter).Hijack()
 	if err != nil {
 		return nil, nil, err
 	}
-	k.conn.cork = &cork{Conn: nc, patience: k.patience}
-	rw.Writer.Reset(k.conn.cork)
-	return k.conn.cork, rw, nil
+	k.conn.buffer = &writeBuffer{Conn: nc, patience: k.patience}
+	rw.Writer.Reset(k.conn.buffer)
+	return k.conn.buffer, rw, nil
 }
 
-// cork is a net.Conn that buffers writes between hold and flush.
-type cork struct {
+// writeBuffer is a net.Conn that buffers writes between hold and flush.
+type writeBuffer struct {
 	net.Conn
 	patience time.Duration // per piece; after twice that the connection fails
 
@@ -43,14 +43,14 @@ const (
 	mostKept = 16 << 10 // the size of the buffer that an idle connection keeps
 )
 
-func (k *cork) hold() {
+func (k *writeBuffer) hold() {
 	k.mu.Lock()
 	k.holding = true
 	k.mu.Unlock()
 }
 
 // flush writes the buffer, and reports whether the peer was slow to accept it.
-func (k *cork) flush() (slow bool, err error) {
+func (k *writeBuffer) flush() (slow bool, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.holding = false
@@ -58,7 +58,7 @@ func (k *cork) flush() (slow bool, err error) {
 	return k.slow, err
 }
 
-func (k *cork) Write(p []byte) (int, error) {
+func (k *writeBuffer) Write(p []byte) (int, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if !k.holding {
@@ -75,7 +75,7 @@ func (k *cork) Write(p []byte) (int, error) {
 
 // release writes the buffer in pieces, because a long frame over a slow line does not mean that the
 // client has stopped reading.
-func (k *cork) release() error {
+func (k *writeBuffer) release() error {
 	rest := k.held
 	k.held = k.held[:0]
 	if cap(k.held) > mostKept {

@@ -10,7 +10,7 @@ import (
 )
 
 // View implements tea.Model.
-func (m *chat) View() tea.View {
+func (m *liveScreen) View() tea.View {
 	v := tea.NewView(m.screen())
 	v.WindowTitle = "steward"
 	if m.named != "" {
@@ -23,7 +23,7 @@ func (m *chat) View() tea.View {
 	return v
 }
 
-func (m *chat) screen() string {
+func (m *liveScreen) screen() string {
 	if m.leaving {
 		return ""
 	}
@@ -43,7 +43,7 @@ func (m *chat) screen() string {
 const placeholder = "Ask something, or /help"
 
 // above returns the live part above the input, with a line feed at its end.
-func (m *chat) above() string {
+func (m *liveScreen) above() string {
 	asks := m.asks()
 	most := max(1, m.height-m.part()-m.inputHeight()-4-len(asks)-min(len(m.outbox), 3)) // a call's question, an empty line, the line below
 	lines := append(m.turn.live(most, m.spinner()), asks...)
@@ -61,7 +61,7 @@ func (m *chat) above() string {
 }
 
 // below returns the line below the input.
-func (m *chat) below() string {
+func (m *liveScreen) below() string {
 	text, words := "", m.completions(m.input.Value())
 	switch a, _ := m.turn.pending(); {
 	case m.now().Sub(m.ctrlC) < twice && !m.ctrlC.IsZero():
@@ -100,14 +100,14 @@ func (m *chat) below() string {
 }
 
 // inputHeight returns the lines of the input, or of the picker in its place.
-func (m *chat) inputHeight() int {
+func (m *liveScreen) inputHeight() int {
 	if m.picking != nil {
 		return len(m.pickerLines())
 	}
 	return m.input.Height()
 }
 
-func (m *chat) spinner() string {
+func (m *liveScreen) spinner() string {
 	dots := []string{"⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"}
 	return dots[m.spin%len(dots)]
 }

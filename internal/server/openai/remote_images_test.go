@@ -31,11 +31,11 @@ func TestDefang(t *testing.T) {
 		"<a href='https://e'>x</a>":                     "<a href='https://e'>x</a>",
 		"<p " + strings.Repeat("x", 3000) + " style=x>": "&lt;p " + strings.Repeat("x", 3000) + " style=x>",
 	} {
-		if whole := defang(in); whole != want {
+		if whole := stripRemote(in); whole != want {
 			t.Errorf("%q: %q, want %q", in, whole, want)
 		}
 		for size := 1; size <= min(len(in), 60); size++ { // cut into pieces of each size
-			d := defanger{}
+			d := remoteStripper{}
 			var b strings.Builder
 			for rest := in; rest != ""; {
 				n := min(size, len(rest))

@@ -7,14 +7,14 @@ import (
 	"steward/internal/message"
 )
 
-// defanger removes images from agents' answers, and everything else that a client fetches on its own
+// remoteStripper removes images from agents' answers, and everything else that a client fetches on its own
 // when it renders Markdown or HTML. Otherwise injected text could name a URL that carries out what the
 // model has read. An image becomes a link, which a person has to click, and a tag becomes its text.
-type defanger struct{ held string }
+type remoteStripper struct{ held string }
 
 // next returns a piece of text without images. It holds back an end that may begin an image or a tag.
-func (d *defanger) next(text string) string {
-	text = defang(d.held + text)
+func (d *remoteStripper) next(text string) string {
+	text = stripRemote(d.held + text)
 	keep := len(text) - len(strings.TrimRight(text, "!"))
 	for i := range len(text) - keep {
 		if text[i] != '<' {
@@ -30,14 +30,14 @@ func (d *defanger) next(text string) string {
 }
 
 // rest returns what was held back.
-func (d *defanger) rest() string {
+func (d *remoteStripper) rest() string {
 	text := d.held
 	d.held = ""
 	return text
 }
 
-// defang removes the images from a whole text.
-func defang(text string) string {
+// stripRemote removes the images from a whole text.
+func stripRemote(text string) string {
 	for strings.Contains(text, "![") { // "!![" leaves one behind
 		text = strings.ReplaceAll(text, "![", "[")
 	}
@@ -112,13 +112,13 @@ func fetches(name, rest string) bool {
 	return slices.Contains(fetching[:], name) || name != "" && (len(rest) > maxTag || strings.Contains(rest, "style") || strings.Contains(rest, "background"))
 }
 
-// defanged returns the blocks of an answer without images in their texts.
-func defanged(blocks []message.Block) []message.Block {
+// withoutRemote returns the blocks of an answer without images in their texts.
+func withoutRemote(blocks []message.Block) []message.Block {
 	out := make([]message.Block, len(blocks))
 	for i, b := range blocks {
 		if t, ok := b.(*message.Text); ok {
 			c := *t
-			c.Text = defang(c.Text)
+			c.Text = stripRemote(c.Text)
 			b = &c
 		}
 		out[i] = b

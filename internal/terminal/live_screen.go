@@ -18,9 +18,9 @@ import (
 	"steward/internal/message"
 )
 
-// chat is the model of the program. Its methods run in the program's own
+// liveScreen is the model of the program. Its methods run in the program's own
 // goroutine, and its commands in others, which share only watchers.
-type chat struct {
+type liveScreen struct {
 	ctx   context.Context
 	opt   Options
 	turn  turn
@@ -92,7 +92,7 @@ type (
 // elsewhere calls do outside of the program's own goroutine, with the open
 // conversation. Then it shows the error, or else calls done within that
 // goroutine.
-func elsewhere[T any](m *chat, do func(conv string) (T, error), done func(T) tea.Cmd) tea.Cmd {
+func elsewhere[T any](m *liveScreen, do func(conv string) (T, error), done func(T) tea.Cmd) tea.Cmd {
 	conv := m.conv
 	return func() tea.Msg {
 		v, err := do(conv)
@@ -118,12 +118,12 @@ const quiet = 500 * time.Millisecond
 // wrong place.
 const firstFrame = 100 * time.Millisecond
 
-func newChat(ctx context.Context, o Options) (*chat, error) {
+func newChat(ctx context.Context, o Options) (*liveScreen, error) {
 	past, err := openHistory(o.History)
 	if err != nil {
 		return nil, err
 	}
-	m := &chat{ctx: ctx, opt: o, past: past, now: time.Now, tick: tea.Tick, width: 80, height: 24, dark: true,
+	m := &liveScreen{ctx: ctx, opt: o, past: past, now: time.Now, tick: tea.Tick, width: 80, height: 24, dark: true,
 		profile: colorprofile.ANSI, model: o.Model, agent: o.Agent, unwatch: func() {}}
 	m.turn.now, m.turn.cost, m.turn.window = func() time.Time { return m.now() }, o.Cost, o.Window
 	in := textarea.New()
@@ -145,11 +145,11 @@ func newChat(ctx context.Context, o Options) (*chat, error) {
 }
 
 // restyle adapts to the terminal's size, colours and background.
-func (m *chat) restyle() {
+func (m *liveScreen) restyle() {
 	colour := m.profile >= colorprofile.ANSI
-	m.turn.look = look{}
+	m.turn.style = style{}
 	if colour {
-		m.turn.look = newLook()
+		m.turn.style = newLook()
 	}
 	styles := textarea.DefaultStyles(m.dark)
 	for _, s := range []*textarea.StyleState{&styles.Focused, &styles.Blurred} {
@@ -164,18 +164,18 @@ func (m *chat) restyle() {
 }
 
 // Init implements tea.Model.
-func (m *chat) Init() tea.Cmd {
+func (m *liveScreen) Init() tea.Cmd {
 	return tea.Batch(m.input.Focus(), tea.RequestBackgroundColor)
 }
 
 // Update implements tea.Model.
-func (m *chat) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+func (m *liveScreen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	cmd := m.update(msg)
 	m.settle()
 	return m, tea.Batch(cmd, m.flush(), m.animate())
 }
 
-func (m *chat) update(msg tea.Msg) tea.Cmd {
+func (m *liveScreen) update(msg tea.Msg) tea.Cmd {
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
 		m.width, m.height = max(msg.Width, 10), max(msg.Height, 4)
@@ -236,26 +236,26 @@ func (m *chat) update(msg tea.Msg) tea.Cmd {
 }
 
 // tell prints a note, in a form that elsewhere accepts as its last step.
-func (m *chat) tell(text string) tea.Cmd {
+func (m *liveScreen) tell(text string) tea.Cmd {
 	m.say(text)
 	return nil
 }
 
 // say prints a note.
-func (m *chat) say(text string) {
+func (m *liveScreen) say(text string) {
 	m.turn.print(kindSaid, m.turn.dim.Render(m.turn.paint.wrap(safe(text))))
 }
 
 // fail prints an error.
-func (m *chat) fail(err error) { m.turn.print(kindError, m.turn.fault(err)) }
+func (m *liveScreen) fail(err error) { m.turn.print(kindError, m.turn.fault(err)) }
 
 // part is a third of the screen. At most this much is printed at once, and the live
 // part takes at most the rest. Nothing live is pushed into the scrollback, where it
 // could not be redrawn.
-func (m *chat) part() int { return max(1, m.height/3) }
+func (m *liveScreen) part() int { return max(1, m.height/3) }
 
 // flush prints what is queued, one part after the other.
-func (m *chat) flush() tea.Cmd {
+func (m *liveScreen) flush() tea.Cmd {
 	if m.printing || !m.ready {
 		return nil
 	}
@@ -276,7 +276,7 @@ func (m *chat) flush() tea.Cmd {
 }
 
 // coloured reduces styles to what the terminal can show.
-func (m *chat) coloured(text string) string {
+func (m *liveScreen) coloured(text string) string {
 	var b bytes.Buffer
 	w := colorprofile.Writer{Forward: &b, Profile: m.profile}
 	if _, err := w.WriteString(text); err != nil {
@@ -286,7 +286,7 @@ func (m *chat) coloured(text string) string {
 }
 
 // animate keeps the clocks going while something runs.
-func (m *chat) animate() tea.Cmd {
+func (m *liveScreen) animate() tea.Cmd {
 	every := 120 * time.Millisecond
 	busy := m.busy() || m.pend.working()
 	if !busy {
@@ -299,10 +299,10 @@ func (m *chat) animate() tea.Cmd {
 	return m.tick(every, func(time.Time) tea.Msg { return ticked{} })
 }
 
-func (m *chat) busy() bool { return m.turn.running || m.sending != "" }
+func (m *liveScreen) busy() bool { return m.turn.running || m.sending != "" }
 
 // next returns the message with a text.
-func (m *chat) next(text string) client.Message {
+func (m *liveScreen) next(text string) client.Message {
 	return client.Message{Conversation: m.conv, ID: id.New().String(), Model: m.model, Agent: m.agent, Content: Words(plainText(text))}
 }
 
@@ -310,7 +310,7 @@ func (m *chat) next(text string) client.Message {
 func Words(text string) []client.Block { return []client.Block{{Type: "text", Text: text}} }
 
 // send sends a text, or queues it behind the one that is being sent.
-func (m *chat) send(text string) tea.Cmd {
+func (m *liveScreen) send(text string) tea.Cmd {
 	switch {
 	case m.sending != "" || len(m.outbox) > 0:
 		m.outbox = append(m.outbox, text)
@@ -321,7 +321,7 @@ func (m *chat) send(text string) tea.Cmd {
 	return m.dispatch(m.next(text), text, nil)
 }
 
-func (m *chat) dispatch(t client.Message, text string, editing *message.Message) tea.Cmd {
+func (m *liveScreen) dispatch(t client.Message, text string, editing *message.Message) tea.Cmd {
 	m.sending = text
 	return func() tea.Msg {
 		files, err := mentioned(typedText(text), m.opt.Private)
@@ -334,7 +334,7 @@ func (m *chat) dispatch(t client.Message, text string, editing *message.Message)
 	}
 }
 
-func (m *chat) accepted(s sent) tea.Cmd {
+func (m *liveScreen) accepted(s sent) tea.Cmd {
 	unseen := m.sending != "" && s.Message != "" && !s.Duplicate // its first frame has not arrived yet
 	m.sending = ""
 	if s.err != nil {
@@ -372,7 +372,7 @@ func (m *chat) accepted(s sent) tea.Cmd {
 }
 
 // follow starts to watch the open conversation.
-func (m *chat) follow(from string) tea.Cmd {
+func (m *liveScreen) follow(from string) tea.Cmd {
 	m.unwatch()
 	m.turn.stop()
 	m.watch++
@@ -422,7 +422,7 @@ func receive(n int, in chan watched) tea.Cmd {
 	}
 }
 
-func (m *chat) show(w watched) tea.Cmd {
+func (m *liveScreen) show(w watched) tea.Cmd {
 	if w.watch != m.watch {
 		return nil
 	}
@@ -432,7 +432,7 @@ func (m *chat) show(w watched) tea.Cmd {
 		rested := !m.turn.running
 		m.turn.frame(f)
 		if f.Interaction != "" && f.Interaction == m.turn.alarms.turn {
-			continue // it is no answer to anything
+			continue // it is not an answer to anything
 		}
 		over := f.Type == client.FrameComplete || f.Type == client.FrameError
 		if f.Type == client.FrameUser || rested && (m.turn.running || over) {
