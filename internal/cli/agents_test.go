@@ -37,7 +37,7 @@ func TestAgentsAreListedApprovedAndTested(t *testing.T) {
 	dir := agentFolder(t, env)
 	code, out, errs := in(t, "", env, "agents", "list")
 	for _, want := range []string{"AGENT     STATUS   TOOLS  WHAT IT DOES\n", "\nchores    pending         Keeps the to-do list.\n", "\n  helper  pending         Helps.\n",
-		"\nbroken    invalid\n", filepath.Join(dir, "broken/agent.yaml") + ":2:1: there is no key \"descripton\"; did you mean \"description\"?\n"} {
+		"\nbroken    invalid\n", filepath.Join(dir, "broken/agent.yaml") + ":2:1: unknown key \"descripton\"; did you mean \"description\"?\n"} {
 		if !strings.Contains("\n"+out, want) {
 			t.Errorf("%d\n%s\nlacks %q", code, out, want)
 		}

@@ -35,7 +35,7 @@ began        2030-01-02 03:04:05
 … Plan  my day (answered, waits for what it led to)   2.1s     120  $0.0123
 ├─ ✓ time.now                                          3ms
 ├─ ✓ agent personal_assistant/email: Write to Bob     1.5s      40
-│  └─ ✗ email.send (denied, the user said no)        700ms
+│  └─ ✗ email.send (denied, the user denied it)      700ms
 ├─ … task archive.count (running, 50%, page 2 of 4)  1m30s
 └─ ✓ task archive.pack                               900ms
    └─ ✓ « assistant is told                          200ms      80

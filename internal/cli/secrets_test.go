@@ -195,7 +195,7 @@ func TestCanaries(t *testing.T) {
 		{"audit", "export", "--bodies"}, {"config", "show"}, {"secrets", "list"}, {"doctor"}, {"ask", "--json", "tell " + canaries["store"]}, {"ask", "--model", "shelf/spy", "please fail"}} {
 		_, out, errs := in(t, "", env, args...)
 		told.WriteString(out + errs)
-		if args[0] == "ask" && args[1] == "--json" && !strings.Contains(errs, "held a secret (STORED)") {
+		if args[0] == "ask" && args[1] == "--json" && !strings.Contains(errs, "contained a secret (STORED)") {
 			t.Errorf("the user is not told: %s", errs)
 		}
 	}

@@ -132,7 +132,7 @@ func TestFailuresDeny(t *testing.T) {
 			j := opened(t, Options{Dir: folder(t, map[string]string{"house.rego": "package steward\n\n" + c.rules + "\n"})})
 			for range 2 {
 				d := judged(t, j, policy.Question{User: "ann", Agent: "a", Tool: clock()})
-				if d.Verdict != policy.Deny || !strings.Contains(d.Reason, c.says) || !strings.Contains(d.Reason, "policy could not decide") {
+				if d.Verdict != policy.Deny || !strings.Contains(d.Reason, c.says) || !strings.Contains(d.Reason, "policy evaluation failed") {
 					t.Errorf("%+v", d)
 				}
 			}
@@ -145,10 +145,10 @@ func TestArguments(t *testing.T) {
 	for args, want := range map[string]string{
 		`{"to":"eve"}`:            "not him",
 		`{"to":"bob"}`:            "email.send changes something",
-		`{"to":"bob","to":"eve"}`: "policy could not decide",
-		`{"to": "bob"}`:           "policy could not decide", // not canonical: differs from what the executor would get
-		`{"to":"b\u006fb"}`:       "policy could not decide",
-		`{`:                       "policy could not decide",
+		`{"to":"bob","to":"eve"}`: "policy evaluation failed",
+		`{"to": "bob"}`:           "policy evaluation failed", // not canonical: differs from what the executor would get
+		`{"to":"b\u006fb"}`:       "policy evaluation failed",
+		`{`:                       "policy evaluation failed",
 		``:                        "email.send changes something",
 	} {
 		d := judged(t, j, policy.Question{User: "ann", Tool: send(), Attended: true, Args: []byte(args)})
