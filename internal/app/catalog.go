@@ -160,7 +160,7 @@ func endpoints(set *settings.Loaded, own []string, log *slog.Logger) ([]catalog.
 		case taken[word] == 1:
 			decl["bare"] = true
 		default:
-			log.Warn("the name of a tool is taken: the name of its endpoint stands before it", "tool", name+"."+word)
+			log.Warn("the name of a tool is taken; it is prefixed with the name of its endpoint", "tool", name+"."+word)
 		}
 		for key, names := range map[string][]string{"users": e.Users, "groups": e.Groups} {
 			if len(names) > 0 {

@@ -46,7 +46,7 @@ func TestAPartThatHangsIsLeftBehind(t *testing.T) {
 		if got := strings.Join(closed, " "); got != "one three five" {
 			t.Errorf("closed: %s", got)
 		}
-		if log := logged.String(); strings.Count(log, "left behind") != 2 || !strings.Contains(log, "part=two") || !strings.Contains(log, "part=four") {
+		if log := logged.String(); strings.Count(log, "did not close in time") != 2 || !strings.Contains(log, "part=two") || !strings.Contains(log, "part=four") {
 			t.Error(log)
 		}
 		close(release)

@@ -60,7 +60,7 @@ func (d *documents) read(ctx context.Context, user, model string, f *message.Fil
 		return nil, fault.New(e.Kind, e.Code, "%.200s cannot be attached: %w", f.Name, err)
 	case doc.Text == "":
 		return nil, fault.New(fault.Unsupported, "document_without_text", "%.200s has no text, only pictures", f.Name).
-			WithHint("attach its pages as images, or choose a model of %s, which look at PDF files", AnyOf(Vendors().All(), func(v llm.Vendor) string {
+			WithHint("attach its pages as images, or choose a model of %s, which read PDF files", AnyOf(Vendors().All(), func(v llm.Vendor) string {
 				if reads(v, "application/pdf") {
 					return v.Title
 				}
@@ -98,7 +98,7 @@ const (
 	longestTranscript = 1 << 20 // bytes
 )
 
-// transcribe has a server that speaks OpenAI's protocol write down what a recording says
+// transcribe transcribes a recording with a server that speaks OpenAI's protocol
 // (https://platform.openai.com/docs/api-reference/audio/createTranscription).
 func (d *documents) transcribe(ctx context.Context, user string, vendor llm.Vendor, f *message.File) (string, error) {
 	full := ""
@@ -114,7 +114,7 @@ func (d *documents) transcribe(ctx context.Context, user string, vendor llm.Vend
 		p.BaseURL = by.BaseURL
 	}
 	if full == "" || p.Off || p.BaseURL == "" || by.Transcriptions == "" {
-		return "", fault.New(fault.Unsupported, "audio_unsupported", "%.200s is a recording, and nothing here can write down what it says", f.Name).
+		return "", fault.New(fault.Unsupported, "audio_unsupported", "%.200s is a recording, and no model here can transcribe it", f.Name).
 			WithHint("name a model that transcribes: models: {transcribe: openai/gpt-4o-mini-transcribe}, or that of a server of your own")
 	}
 	if err := d.allow(ctx, full, &llm.Request{User: user, Labels: message.Private | message.Untrusted}); err != nil {
@@ -158,7 +158,7 @@ func (d *documents) transcribe(ctx context.Context, user string, vendor llm.Vend
 	case len(b) > longestTranscript:
 		return "", failed("its answer is longer than %d MB", longestTranscript>>20)
 	case json.Unmarshal(b, &out) != nil || out.Text == nil:
-		return "", failed("its answer is no transcript: %.300s", b)
+		return "", failed("its answer is not a transcript: %.300s", b)
 	}
 	return *out.Text, nil
 }

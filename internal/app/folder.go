@@ -68,9 +68,9 @@ func (a *App) GrantFolder(path string, write bool, l *Local) (string, error) {
 	if write {
 		may = "read, and after your approval write,"
 	}
-	said := fmt.Sprintf("Steward may %s files in %s, which it knows as %s. It stands under folders in %s.", may, path, f.Name, file)
+	said := fmt.Sprintf("Steward may %s files in %s, under the name %s. It is listed under folders in %s.", may, path, f.Name, file)
 	if l == nil || !l.files(write) {
-		return said + " It counts when Steward is started again.", nil
+		return said + " It takes effect when Steward starts again.", nil
 	}
 	l.granted.add(f)
 	return said, nil
@@ -85,7 +85,7 @@ func (l *Local) files(write bool) bool {
 	return slices.ContainsFunc(l.node.Tools(""), func(t tool.Spec) bool { return t.Name == name })
 }
 
-// systemFolders are what nobody wants an assistant to read or write in.
+// systemFolders returns the folders of the system, which are never granted.
 func systemFolders() []string {
 	return []string{"/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/proc", "/run", "/sbin", "/sys", "/usr", "/var",
 		"/Library", "/System", "/private/etc", "/private/var"}
@@ -108,7 +108,7 @@ func (a *App) grantable(set *settings.Loaded, path string) (string, error) {
 		return refuse("%s cannot be found: %w", path, err)
 	}
 	if info, err := os.Stat(real); err != nil || !info.IsDir() {
-		return refuse("%s is no folder", path)
+		return refuse("%s is not a folder", path)
 	}
 	own := []string{set.Data, filepath.Dir(settings.UserFile(a.Environ))}
 	for _, dir := range own {

@@ -12,7 +12,7 @@ import (
 // collectLogs sends to a log what the libraries with loggers of their own would write to stderr. The
 // standard library's log is slog's default.
 func collectLogs(log *slog.Logger) {
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn("a remote log fails", "error", err) }))
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn("sending the remote log failed", "error", err) }))
 	otel.SetLogger(logr.FromSlogHandler(log.Handler()))
 	grpclog.SetLoggerV2(grpcLog{log})
 }

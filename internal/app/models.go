@@ -95,7 +95,7 @@ func Missing(set *settings.Loaded, found []Source) map[string]string {
 		switch {
 		case has(found, v.Name):
 		case set.Providers[v.Name].Off:
-			out[v.Name] = "take providers." + v.Name + ".off out of the settings"
+			out[v.Name] = "remove providers." + v.Name + ".off from the settings"
 		case v.Access == llm.ByLocal:
 			out[v.Name] = "start " + v.Title + ", or say with " + v.URLEnv + " where it is"
 		default:
@@ -109,7 +109,7 @@ func Missing(set *settings.Loaded, found []Source) map[string]string {
 func (s *Supply) recall(ctx context.Context, e *conversation.Engine) error {
 	for u, err := range e.Usage(ctx, time.Now().Add(-26*time.Hour)) { // more than the longest day, when clocks are set back
 		if err != nil {
-			return fmt.Errorf("what was spent today cannot be told: %w", err)
+			return fmt.Errorf("today's spending cannot be read: %w", err)
 		}
 		price, _ := s.Price(u.Model)
 		s.ledger.Load(u.User, u.At, llm.Spend{Tokens: u.Usage.Input + u.Usage.Output, Cost: price.Cost(u.Usage)})
@@ -181,7 +181,7 @@ func (a *App) sources(ctx context.Context, set *settings.Loaded) []Source {
 	asking.Wait()
 	for _, v := range Vendors() {
 		if v.Access == llm.BuiltIn {
-			add(Source{Provider: a.open(v, settings.Provider{}, set.Timeouts, client), rank: 9, How: "always there", Names: v.Presets})
+			add(Source{Provider: a.open(v, settings.Provider{}, set.Timeouts, client), rank: 9, How: "built in", Names: v.Presets})
 		}
 	}
 	place := func(s Source) int { // at equal rank: the user's own servers, then the vendors in their order
@@ -343,7 +343,7 @@ func expand(set *settings.Loaded, name string, chain []string) ([]string, error)
 			if w := settings.Likely(use, known); w != "" && w != use {
 				return nil, e.WithHint("did you mean %s?", w)
 			}
-			return nil, e.WithHint("write it as provider/model; steward models lists those that there are")
+			return nil, e.WithHint("write it as provider/model; steward models lists the models")
 		}
 		var err error
 		if chain, err = expand(set, use, chain); err != nil {

@@ -41,7 +41,7 @@ func KnownModels(set *settings.Loaded, log *slog.Logger) *llm.Known {
 	return &known
 }
 
-// remembered reads a file about models, if it is there. A broken one is not used, and told in the log.
+// remembered reads a file about models, if it is there. A broken one is logged and not used.
 func remembered(file string, log *slog.Logger, read func(text []byte) error) {
 	text, err := strictly.ReadText(file, LargestKnown)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -62,7 +62,7 @@ func FetchKnown(ctx context.Context, from string) ([]byte, error) {
 	}
 	u, err := url.Parse(from)
 	if err != nil || u.Host == "" || u.Scheme != "https" && (u.Scheme != "http" || !loopback(u.Hostname())) {
-		return nil, failed(fault.Invalid, "%q is no https URL", from)
+		return nil, failed(fault.Invalid, "%q is not an https URL", from)
 	}
 	ctx, cancel := context.WithTimeout(ctx, updateFor)
 	defer cancel()
@@ -82,7 +82,7 @@ func FetchKnown(ctx context.Context, from string) ([]byte, error) {
 	}
 	defer resp.Body.Close() //nolint:errcheck // it was only read
 	if resp.StatusCode != http.StatusOK {
-		return nil, failed(fault.Unavailable, "the server says %s", resp.Status)
+		return nil, failed(fault.Unavailable, "the server answered %s", resp.Status)
 	}
 	text, err := io.ReadAll(http.MaxBytesReader(nil, resp.Body, LargestKnown))
 	if err != nil {

@@ -301,7 +301,7 @@ func (l *Local) Close() error {
 		ctx, cancel := context.WithTimeout(context.Background(), grace)
 		defer cancel()
 		if err := l.node.Close(ctx); err != nil {
-			return fmt.Errorf("putting running turns aside: %w", err)
+			return fmt.Errorf("suspending running turns: %w", err)
 		}
 		return nil
 	}
@@ -346,7 +346,7 @@ func closeWithin(limit time.Duration, log *slog.Logger, parts ...part) error {
 		case err := <-done:
 			all = errors.Join(all, err)
 		case <-time.After(max(time.Until(until), limit/10)):
-			log.Error("a part of Steward does not close, and is left behind", "part", p.name)
+			log.Error("a part of Steward did not close in time", "part", p.name)
 			all = errors.Join(all, fault.New(fault.Timeout, "closing_hangs", "%s could not be closed in time", p.name).
 				WithHint("nothing that was acknowledged is lost; if it happens again, report what the log says"))
 		}

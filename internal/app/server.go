@@ -139,12 +139,12 @@ func CannotListen(address string, err error) error {
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
 		return fault.New(fault.Unavailable, "port_in_use", "another program listens on %s", address).
-			WithHint("stop it, or take another port: steward serve --listen %s takes a free one", free)
+			WithHint("stop it, or use another port: steward serve --listen %s picks a free one", free)
 	case errors.Is(err, syscall.EACCES):
-		return fault.New(fault.Denied, "port_denied", "you may not listen on %s", address).
-			WithHint("take a port above 1023: steward serve --listen %s takes a free one", free)
+		return fault.New(fault.Denied, "port_denied", "no permission to listen on %s", address).
+			WithHint("use a port above 1023: steward serve --listen %s picks a free one", free)
 	}
-	return fault.New(fault.Invalid, "listen_failed", "%s cannot be listened on: %w", address, err).
+	return fault.New(fault.Invalid, "listen_failed", "cannot listen on %s: %w", address, err).
 		WithHint("give an address of this machine with --listen HOST:PORT")
 }
 

@@ -108,7 +108,7 @@ var agentPath = regexp.MustCompile(`^[a-z][a-z0-9_]*(/[a-z][a-z0-9_]*){0,7}$`)
 // store here for that user.
 func (s *agentServices) known(_ context.Context, user, agent string) (services.Grant, error) {
 	if !agentPath.MatchString(agent) {
-		return services.Grant{}, fault.New(fault.Invalid, "agent_invalid", "%.80q is no path of an agent", agent).
+		return services.Grant{}, fault.New(fault.Invalid, "agent_invalid", "%.80q is not the path of an agent", agent).
 			WithHint("name the agent in the header %s, such as personal_assistant/email", serviceremote.AgentHeader)
 	}
 	return services.Grant{Caller: service.Caller{Agent: farAgents + agent, User: user}, Services: service.Names(), Model: "default"}, nil
@@ -223,7 +223,7 @@ func (s *agentServices) listen() {
 	s.http.ErrorLog = slog.NewLogLogger(s.log.Handler(), slog.LevelDebug)
 	go func() {
 		if err := s.http.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
-			s.log.Error("programs are not served any more", "error", err)
+			s.log.Error("serving programs failed", "error", err)
 		}
 	}()
 }

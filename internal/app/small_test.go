@@ -63,7 +63,7 @@ func TestPathsVariablesAndAddresses(t *testing.T) {
 	if u, err := url.Parse("http://127.0.0.1"); err != nil || proxied(u) {
 		t.Error("loopback goes through a proxy")
 	}
-	if err := CannotListen("127.0.0.1:80", os.ErrPermission); !strings.Contains(err.Error(), "cannot be listened on") {
+	if err := CannotListen("127.0.0.1:80", os.ErrPermission); !strings.Contains(err.Error(), "cannot listen on") {
 		t.Error(err)
 	}
 }

@@ -116,7 +116,7 @@ func (l *Local) tools(set *settings.Loaded) (*tool.Registry, error) {
 func checkTimeouts(set *settings.Loaded, reg *tool.Registry) error {
 	for name := range set.Tools.Timeouts {
 		if _, ok := reg.Get(name); !ok {
-			e := fault.New(fault.Invalid, "tool_unknown", "tools.timeouts (%s) names %q, which is no tool",
+			e := fault.New(fault.Invalid, "tool_unknown", "tools.timeouts (%s) names %q, which is not a tool",
 				set.SourceOf("tools.timeouts.["+name+"]"), name)
 			if w := settings.Likely(name, reg.Names()); w != "" {
 				return e.WithHint("did you mean %s?", w)

@@ -25,7 +25,7 @@ import (
 	"steward/internal/tools/mail"
 )
 
-// HealthTimeout is the time limit for asking one account whether it works.
+// HealthTimeout is the time limit for checking one account.
 const HealthTimeout = 15 * time.Second
 
 // MailOptions returns the mailboxes of the settings.
@@ -103,7 +103,7 @@ func (l *Local) mailTo(set *settings.Loaded, name string) (func(ctx context.Cont
 			return func(ctx context.Context, title, text string) error { return opt.Notify(ctx, a, title, text) }, nil
 		}
 	}
-	return nil, fault.New(fault.Invalid, "notify_mailbox_unknown", "notify.mail (%s) is %q, which is no mailbox that can send", set.SourceOf("notify.mail"), name).
+	return nil, fault.New(fault.Invalid, "notify_mailbox_unknown", "notify.mail (%s) is %q, which is not a mailbox that can send", set.SourceOf("notify.mail"), name).
 		WithHint("set up mail.%s with smtp, or name another mailbox", name)
 }
 
@@ -148,7 +148,7 @@ func (l *Local) watchMail(set *settings.Loaded) (stop func(), err error) {
 							return err // after the next start it is told again
 						}
 						if err != nil {
-							l.Log.Warn("nobody was notified of new mail", "account", a.Name, "error", err)
+							l.Log.Warn("notifying of new mail failed", "account", a.Name, "error", err)
 						}
 					}
 				}
@@ -159,7 +159,7 @@ func (l *Local) watchMail(set *settings.Loaded) (stop func(), err error) {
 	return func() { cancel(); watching.Wait() }, nil
 }
 
-// tellMail publishes an event about each new e-mail. One that was published before is not published again.
+// publishMail publishes an event about each new e-mail. One that was published before is not published again.
 func (l *Local) tellMail(ctx context.Context, user string, news []mail.Letter) error {
 	for _, n := range news {
 		body, err := json.Marshal(n)
@@ -175,7 +175,7 @@ func (l *Local) tellMail(ctx context.Context, user string, news []mail.Letter) e
 	return nil
 }
 
-// arrivals tells a person of new e-mails; empty: there are none but notifications of Steward's own.
+// arrivals describes new e-mails for a person; empty: there are only notifications of Steward's own.
 func arrivals(news []mail.Letter) string {
 	var lines []string
 	for _, n := range news {

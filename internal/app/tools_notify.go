@@ -93,7 +93,7 @@ func (l *Local) notifyTools(set *settings.Loaded) BuiltIn {
 		}
 		if len(n.Receivers()) == 0 {
 			return domainlocal.Health{State: domainlocal.Off, Say: "notifications to your phone are not set up",
-				Remedy: "install the app ntfy, subscribe to a topic that nobody guesses, and set notify.ntfy.topic to it"}
+				Remedy: "install the app ntfy, subscribe to a topic that is hard to guess, and set notify.ntfy.topic to it"}
 		}
 		return domainlocal.Health{State: domainlocal.Ready, Say: "notifications go to " + strings.Join(n.Receivers(), " and ")}
 	}}

@@ -12,7 +12,7 @@ func SkillStore(set *settings.Loaded) skills.Store {
 	return skills.Store{Dir: filepath.Join(set.Data, "skills")}
 }
 
-// skillsOf returns what a model is told about the skills that a user may use.
+// skillsOf describes for a model the skills that a user may use.
 func skillsOf(set *settings.Loaded) func(user string) (string, error) {
 	return func(user string) (string, error) {
 		if !skills.For().Admits(user, nil) {

@@ -92,7 +92,7 @@ func (l *Local) searchTool(name string) (t tool.Tool, arg string, err error) {
 			return t, arg, nil
 		}
 	}
-	return nil, "", fault.New(fault.Unsupported, "search_unknown", "%s takes no query", name).WithHint("name another tool in web.search.tool")
+	return nil, "", fault.New(fault.Unsupported, "search_unknown", "%s has no argument for a query", name).WithHint("name another tool in web.search.tool")
 }
 
 // unhealthy is the health of tools that cannot work because of an error.

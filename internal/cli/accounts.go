@@ -90,7 +90,7 @@ func usesOf(set *settings.Loaded, account string) (service string, uses []string
 		service, uses = a.service, append(uses, a.use)
 	}
 	if service == "" {
-		return "", nil, fault.New(fault.NotFound, "account_unknown", "the settings name no account %q with oauth", account).
+		return "", nil, fault.New(fault.NotFound, "account_unknown", "the settings have no account %q with oauth", account).
 			WithHint("set mail.%s.oauth, calendars.%s.oauth or contacts.%s.oauth to a service such as google", account, account, account)
 	}
 	return service, uses, nil

@@ -18,7 +18,7 @@ import (
 	"steward/internal/tools/mail"
 )
 
-// mailFlags are what accounts add is told about a mailbox.
+// mailFlags holds the flags of accounts add.
 type mailFlags struct{ name, imap, smtp, user, tls string }
 
 func (a *program) addAccount() *cobra.Command {
@@ -37,7 +37,7 @@ func (a *program) addAccount() *cobra.Command {
 	f.StringVar(&o.imap, "imap", "", "`HOST:PORT` of the IMAP server")
 	f.StringVar(&o.smtp, "smtp", "", "`HOST:PORT` of the server that takes mail for sending; none: only read")
 	f.StringVar(&o.user, "user", "", "the `NAME` to log in with, if it is not the address")
-	f.StringVar(&o.tls, "tls", "", "how connections are encrypted: implicit, starttls or none; by default the port tells")
+	f.StringVar(&o.tls, "tls", "", "how connections are encrypted: implicit, starttls or none; by default the port decides")
 	return c
 }
 
@@ -51,21 +51,21 @@ func (a *program) addMailbox(ctx context.Context, address string, o *mailFlags) 
 	}
 	parsed, err := netmail.ParseAddress(address)
 	if err != nil {
-		return usage("%.100q is no e-mail address", address)
+		return usage("%.100q is not an e-mail address", address)
 	}
 	file := settings.UserFile(a.Environ)
 	if file == "" {
-		return fault.New(fault.Invalid, "settings_unwritable", "there is no place for a settings file: HOME is not set").WithHint("set HOME")
+		return fault.New(fault.Invalid, "settings_unwritable", "the settings file has no location: HOME is not set").WithHint("set HOME")
 	}
 	_, domain, _ := strings.Cut(parsed.Address, "@")
 	known, found := mail.PresetFor(parsed.Address)
 	first, _, _ := strings.Cut(domain, ".")
 	name := cmp.Or(o.name, strings.Trim(notName.ReplaceAllString(strings.ToLower(cmp.Or(known.Name, first)), "_"), "_"))
 	if _, there := set.Mail[name]; there {
-		return fault.New(fault.Conflict, "mailbox_exists", "the settings already have a mailbox %s", name).WithHint("give this one another name with --name")
+		return fault.New(fault.Conflict, "mailbox_exists", "the settings already have a mailbox %s", name).WithHint("choose another name with --name")
 	}
 	if known.OAuth != "" {
-		return fault.New(fault.Unsupported, "mail_oauth_required", "%s takes no passwords from mail programs", known.Name).
+		return fault.New(fault.Unsupported, "mail_oauth_required", "%s does not accept passwords from mail programs", known.Name).
 			WithHint("set mail.%s with address, imap: %s, smtp: %s and oauth: %s, and then steward accounts connect %s (docs/guides/mail.md)", name, known.IMAP, known.SMTP, known.OAuth, name)
 	}
 	box := settings.Mail{Address: parsed.Address, IMAP: cmp.Or(o.imap, known.IMAP), SMTP: cmp.Or(o.smtp, known.SMTP), User: o.user, TLS: o.tls}
@@ -105,7 +105,7 @@ func (a *program) addMailbox(ctx context.Context, address string, o *mailFlags) 
 		return err
 	}
 	return a.told(map[string]string{"name": name, "imap": box.IMAP, "smtp": box.SMTP}, nil,
-		"✓ the mailbox %s is set up in %s; a Steward that is running uses it after its next start", name, file)
+		"✓ the mailbox %s is set up in %s; a running Steward uses it after its next start", name, file)
 }
 
 // askServers asks for the servers of a provider that is not known.

@@ -15,7 +15,7 @@ import (
 func (a *program) agentsCommand() *cobra.Command {
 	return group(&cobra.Command{
 		Use: "agents", Aliases: []string{"agent"}, Short: "List, inspect and approve agents and tool sources", GroupID: "keep",
-		Long: "An agent is a folder with an agent.yaml. It lies in the folder agents of the data folder, or in a\n" +
+		Long: "An agent is a folder with an agent.yaml. It is in the folder agents of the data folder, or in a\n" +
 			"folder named by the setting agents; agents inside it lie in its own folder agents. The MCP servers\n" +
 			"and gRPC endpoints of the settings are listed as mcp:NAME and grpc:NAME. None of them is used, or\n" +
 			"even started, until you have approved it as it is. If a byte of it changes, you are asked again.",
@@ -40,7 +40,7 @@ func (a *program) listAgents() *cobra.Command {
 	return a.over(toManage, &cobra.Command{Use: "list", Short: "List agents and tool sources, and whether each is approved"},
 		func(ctx context.Context, s *session, _ []string) error {
 			list, err := s.agents(ctx)
-			err = tellList(a, list, err, "there are no agents; steward agents new NAME makes one",
+			err = tellList(a, list, err, "there are no agents; steward agents new NAME creates one",
 				func(list []catalog.Listing) string { return agentTable(list, a.width()) })
 			if n := app.Waiting(list); err == nil && n > 0 && !a.json {
 				a.Note("%s for your approval: steward agents approve PATH, or --all", app.Counted(n, "waits", "wait"))

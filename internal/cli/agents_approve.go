@@ -43,9 +43,9 @@ func (a *program) approveAgents() *cobra.Command {
 	c.RunE = func(c *cobra.Command, args []string) error {
 		switch {
 		case len(args) == 0 && !o.all:
-			return usage("name what is to be approved, or --all that waits")
+			return usage("name what to approve, or give --all")
 		case o.hash != "" && (len(args) != 1 || o.all):
-			return usage("--hash goes with one PATH alone")
+			return usage("--hash needs exactly one PATH, without --all")
 		}
 		set, err := toolSettings(o.tools)
 		if err != nil {
@@ -86,7 +86,7 @@ func toolSettings(flags []string) (map[string]catalog.ToolSetting, error) {
 				case "targets":
 					s.Targets = &words
 				default:
-					return nil, usage("--tool wants NAME=query, action, ask, noask, off, yields:LABEL+LABEL, reach:here, reach:out or targets:ARG+ARG, or several with commas, not %q", f)
+					return nil, usage("--tool must be NAME=query, action, ask, noask, off, yields:LABEL+LABEL, reach:here, reach:out or targets:ARG+ARG, or several with commas, not %q", f)
 				}
 			}
 		}
@@ -151,7 +151,7 @@ func chosen(list []catalog.Listing, args []string, all bool) ([]string, error) {
 	}
 	for _, arg := range args {
 		if !found[arg] {
-			return nil, fault.New(fault.NotFound, "agent_not_found", "there is no agent or source %.200s", arg).WithHint("steward agents list shows what there is")
+			return nil, fault.New(fault.NotFound, "agent_not_found", "there is no agent or source %.200s", arg).WithHint("steward agents list shows all")
 		}
 	}
 	return out, nil
@@ -199,8 +199,8 @@ func (a *program) approveOne(ctx context.Context, s *session, path string, o app
 // agrees asks the user at a terminal.
 func (a *program) agrees(in *bufio.Reader, path string) (bool, error) {
 	if !app.IsTerminal(a.stdin) {
-		return false, fault.New(fault.Invalid, "approval_unattended", "nobody can be asked to approve %s", path).
-			WithHint("give --yes, or --hash with the hash that steward agents show prints")
+		return false, fault.New(fault.Invalid, "approval_unattended", "approving %s needs your answer, and there is no terminal to ask at", path).
+			WithHint("add --yes, or --hash with the hash that steward agents show prints")
 	}
 	ok, err := a.confirm(in, "\nMay %s be used as it is shown?", path)
 	if err == nil && !ok {

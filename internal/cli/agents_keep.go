@@ -126,7 +126,7 @@ func designedFor(p *client.Plan, task string) (*planning.Draft, error) {
 	find(root)
 	switch len(found) {
 	case 0:
-		return nil, fault.New(fault.NotFound, "task_not_found", "no agent was designed for such a task of this plan").WithHint("steward plans show %s lists its tasks", requestRef(p.ID))
+		return nil, fault.New(fault.NotFound, "task_not_found", "no agent was designed for that task of this plan").WithHint("steward plans show %s lists its tasks", requestRef(p.ID))
 	case 1:
 		return found[0], nil
 	}

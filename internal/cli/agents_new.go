@@ -41,7 +41,7 @@ var agentPathText = regexp.MustCompile(`^[a-z][a-z0-9]*(_[a-z0-9]+)*(/[a-z][a-z0
 // writeAgent makes the folder of a new agent, which write fills.
 func (a *program) writeAgent(path, in string, write func(dir string) error) error {
 	if !agentPathText.MatchString(path) {
-		return usage("%q is no name for an agent: name it of a-z, 0-9 and single '_', beginning with a letter", path)
+		return usage("%q is not a valid name of an agent: use a-z, 0-9 and single '_', beginning with a letter", path)
 	}
 	set, err := a.Settings()
 	if err != nil {
@@ -81,7 +81,7 @@ func folderOf(dir, name string) (string, error) {
 			return at, nil
 		}
 	}
-	return "", fault.New(fault.NotFound, "agent_not_found", "there is no agent %s in %s", name, dir).WithHint("steward agents list shows what there is")
+	return "", fault.New(fault.NotFound, "agent_not_found", "there is no agent %s in %s", name, dir).WithHint("steward agents list shows all")
 }
 
 // completely makes a folder, which write fills, completely or not at all.

@@ -37,7 +37,7 @@ func TestANewAgent(t *testing.T) {
 	}
 	for want, args := range map[string][]string{
 		"agent_exists":                       {"greeter"},
-		"is no name for an agent":            {"Greeter"},
+		"is not a valid name of an agent":    {"Greeter"},
 		"there is no agent nobody":           {"nobody/x"},
 		"steward agents approve other, then": {"other", "--in", filepath.Join(t.TempDir(), "new", "folder")},
 	} {

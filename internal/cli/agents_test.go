@@ -76,7 +76,7 @@ func TestAgentsAreListedApprovedAndTested(t *testing.T) {
 	}
 
 	code, out, errs = in(t, "", env, "agents", "test", "chores")
-	if code != exitFailed || !strings.Contains(out, "chores  What is on my to-do list?\n") || !strings.Contains(out, "the answer does not hold \"never said\"") ||
+	if code != exitFailed || !strings.Contains(out, "chores  What is on my to-do list?\n") || !strings.Contains(out, "the answer does not contain \"never said\"") ||
 		!strings.Contains(errs, "of 2 examples failed") {
 		t.Errorf("%d %s %s", code, out, errs)
 	}
@@ -116,9 +116,9 @@ func TestAgentsAreListedApprovedAndTested(t *testing.T) {
 func TestAgentsOnTheCommandLine(t *testing.T) {
 	env := user(t)
 	for want, args := range map[string][]string{
-		"name what is to be approved": {"approve"},
-		"--hash goes with one PATH":   {"approve", "a", "b", "--hash", "x"},
-		"--tool wants NAME=query":     {"approve", "a", "--tool", "x=y"},
+		"name what to approve":          {"approve"},
+		"--hash needs exactly one PATH": {"approve", "a", "b", "--hash", "x"},
+		"--tool must be NAME=query":     {"approve", "a", "--tool", "x=y"},
 		"agent_not_found":             {"approve", "a", "--yes"},
 		"there is no agent or source": {"show", "a"},
 		"[agent_not_found]":           {"test", "a"},
@@ -129,7 +129,7 @@ func TestAgentsOnTheCommandLine(t *testing.T) {
 			t.Errorf("%v: %d %q %q", args, code, out, errs)
 		}
 	}
-	if code, _, errs := in(t, "", env, "agents", "list"); code != exitOK || errs != "there are no agents; steward agents new NAME makes one\n" {
+	if code, _, errs := in(t, "", env, "agents", "list"); code != exitOK || errs != "there are no agents; steward agents new NAME creates one\n" {
 		t.Errorf("%d %q", code, errs)
 	}
 	if code, _, errs := in(t, "", env, "agents", "approve", "--all"); code != exitOK || errs != "nothing waits for an approval\n" {

@@ -102,7 +102,7 @@ func testable(list []catalog.Listing, paths []string) ([]catalog.Listing, error)
 		i := slices.IndexFunc(out, func(l catalog.Listing) bool { return l.Path == path })
 		switch {
 		case i < 0:
-			return nil, fault.New(fault.NotFound, "agent_not_found", "there is no agent %.200s", path).WithHint("steward agents list shows what there is")
+			return nil, fault.New(fault.NotFound, "agent_not_found", "there is no agent %.200s", path).WithHint("steward agents list shows all")
 		case !out[i].Usable:
 			return nil, fault.New(fault.Denied, "agent_not_approved", "%s may not be used: it is %s", path, terminal.StatusWords(out[i])).
 				WithHint("steward agents approve %s --all", strings.SplitN(path, "/", 2)[0])
@@ -110,7 +110,7 @@ func testable(list []catalog.Listing, paths []string) ([]catalog.Listing, error)
 	}
 	if len(out) == 0 {
 		return nil, fault.New(fault.NotFound, "agent_not_found", "there is no agent that may be used").
-			WithHint("steward agents new NAME makes one; steward agents approve allows it")
+			WithHint("steward agents new NAME creates one; steward agents approve approves it")
 	}
 	return out, nil
 }
@@ -161,7 +161,7 @@ func try(ctx context.Context, l *app.Local, path, model string, e catalog.Exampl
 	out := trial{Agent: path, Say: e.Say, Tools: []string{}}
 	for _, name := range e.Tools {
 		if group, _, _ := strings.Cut(name, "."); slices.Contains(l.Off, group) {
-			out.Skipped, out.Why = true, group+" is not there in a test"
+			out.Skipped, out.Why = true, group+" is not available in a test"
 			return out
 		}
 	}
@@ -209,7 +209,7 @@ func falls(e catalog.Example, t trial) string {
 		return fmt.Sprintf("%s was not called, only %s", e.Tools[next], strings.Join(t.Tools, ", "))
 	}
 	if !strings.Contains(strings.ToLower(t.Answer), strings.ToLower(e.Expect)) {
-		return fmt.Sprintf("the answer does not hold %q: %s", e.Expect, cell(plainLine(firstLine(t.Answer)), 120))
+		return fmt.Sprintf("the answer does not contain %q: %s", e.Expect, cell(plainLine(firstLine(t.Answer)), 120))
 	}
 	return ""
 }

@@ -66,10 +66,10 @@ func questionNamed(ctx context.Context, s *session, which string) (effect.Questi
 	case len(found) == 1:
 		return found[0], nil
 	case len(found) > 1:
-		return effect.Question{}, fault.New(fault.Invalid, "approval_ambiguous", "%d questions begin with %q", len(found), which).WithHint("type more of it")
+		return effect.Question{}, fault.New(fault.Invalid, "approval_ambiguous", "%d questions begin with %q", len(found), which).WithHint("type more characters of it")
 	case len(which) < 32: // a typed prefix that matches no open question
-		return effect.Question{}, fault.New(fault.NotFound, "approval_not_found", "nothing waits under %.80q", which).
-			WithHint("steward approvals list shows what waits")
+		return effect.Question{}, fault.New(fault.NotFound, "approval_not_found", "no open question matches %.80q", which).
+			WithHint("steward approvals list shows the open ones")
 	}
 	return s.question(ctx, which, nil) // its error may tell the outcome
 }
@@ -152,7 +152,7 @@ func (a *program) approveQuestion() *cobra.Command {
 			"the next separator and ** matches anything. You see what would be allowed and are asked to confirm,\n" +
 			"unless you give --yes.\n\n" +
 			"--edit approves the action once with other arguments, which policy checks again. --answer is the same for\n" +
-			"the argument answer alone, with which a task of a plan is told what it has asked you.",
+			"the argument answer alone: it answers what a task of a plan has asked you.",
 		Example: "  steward approvals approve 3f2a9c01\n" +
 			"  steward approvals approve 3f2a --always --pattern 'path like notes/*' --pattern 'text any'\n" +
 			"  steward approvals approve 3f2a --edit '{\"path\":\"notes/b.txt\",\"text\":\"hello\"}'",
@@ -188,10 +188,10 @@ func (a *program) answer(ctx context.Context, s *session, in *bufio.Reader, o *a
 	case o.always:
 		v.Standing = string(effect.Always)
 	case o.pattern != nil || o.until != 0 || o.exactly:
-		return v, usage("--pattern, --exactly and --for belong to --conversation or --always")
+		return v, usage("--pattern, --exactly and --for need --conversation or --always")
 	case o.edit != "":
 		if !json.Valid([]byte(o.edit)) {
-			return v, usage("--edit wants a JSON object")
+			return v, usage("--edit must be a JSON object")
 		}
 		v.Args = []byte(o.edit)
 	case o.said != "":
@@ -211,7 +211,7 @@ func (a *program) answer(ctx context.Context, s *session, in *bufio.Reader, o *a
 		return v, nil
 	}
 	if o.until < 0 {
-		return v, usage("--for wants a time to come")
+		return v, usage("--for must be longer than 0")
 	}
 	if o.until > 0 {
 		v.Until = time.Now().Add(o.until).Format(time.RFC3339)
@@ -222,7 +222,7 @@ func (a *program) answer(ctx context.Context, s *session, in *bufio.Reader, o *a
 	p, err := intent.ParsePattern(strings.Join(o.pattern, "\n"), q.Pattern)
 	if err == nil && o.pattern == nil && !o.exactly {
 		if !app.IsTerminal(a.stdin) || o.yes {
-			return v, usage("say what it is to cover from now on: --exactly, or --pattern 'NAME any'")
+			return v, usage("choose what it covers from now on: --exactly, or --pattern 'NAME any'")
 		}
 		fmt.Fprintln(a.Stderr, terminal.QuestionShown(q, a.width(), time.Now(), false, "steward approvals show --whole shows"))
 		p, err = a.chooseWidth(in, q)
@@ -282,13 +282,13 @@ func (a *program) approveNamed(ctx context.Context, s *session, which string, o 
 // a terminal to confirm.
 func (a *program) allows(in *bufio.Reader, q *effect.Question, v client.Answer) (bool, error) {
 	if !app.IsTerminal(a.stdin) {
-		return false, fault.New(fault.Invalid, "approval_unattended", "nobody can be asked whether to allow this").
-			WithHint("look with steward approvals show %s, and give --yes", q.Short[:8])
+		return false, fault.New(fault.Invalid, "approval_unattended", "allowing this needs your answer, and there is no terminal to ask at").
+			WithHint("check it with steward approvals show %s, then add --yes", q.Short[:8])
 	}
 	text := terminal.QuestionShown(q, a.width(), time.Now(), false, "steward approvals show --whole shows") + "\n" + termsOf(q, v)
 	ok, err := a.confirm(in, "%s\nAllow it?", text)
 	if err == nil && !ok {
-		a.Note("nothing was answered; the question stays open")
+		a.Note("not answered; the question stays open")
 	}
 	return ok, err
 }
@@ -300,7 +300,7 @@ func termsOf(q *effect.Question, v client.Answer) string {
 	case v.Args != nil:
 		return "Once, with these arguments instead:\n" + indentLines(terminal.Visible(string(v.Args)))
 	case v.Standing == "":
-		return "Once, as it stands there.\n"
+		return "Once, as shown.\n"
 	case v.Standing == string(effect.InConversation):
 		head = "From now on in this conversation"
 	default:
@@ -323,7 +323,7 @@ func (a *program) decided(ctx context.Context, s *session, q *effect.Question, v
 		word = "allowed"
 	}
 	if s.alone() {
-		then = "; it goes on when Steward runs: steward serve, or steward chat"
+		then = "; it continues when Steward runs: steward serve, or steward chat"
 	}
 	return a.told(map[string]any{"id": q.ID, "intent_id": q.Short, "approved": v.Approve}, s.AnswerApproval(ctx, q.ID, v), "%s: %s%s", word, plainLine(cmp.Or(q.Summary, q.Tool)), then)
 }
@@ -331,7 +331,7 @@ func (a *program) decided(ctx context.Context, s *session, q *effect.Question, v
 func (a *program) denyQuestion() *cobra.Command {
 	var reason string
 	c := a.about(toDecide, &cobra.Command{Use: "deny ID", Short: "Deny an action that waits", ValidArgsFunction: a.completeApprovals(),
-		Long: "Deny an action that waits. The model is told, with the reason if you give one."},
+		Long: "Deny an action that waits. The model sees the denial, and the reason if you give one."},
 		func(ctx context.Context, s *session, args []string) error {
 			q, err := questionNamed(ctx, s, args[0])
 			if err != nil {
@@ -339,7 +339,7 @@ func (a *program) denyQuestion() *cobra.Command {
 			}
 			return a.decided(ctx, s, &q, client.Answer{Hash: q.Hash, Reason: reason})
 		})
-	c.Flags().StringVar(&reason, "reason", "", "the reason (`WHY`), which the model is told")
+	c.Flags().StringVar(&reason, "reason", "", "the reason (`WHY`), which the model sees")
 	return c
 }
 

@@ -104,10 +104,10 @@ func TestApprovalsOnTheCommandLine(t *testing.T) {
 	fails("approval_not_found", "approvals", "approve", "ffff", "--yes")
 	fails("grant_other", "approvals", "approve", q.Short, "--yes", "--always", "--pattern", "path like other/*")
 	fails("grant_invalid", "approvals", "approve", q.Short, "--yes", "--always", "--pattern", "path")
-	fails("say what it is to cover", "approvals", "approve", q.Short, "--yes", "--always")
-	fails("--pattern, --exactly and --for belong", "approvals", "approve", q.Short, "--yes", "--pattern", "path any")
-	fails("--edit wants", "approvals", "approve", q.Short, "--yes", "--edit", "{")
-	fails("--for wants", "approvals", "approve", q.Short, "--yes", "--always", "--for", "-1h")
+	fails("choose what it covers", "approvals", "approve", q.Short, "--yes", "--always")
+	fails("--pattern, --exactly and --for need", "approvals", "approve", q.Short, "--yes", "--pattern", "path any")
+	fails("--edit must be", "approvals", "approve", q.Short, "--yes", "--edit", "{")
+	fails("--for must be", "approvals", "approve", q.Short, "--yes", "--always", "--for", "-1h")
 	if got := ok("approvals", "approve", q.Short[:8], "--yes", "--edit", `{"path":"notes/a.txt","content":"changed"}`); got != "allowed: Write notes/a.txt, 1 line\n" {
 		t.Error(got)
 	}
@@ -141,11 +141,11 @@ func TestApprovalsOnTheCommandLine(t *testing.T) {
 	fails("grant_not_found", "grants", "show", "ffff")
 	fails("at least one of the flags", "grants", "edit", g)
 	fails("grant_wider", "grants", "edit", g, "--pattern", "path any")
-	fails("--for wants", "grants", "edit", g, "--for", "-1h")
+	fails("--for must be", "grants", "edit", g, "--for", "-1h")
 	if got := ok("grants", "edit", g, "--pattern", `path is "notes/c.txt"`, "--for", "24h"); !strings.Contains(got, `path     is "notes/c.txt"`) {
 		t.Error(got)
 	}
-	if got := ok("grants", "edit", g, "--pattern", "path like notes/*", "--labels", "private", "--forever", "--yes"); !strings.Contains(got, "for ever") || !strings.Contains(got, "while nothing from others has been read") {
+	if got := ok("grants", "edit", g, "--pattern", "path like notes/*", "--labels", "private", "--forever", "--yes"); !strings.Contains(got, "forever") || !strings.Contains(got, "while nothing from others has been read") {
 		t.Error(got)
 	}
 	if got := ok("grants", "revoke", g[:8]); got != "you will be asked about files.write again ("+g[:8]+")\n" {
@@ -168,7 +168,7 @@ func TestApprovalsOnTheCommandLine(t *testing.T) {
 	}
 	fails("approval_edit_impossible", "approvals", "approve", q.Short, "--yes", "--edit", `{"path":"notes/e.txt","content":"x"}`)
 	fails("grant_not_possible", "approvals", "approve", q.Short, "--yes", "--always")
-	if got := ok("approvals", "approve", q.Short, "--yes"); got != "allowed: Write notes/d.txt, 1 line; it goes on when Steward runs: steward serve, or steward chat\n" {
+	if got := ok("approvals", "approve", q.Short, "--yes"); got != "allowed: Write notes/d.txt, 1 line; it continues when Steward runs: steward serve, or steward chat\n" {
 		t.Error(got)
 	}
 	fails("approval_", "approvals", "deny", q.Short)

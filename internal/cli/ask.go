@@ -29,11 +29,12 @@ func (a *program) askCommand() *cobra.Command {
 		Use: "ask [TEXT…]", Short: "Ask one question and print the answer", GroupID: "talk", Args: cobra.ArbitraryArgs,
 		Long: "Ask one question. The answer streams to standard output, progress goes to standard error.\n" +
 			"TEXT is your own words. Piped input and each --file (text, image, recording, PDF or Word file,\n" +
-			"10 MB in all) are attached: they count as private and possibly written by others, and the model\n" +
-			"is told that they are content, not instructions. What the model cannot read is turned into text. A lone - as TEXT means that standard input has your own words.\n" +
+			"10 MB in all) are attached: they count as private and possibly written by others, and are marked\n" +
+			"for the model as content, not instructions. What the model cannot read is turned into text. A lone - as\n" +
+			"TEXT means that standard input has your own words.\n" +
 			"A pipe that sends nothing for 3 seconds is ignored, unless --file - is given.\n\n" +
-			"What needs your approval is asked about here. Without a terminal (standard input and error) nobody\n" +
-			"can be asked, so it is denied. The command does not wait for background work unless --wait is\n" +
+			"What needs your approval is asked about here. Without a terminal (standard input and error) it is\n" +
+			"denied. The command does not wait for background work unless --wait is\n" +
 			"given; steward requests lists that work.\n\n" +
 			"Exit codes: 0 answered, 1 failed, 2 wrong usage, 3 answered but cut short by a limit,\n" +
 			"130 interrupted.",

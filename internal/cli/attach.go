@@ -79,11 +79,11 @@ func (a *program) question(ctx context.Context, args, files []string) ([]client.
 	own := text == "-"
 	switch {
 	case own && slices.Contains(files, "-"):
-		return nil, usage("standard input cannot be the question and attached")
+		return nil, usage("standard input cannot be both the question and an attachment")
 	case own:
 		b, err := readAll(a.stdin, "standard input", largestInput)
 		if err == nil && !utf8.Valid(b) {
-			err = fault.New(fault.Invalid, "input_invalid", "standard input is no text in UTF-8").WithHint("attach it with --file -, beside a question")
+			err = fault.New(fault.Invalid, "input_invalid", "standard input is not UTF-8 text").WithHint("attach it with --file -, and write a question")
 		}
 		if err != nil {
 			return nil, err
@@ -98,7 +98,7 @@ func (a *program) question(ctx context.Context, args, files []string) ([]client.
 	}
 	switch {
 	case text == "" && len(attached) > 0:
-		return nil, usage("there is no question about what is attached; write it after ask. If what is piped in are your own words: steward ask -")
+		return nil, usage("there is no question about the attachments; write it after ask. If the piped text is your own words, use steward ask -")
 	case text == "":
 		return nil, usage("there is no question; write it after ask")
 	}
@@ -116,7 +116,7 @@ func (a *program) piped(ctx context.Context) bool {
 	defer wait.Stop()
 	if !in.Await(wait.C) {
 		if ctx.Err() == nil {
-			a.Note("steward: standard input is open, but nothing came within %s; it is not read (--file - waits for it, < /dev/null says that there is none)", pipeWait)
+			a.Note("steward: standard input is open, but nothing arrived within %s; it is not read (--file - waits for it, < /dev/null closes it)", pipeWait)
 		}
 		return false
 	}
@@ -189,7 +189,7 @@ func readAll(in io.Reader, name string, most int) ([]byte, error) {
 	case err != nil:
 		return nil, fmt.Errorf("reading %s: %w", name, err)
 	case len(b) > most:
-		return nil, fault.New(fault.TooLarge, "input_too_large", "%s has too much: at most %d MB can be asked about at once", name, largestInput>>20).
+		return nil, fault.New(fault.TooLarge, "input_too_large", "%s is too large: a request takes at most %d MB", name, largestInput>>20).
 			WithHint("attach less")
 	}
 	return b, nil

@@ -168,7 +168,7 @@ func (a *program) tellVerdict(v store.Verdict, anchors int) error {
 		b.WriteString(".\n")
 	}
 	if v.Erased > 0 {
-		fmt.Fprintf(&b, "%s erased for good, which their hashes outlive.\n", map[bool]string{true: "One body was", false: fmt.Sprintf("%d bodies were", v.Erased)}[v.Erased == 1])
+		fmt.Fprintf(&b, "%s erased for good; the hashes remain.\n", map[bool]string{true: "One body was", false: fmt.Sprintf("%d bodies were", v.Erased)}[v.Erased == 1])
 	}
 	if anchors > 0 {
 		fmt.Fprintf(&b, "%s hold.\n", app.Counted(anchors, "head that was kept elsewhere does", "heads that were kept elsewhere"))
@@ -215,7 +215,7 @@ func (a *program) verifyExport(file string, anchors []store.Head) error {
 		_, err = fmt.Fprintf(a.stdout, "The export is as it was written: %s, and the hashes of %d more.\nfrom  %s\nhead  %s\n",
 			app.Counted(int(c.Entries), "entry", "entries"), c.Omitted, audit.FormatHead(c.After), audit.FormatHead(c.Head))
 		if len(c.Beyond) > 0 {
-			a.Note("The export says nothing about the heads at %s: they lie outside of it.", strings.Trim(fmt.Sprint(c.Beyond), "[]"))
+			a.Note("The export does not cover the heads at %s.", strings.Trim(fmt.Sprint(c.Beyond), "[]"))
 		}
 	}
 	if err == nil && c.Flaw != nil {

@@ -63,9 +63,9 @@ func (t talk) branch(ctx context.Context, name string, deleted bool) (client.Bra
 	}
 	e := fault.New(fault.NotFound, "branch_not_found", "conversation %s has no branch %.80q", t.conv, name)
 	if deleted {
-		return client.Branch{}, e.WithHint("steward branch list --deleted shows those that can be brought back")
+		return client.Branch{}, e.WithHint("steward branch list --deleted shows those that can be restored")
 	}
-	return client.Branch{}, e.WithHint("steward branch list shows those that it has")
+	return client.Branch{}, e.WithHint("steward branch list shows its branches")
 }
 
 func (a *program) listBranches(conv *string) *cobra.Command {

@@ -60,7 +60,7 @@ func TestSpokenTable(t *testing.T) {
 	for _, m := range list {
 		all.WriteString(spokenText(m, id.ID{6: 0x70, 8: 0x80, 15: 9}.String()))
 	}
-	for _, want := range []string{"shown          no: it lies before", "[image image/png]\n", "[file a.pdf]\n", "reasoning\n  hm\n", "calls files.read\n  path: a\n", "state          summarised\n",
+	for _, want := range []string{"shown          no: the model is shown only later", "[image image/png]\n", "[file a.pdf]\n", "reasoning\n  hm\n", "calls files.read\n  path: a\n", "state          summarised\n",
 		"state          obsolete by files.write, 2026-11-05 14:03: written\n", "[the rest is kept as cld:x]", "[secret]\n", "state          archived by you\n", "pinned         yes\n"} {
 		if !strings.Contains(all.String(), want) {
 			t.Errorf("%s\nlacks %q", all.String(), want)
@@ -84,7 +84,7 @@ func TestChangesTable(t *testing.T) {
 		{Message: id.ID{6: 0x70, 15: 1}.String(), State: string(record.Archived), At: at, Actor: "agent:assistant", Undone: at, UndoneBy: "local"},
 	}, 80, at)
 	want := "Yesterday\n14:03  00000001  obsolete  files.read  00000002  because because because becaus…\n\n" +
-		"Today\n14:03  00000001  archived  assistant   -         taken back 14:03 by you\n"
+		"Today\n14:03  00000001  archived  assistant   -         reverted 14:03 by you\n"
 	if got != want {
 		t.Errorf("%s\nwant\n%s", got, want)
 	}

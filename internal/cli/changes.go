@@ -41,7 +41,7 @@ func changesTable(list []client.Change, width int, now time.Time) string {
 	for i, ch := range list {
 		why := plainLine(ch.Reason)
 		if !ch.Undone.IsZero() {
-			why = strings.TrimSuffix("taken back "+ch.Undone.Local().Format("15:04")+" by "+plainLine(byWord("", ch.UndoneBy))+": "+why, ": ")
+			why = strings.TrimSuffix("reverted "+ch.Undone.Local().Format("15:04")+" by "+plainLine(byWord("", ch.UndoneBy))+": "+why, ": ")
 		}
 		rows[i] = []string{cmp.Or(shorten(ch.Message), "many"), stateWord(record.Validity(ch.State)), plainLine(byWord(ch.Tool, ch.Actor)),
 			cmp.Or(shorten(ch.Interaction), "-"), why}
@@ -59,7 +59,7 @@ func (t talk) interaction(ctx context.Context, name string) (string, error) {
 	case name == "" || whole && !x.Zero():
 		return name, nil
 	case name != "last" && !isPart(name):
-		return "", fault.New(fault.Invalid, "interaction_invalid", "%.80q is no id of an interaction, nor a part of one", name).
+		return "", fault.New(fault.Invalid, "interaction_invalid", "%.80q is not the id of an interaction or a part of it", name).
 			WithHint("steward messages changes shows them")
 	}
 	list, err := t.Changes(ctx, t.conv, "", "")

@@ -147,7 +147,7 @@ func (a *program) talk(ctx context.Context, set *settings.Loaded, s *session, wh
 	}
 	if s.local != nil {
 		o.Tools = s.local.ToolLines
-		o.Leaving = "the answer goes on when Steward is started again"
+		o.Leaving = "the answer continues when Steward starts again"
 	}
 	if !interactive {
 		a.Note("steward: not a terminal: each line is a message, and actions that need approval are not done")

@@ -168,7 +168,7 @@ func miscounted(c *cobra.Command, args []string, err error) error {
 	case len(args) == 0:
 		return usage("%s is missing: write %s %s", strings.Fields(takes)[0], c.CommandPath(), takes)
 	}
-	return usage("these are not the arguments of this command: write %s %s", c.CommandPath(), takes)
+	return usage("wrong arguments: write %s %s", c.CommandPath(), takes)
 }
 
 // atLeastOne is the value of a flag that takes a number of at least 1.

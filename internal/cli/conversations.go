@@ -26,7 +26,7 @@ func (a *program) conversationsCommand() *cobra.Command {
 	}, a.listConversations(), a.showConversation(), a.exportConversation(), a.deleteConversations(), a.undeleteConversation(), a.rewindConversation(),
 		a.tidyConversation(runtime.TidyCompact, "compact", "Replace old messages with a summary",
 			"Show the model a summary instead of the older messages. The messages stay in the record. Pinned messages,\nthe newest ones and open tool calls are still shown.",
-			"the model is shown a summary of the older messages; steward conversations whole takes it back"),
+			"the model is shown a summary of the older messages; steward conversations whole undoes it"),
 		a.tidyConversation(runtime.TidyWhole, "whole", "Undo the last compaction",
 			"Undo the last compaction: the model sees the summarised messages again.",
 			"the model sees again what it saw before the last compaction"),
@@ -183,7 +183,7 @@ func (a *program) sure(yes bool, listed []string) error {
 		return nil
 	}
 	if !app.IsTerminal(a.stdin) {
-		return usage("deleting needs --yes where nobody can be asked")
+		return usage("deleting needs --yes if there is no terminal to ask at")
 	}
 	ok, err := a.confirm(nil, "%s\ndelete?", strings.Join(listed, "\n"))
 	if err == nil && !ok {
@@ -253,7 +253,7 @@ func (a *program) tidyConversation(how runtime.Tidying, use, short, long, done s
 		case how == runtime.TidyCompact && !now.Cut && !was.Cut:
 			say = "there is nothing to summarise: all of it is short enough"
 		case how == runtime.TidyRefresh && changed == 0:
-			say = "nothing has changed: nothing that is obsolete is shown"
+			say = "nothing has changed: no obsolete message is shown"
 		}
 		return a.told(map[string]int{"changed": changed}, err, "%s", say)
 	})
@@ -280,9 +280,9 @@ func (a *program) optimizeConversation() *cobra.Command {
 			"context too.",
 		Example: "  steward conversations optimize last --for files.write\n  steward conversations optimize last --undo"},
 		func(ctx context.Context, t talk, _ []string) error {
-			how, none, say := runtime.TidyOptimize, "there is nothing to leave out", " not shown any more; --undo shows them again"
+			how, none, say := runtime.TidyOptimize, "there is nothing to hide", " hidden; --undo shows them again"
 			if undo {
-				how, none, say = runtime.TidyRestore, "nothing is left out", " shown again"
+				how, none, say = runtime.TidyRestore, "nothing is hidden", " shown again"
 			}
 			changed, err := t.Tidy(ctx, t.conv, string(how), tools...)
 			if say = app.Counted(changed, "result is", "results are") + say; changed == 0 {

@@ -67,7 +67,7 @@ func (d *decider) frame(ctx context.Context, f *client.Frame) error {
 			d.Note("it was answered elsewhere")
 			return nil
 		case err != nil && (v.Args != nil || v.Standing != "") && fault.Is(err, fault.Invalid):
-			d.Note("%s", err) // ask again about what stands there
+			d.Note("%s", err) // ask again with the arguments as they are
 		default:
 			return err
 		}
@@ -94,7 +94,7 @@ func (d *decider) waits(q *effect.Question) error {
 	}
 	then := ""
 	if d.s.alone() {
-		then = "; it goes on when Steward runs: steward serve, or steward chat"
+		then = "; it continues when Steward runs: steward serve, or steward chat"
 	}
 	d.Note("it waits for you: steward approvals approve %s, or deny%s", q.Short[:8], then)
 	return errPlanWaits
@@ -176,7 +176,7 @@ func (d *decider) edited(ctx context.Context, args string) (json.RawMessage, err
 	}
 	text, err := os.ReadFile(file)
 	if text = strictly.Unmarked(text); err == nil && !json.Valid(text) {
-		err = errors.New("this is no JSON, so nothing was changed")
+		err = errors.New("this is not valid JSON, so nothing was changed")
 	}
 	return text, err
 }

@@ -138,7 +138,7 @@ func checkGroup(ctx context.Context, g app.BuiltIn) check {
 		}
 		return ill(g.Name, warn, h.Say, h.Remedy)
 	case <-ctx.Done():
-		return ill(g.Name, warn, fmt.Sprintf("it did not say within %s whether it works", groupTimeout), "look whether its server can be reached")
+		return ill(g.Name, warn, fmt.Sprintf("it did not answer within %s", groupTimeout), "check whether its server can be reached")
 	}
 }
 
@@ -165,7 +165,7 @@ func (a *program) printChecks(checks []check) error {
 				fmt.Fprintf(a.stdout, "%s→ %s\n", below[1:], strings.ReplaceAll(c.Remedy, "\n", below+"  "))
 			}
 		}
-		fmt.Fprintln(a.stdout, map[string]string{good: "all is well", warn: "Steward can run; some things could be better", bad: "something is wrong: see what fails above"}[worst])
+		fmt.Fprintln(a.stdout, map[string]string{good: "all is well", warn: "Steward can run; some things could be better", bad: "something is wrong: see the failed checks above"}[worst])
 	}
 	if worst == bad {
 		return exitCode(exitFailed)
@@ -185,7 +185,7 @@ func (a *program) checkSettings(set *settings.Loaded) check {
 		return ill("settings", warn, strings.Join(set.Notices, "\n"), "fix or remove what is not used")
 	}
 	if len(set.Files) == 0 {
-		return fine("settings", "no file; defaults, environment and flags hold")
+		return fine("settings", "no file; defaults, environment and flags apply")
 	}
 	return fine("settings", "%s", strings.Join(set.Files, ", "))
 }
@@ -206,11 +206,11 @@ func checkFolder(data string) check {
 	case errors.Is(err, os.ErrNotExist):
 		return fine("data", "%s is not there yet; it is created at the first start", data)
 	case err != nil:
-		return failed("data", bad, err).with("let yourself read it, or name another folder with --data")
+		return failed("data", bad, err).with("make it readable, or name another folder with --data")
 	case !info.IsDir():
-		return ill("data", bad, data+" is no folder", "name another with --data")
+		return ill("data", bad, data+" is not a folder", "name another with --data")
 	case unix.Access(data, unix.R_OK|unix.W_OK|unix.X_OK) != nil:
-		return ill("data", bad, data+" cannot be written", "let yourself write there, or name another folder with --data")
+		return ill("data", bad, data+" cannot be written", "make it writable, or name another folder with --data")
 	}
 	if _, err := os.Stat(app.Database(data)); err != nil {
 		return fine("data", "%s", data)
@@ -221,8 +221,8 @@ func checkFolder(data string) check {
 	return fine("data", "%s", data)
 }
 
-// checkGranted tells which folders that the files tools may use hold Steward's own data or settings, or lie in
-// them. The tools leave that out. Without such a folder there is nothing to tell.
+// checkGranted reports which folders that the files tools may use hold Steward's own data or settings, or lie in
+// them. The tools leave that out. Without such a folder it reports nothing.
 func checkGranted(set *settings.Loaded) []check {
 	private := domainlocal.NewPrivate(set.Private())
 	folders := slices.Clone(set.Folders)
@@ -235,7 +235,7 @@ func checkGranted(set *settings.Loaded) []check {
 		switch {
 		case err != nil: // it is made when it is used, or the tools say that it is missing
 		case private.Has(f.Path):
-			say = append(say, fmt.Sprintf("%s (%s) lies in Steward's own data or settings: no tool uses it", f.Name, f.Path))
+			say = append(say, fmt.Sprintf("%s (%s) is in Steward's own data or settings: no tool uses it", f.Name, f.Path))
 		case private.Above(info):
 			say = append(say, fmt.Sprintf("%s (%s) holds Steward's own data or settings: tools see everything else in it", f.Name, f.Path))
 		}
@@ -268,7 +268,7 @@ func checkDatabase(ctx context.Context, set *settings.Loaded) (c check, newest t
 		err = fault.New(fault.Internal, "log_tampered", "entry %d of the log is not as it was written", verdict.Flaw.Seq)
 	}
 	if err != nil {
-		return failed("database", bad, err).with("steward audit verify tells more"), newest
+		return failed("database", bad, err).with("steward audit verify shows more"), newest
 	}
 	log, err := st.Log(ctx, store.ForNode("system"), store.LogQuery{Reverse: true, Limit: 1})
 	if err != nil {
@@ -296,15 +296,15 @@ func checkDisk(data string) check {
 		err = unix.Statfs(dir, &fs)
 	}
 	if err != nil {
-		return failed("disk", warn, fmt.Errorf("the room on the disk cannot be told: %w", err)).with("see that the data folder can be reached")
+		return failed("disk", warn, fmt.Errorf("the free disk space cannot be read: %w", err)).with("check that the data folder can be reached")
 	}
 	free := uint64(fs.Bavail) * uint64(fs.Bsize)
 	say := fmt.Sprintf("%.1f GB free", float64(free)/1e9)
 	switch {
 	case free < noRoom:
-		return ill("disk", bad, say, "make room, or move the data folder to another disk with --data")
+		return ill("disk", bad, say, "free some space, or move the data folder to another disk with --data")
 	case free < littleRoom:
-		return ill("disk", warn, say, "make room soon")
+		return ill("disk", warn, say, "free some space soon")
 	}
 	return fine("disk", "%s", say)
 }
@@ -436,7 +436,7 @@ func built() time.Time {
 
 func (a *program) checkTerminal() check {
 	if !app.IsTerminal(a.stdin) || !app.IsTerminal(a.stdout) {
-		return fine("terminal", "none here: chat would read lines")
+		return fine("terminal", "not a terminal: chat would read lines")
 	}
 	w, h, err := term.GetSize(int(app.FileOf(a.stdout).Fd()))
 	if err != nil {
@@ -452,7 +452,7 @@ func (a *program) checkTerminal() check {
 	utf8 := strings.Contains(strings.ToUpper(strings.ReplaceAll(locale, "-", "")), "UTF8")
 	switch {
 	case a.Getenv("TERM") == "" || a.Getenv("TERM") == "dumb":
-		return ill("terminal", warn, say, "set TERM to what the terminal is, for example xterm-256color")
+		return ill("terminal", warn, say, "set TERM to the type of the terminal, for example xterm-256color")
 	case locale != "" && !utf8:
 		return ill("terminal", warn, say+", and the locale "+locale+" is not UTF-8", "set LANG to a UTF-8 locale, for example C.UTF-8")
 	case w < 40 || h < 10:

@@ -121,7 +121,7 @@ func (broken) Read([]byte) (int, error) { return 0, errors.New("it cannot be rea
 func TestModelsOfTheSettings(t *testing.T) {
 	for _, c := range []struct{ conf, want string }{
 		{"models: {default: fats, fast: offline/steward}", "did you mean fast?"},
-		{"models: {default: zzzzzz}", "steward models lists those that there are"},
+		{"models: {default: zzzzzz}", "steward models lists the models"},
 		{"tools: {timeouts: {zz.zz: 1s}}", "the tools are "},
 		{"folders: [{name: x, path: /nowhere/at/all}]", "steward:"},
 	} {

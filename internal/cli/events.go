@@ -116,7 +116,7 @@ func detailOf(flag, word string) (events.DetailType, error) {
 	case "delete":
 		return events.Delete, nil
 	}
-	return "", usage("%s wants put, get or delete, not %q", flag, word)
+	return "", usage("%s must be put, get or delete, not %q", flag, word)
 }
 
 // events prints events until the context ends or the limit is reached. They come from the
@@ -287,8 +287,8 @@ func (a *program) publishEvent() *cobra.Command {
 	var what, body, own, space, at string
 	c := &cobra.Command{
 		Use: "publish URI…", Short: "Publish an event about resources", Args: cobra.MinimumNArgs(1),
-		Long: "Append an event to the log, under your own source: subscribers are told that the resources were put,\n" +
-			"read or deleted. The resources need not be kept by Steward. The same --id again is the same event.",
+		Long: "Append an event to the log, under your own source: subscribers see that the resources were put,\n" +
+			"read or deleted. Steward need not store the resources. The same --id again is the same event.",
 		Example: "  steward events publish cld:home.Lamp.kitchen --body '{\"on\": true}'",
 		RunE: func(c *cobra.Command, args []string) error {
 			x, err := publication(args, what, body, at)
@@ -314,11 +314,11 @@ func publication(uris []string, what, body, at string) (x events.Publication, er
 	}
 	if at != "" {
 		if x.Time, err = time.Parse(time.RFC3339Nano, at); err != nil {
-			return x, usage("--time wants a time as in RFC 3339, 2030-01-31T12:00:00Z, not %q", at)
+			return x, usage("--time must be in RFC 3339 format, such as 2030-01-31T12:00:00Z, not %q", at)
 		}
 	}
 	if body != "" && len(uris) > 1 {
-		return x, usage("--body is that of one resource, and there are %d", len(uris))
+		return x, usage("--body needs exactly one resource, not %d", len(uris))
 	}
 	if body != "" && !json.Valid([]byte(body)) {
 		return x, fault.New(fault.Invalid, "event_invalid", "the event cannot be published: its body is not valid JSON").WithHint("write --body as JSON: '{\"on\": true}'")

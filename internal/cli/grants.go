@@ -47,9 +47,9 @@ func grantNamed(ctx context.Context, s *session, which string) (runtime.GrantVie
 		return found[0], nil
 	case 0:
 		return runtime.GrantView{}, fault.New(fault.NotFound, "grant_not_found", "there is no standing approval %.80q", which).
-			WithHint("steward grants list shows those that there are")
+			WithHint("steward grants list shows all")
 	default:
-		return runtime.GrantView{}, fault.New(fault.Invalid, "grant_ambiguous", "%d standing approvals begin with %q", len(found), which).WithHint("type more of it")
+		return runtime.GrantView{}, fault.New(fault.Invalid, "grant_ambiguous", "%d standing approvals begin with %q", len(found), which).WithHint("type more characters of it")
 	}
 }
 
@@ -79,7 +79,7 @@ func grantTable(list []runtime.GrantView, width int, now time.Time) string {
 
 func grantEnd(g *runtime.GrantView, now time.Time) string {
 	if g.Expires.IsZero() {
-		return "for ever"
+		return "forever"
 	}
 	return terminal.UntilWhen(g.Expires, now)
 }
@@ -138,7 +138,7 @@ func (a *program) editGrant() *cobra.Command {
 		ch := auth.GrantChange{}
 		switch {
 		case length < 0:
-			return usage("--for wants a time to come")
+			return usage("--for must be longer than 0")
 		case length > 0:
 			ch.Until = time.Now().Add(length).Format(time.RFC3339)
 		case forever:
@@ -186,8 +186,8 @@ func (a *program) changeGrant(ctx context.Context, s *session, which string, lin
 // widens asks the user at a terminal whether the approval may cover more.
 func (a *program) widens(next *runtime.GrantEdited) (bool, error) {
 	if !app.IsTerminal(a.stdin) {
-		return false, fault.New(fault.Invalid, "grant_wider", "it would cover more than it does, and nobody can be asked").
-			WithHint("give --yes if that is what you want")
+		return false, fault.New(fault.Invalid, "grant_wider", "it would cover more than now, which needs your answer, and there is no terminal to ask at").
+			WithHint("add --yes if you want that")
 	}
 	ok, err := a.confirm(nil, "%s\nThat covers more than now. Allow it?", grantShown(next.Grant))
 	if err == nil && !ok {

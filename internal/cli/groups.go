@@ -24,7 +24,7 @@ func (a *program) groupsCommand() *cobra.Command {
 func (a *program) listGroups() *cobra.Command {
 	return a.people(&cobra.Command{Use: "list", Short: "List the groups"}, func(ctx context.Context, s *session, _ []string) error {
 		list, err := s.Groups(ctx)
-		return tellList(a, list, err, "there are no groups; steward groups add NAME makes one", groupTable)
+		return tellList(a, list, err, "there are no groups; steward groups add NAME creates one", groupTable)
 	})
 }
 
@@ -54,7 +54,7 @@ func (a *program) showGroup() *cobra.Command {
 			g, err := s.Group(ctx, args[0])
 			return tell(a, g, err, func(g client.Group) string {
 				return fields(10, [][2]string{{"group", g.Name}, {"name", g.Display}, {"members", cmp.Or(strings.Join(g.Members, ", "), "nobody")},
-					{"managers", cmp.Or(strings.Join(g.Managers, ", "), "nobody: admins say who is a member")},
+					{"managers", cmp.Or(strings.Join(g.Managers, ", "), "none: admins choose the members")},
 					{"since", g.Created.Local().Format(time.DateOnly)}})
 			})
 		})

@@ -26,11 +26,11 @@ func (a *program) intentsCommand() *cobra.Command {
 			"Cancel an action that has not started: one that waits for an approval, or for the end of its turn."),
 		a.changeIntent((*client.Client).RetryIntent, "retry ID", "Retry a failed action",
 			"Retry an action that failed, expired or was cancelled. The retry is a new action with its own key, and\n"+
-				"policy judges it again; if policy requires your approval, this command gives it. The conversation is\n"+
-				"told if it was done."),
+				"policy judges it again; if policy requires your approval, this command gives it. If it is\n"+
+				"done, the conversation is notified."),
 		a.changeIntent((*client.Client).UndoIntent, "undo ID", "Undo an action",
 			"Undo an action, if its tool supports that. The undo is a new action: policy judges it, and it is done\n"+
-				"once. The conversation is told about it."),
+				"once. The conversation is notified."),
 		a.resolveIntent())
 }
 
@@ -39,7 +39,7 @@ func (a *program) listIntents() *cobra.Command {
 	var limit int
 	c := &cobra.Command{Use: "list", Short: "List the actions, most recently changed first",
 		Long: "List the actions, most recently changed first; with --dead those that ended badly and need your\n" +
-			"attention: it is unknown whether they were done, or they failed for a reason that may have passed.",
+			"attention: their outcome is unknown, or they failed for a reason that may have passed.",
 		RunE: func(c *cobra.Command, _ []string) error {
 			none := "there is no such action"
 			if q == (client.IntentQuery{}) {
@@ -104,7 +104,7 @@ func (a *program) approveIntent() *cobra.Command {
 func (a *program) denyIntent() *cobra.Command {
 	var reason string
 	c := a.onIntent(intentAwaiting, &cobra.Command{Use: "deny ID", Short: "Deny an action that waits for your approval",
-		Long: "Deny an action that waits for your approval. It is not executed, and the agent is told so."},
+		Long: "Deny an action that waits for your approval. It is not executed, and the agent is notified."},
 		func(ctx context.Context, s *session, which string) (client.Intent, error) {
 			v, err := s.Intent(ctx, which)
 			if err != nil {
@@ -112,7 +112,7 @@ func (a *program) denyIntent() *cobra.Command {
 			}
 			return s.DenyIntent(ctx, which, v.Hash, reason)
 		})
-	c.Flags().StringVar(&reason, "reason", "", "the reason (`WHY`), which the agent is told")
+	c.Flags().StringVar(&reason, "reason", "", "the reason (`WHY`), which the agent sees")
 	return c
 }
 
@@ -129,7 +129,7 @@ func (a *program) resolveIntent() *cobra.Command {
 	c := a.onIntent(intentUnknown, &cobra.Command{Use: "resolve ID", Short: "Record the outcome of an action whose outcome is unknown",
 		Long: "Record whether an action was done if this is unknown: Steward stopped or the connection broke while it\n" +
 			"was executing, and the other side could not be asked. Check first. Your answer is recorded, and the\n" +
-			"conversation is told."},
+			"conversation is notified."},
 		func(ctx context.Context, s *session, which string) (client.Intent, error) {
 			return s.ResolveIntent(ctx, which, done, note)
 		})
@@ -172,7 +172,7 @@ func (a *program) toldIntent(ctx context.Context, s *session, v *client.Intent) 
 	}
 	e := fault.New(fault.Unavailable, "intent_"+v.State, "it was not done: %s", plainLine(firstLine(v.Result)))
 	if v.State == intentUnknown {
-		e = fault.New(fault.Unavailable, "intent_unknown", "it is unknown whether it was done: %s", plainLine(v.Reason))
+		e = fault.New(fault.Unavailable, "intent_unknown", "the outcome is unknown: %s", plainLine(v.Reason))
 	}
 	return e.WithHint("steward intents show %s", intentRef(v.ID))
 }
@@ -236,7 +236,7 @@ func stateOfIntent(v *client.Intent) string {
 
 // intentWhat describes on one line what an action does.
 func intentWhat(v *client.Intent) string {
-	what := plainLine(cmp.Or(v.Summary, v.Tool+" "+string(v.Args))) // an older Steward says no summary
+	what := plainLine(cmp.Or(v.Summary, v.Tool+" "+string(v.Args))) // an older Steward sends no summary
 	switch {
 	case v.Undoes != "":
 		what = "Take back: " + what
@@ -281,7 +281,7 @@ func intentText(v *client.Intent) string {
 	}
 	rows = append(rows, [2]string{"had read", strings.Join(v.Labels, ", ")})
 	if v.Fixed {
-		rows = append(rows, [2]string{"fixed", "before anything of others was read"})
+		rows = append(rows, [2]string{"fixed", "before untrusted content was read"})
 	}
 	rows = append(rows, [][2]string{{"rule", strings.TrimSuffix(v.Rule+", policy "+v.Policy, ", policy ")},
 		{"asked of", v.Approvers}, {"asked until", when(v.Expires)}}...)
@@ -292,8 +292,8 @@ func intentText(v *client.Intent) string {
 	if r := v.Resolved; r != nil {
 		rows = append(rows, [][2]string{{"resolved by", r.By + ", " + when(r.At)}, {"note", r.Note}}...)
 	}
-	rows = append(rows, [][2]string{{"undoes", intentRef(v.Undoes)}, {"taken back", intentRef(v.Undone)},
-		{"tries again", intentRef(v.Retries)}, {"tried again", intentRef(v.Retried)}, {"attempts", fmt.Sprint(v.Attempts)},
+	rows = append(rows, [][2]string{{"undoes", intentRef(v.Undoes)}, {"undone by", intentRef(v.Undone)},
+		{"retries", intentRef(v.Retries)}, {"retried by", intentRef(v.Retried)}, {"attempts", fmt.Sprint(v.Attempts)},
 		{"conversation", v.Conversation}, {"call", v.Call}, {"tool version", v.Version}, {"key", v.Key}, {"uri", v.URI}}...)
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s: %s\n\n%s", intentMark(v.State), plainLine(v.Tool), stateOfIntent(v), fields(14, rows))

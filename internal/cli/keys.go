@@ -77,7 +77,7 @@ func expiry(text string, now time.Time) (time.Time, error) {
 	if t, ok := dateOf(text, time.Local); ok {
 		return t, nil
 	}
-	return time.Time{}, usage("--expires wants a duration such as 90d or 12h, or a date such as 2030-01-31, not %q", text)
+	return time.Time{}, usage("--expires must be a duration such as 90d or 12h, or a date such as 2030-01-31, not %q", text)
 }
 
 func (a *program) listKeys() *cobra.Command {
@@ -108,7 +108,7 @@ func (a *program) revokeKey() *cobra.Command {
 			for i, arg := range args { // check all before changing any
 				x, ok := id.Parse(strings.ToLower(arg))
 				if !ok {
-					return fault.New(fault.Invalid, "key_invalid", "%.80q is no id of a key", arg).WithHint("steward keys list shows the ids")
+					return fault.New(fault.Invalid, "key_invalid", "%.80q is not the id of a key", arg).WithHint("steward keys list shows the ids")
 				}
 				args[i] = x.String()
 			}

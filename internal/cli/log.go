@@ -25,7 +25,7 @@ func (a *program) logCommand() *cobra.Command {
 	var limit int
 	c := &cobra.Command{Use: "log", Short: "List the tool calls", GroupID: "look",
 		Long: "List the tool calls, one per line, newest last. ✓ means done, ✗ not done, … running, queued or waiting\n" +
-			"for you, ? that it is unknown whether it was done. Calls that a later call or a person has made\n" +
+			"for you, ? that the outcome is unknown. Calls that a later call or a person has made\n" +
 			"obsolete are marked. The last column names the call for steward log show.",
 		Example: "  steward log --since 24h --outcome failure\n  steward log --conversation last --tool 'files.*'\n  steward log show last",
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -147,8 +147,8 @@ func (s *session) loggedCall(ctx context.Context, ref string) (client.LoggedCall
 	}
 	msg, block, ok := strings.Cut(ref, "/")
 	if !ok || msg == "" || block == "" {
-		return client.LoggedCall{}, fault.New(fault.Invalid, "ref_invalid", "%.80q names no tool call", ref).
-			WithHint("write it as steward log does, for example 5a3f1d/1, or last")
+		return client.LoggedCall{}, fault.New(fault.Invalid, "ref_invalid", "%.80q is not the reference of a tool call", ref).
+			WithHint("copy it from steward log, for example 5a3f1d/1, or last")
 	}
 	return s.LogEntry(ctx, msg, block)
 }

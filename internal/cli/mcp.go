@@ -147,7 +147,7 @@ func pairs(flag, sep string, given []string) (map[string]string, error) {
 		name, value, ok := strings.Cut(g, sep)
 		name = strings.TrimSpace(name)
 		if !ok || name == "" {
-			return nil, usage("%s wants NAME%sVALUE, not %q", flag, sep, g)
+			return nil, usage("%s must be NAME%sVALUE, not %q", flag, sep, g)
 		}
 		out[name] = strings.TrimSpace(value)
 	}
@@ -200,8 +200,8 @@ func listed(ctx context.Context, s *session, path string) error {
 		select {
 		case <-look.C:
 		case <-ctx.Done():
-			return fault.New(fault.Timeout, "mcp_not_seen", "the Steward that runs has not taken %s up", path).
-				WithHint("see whether it reads the same data folder; steward agents list shows what it has found")
+			return fault.New(fault.Timeout, "mcp_not_seen", "the running Steward has not loaded %s", path).
+				WithHint("check that it uses the same data folder; steward agents list shows what it has found")
 		}
 	}
 }

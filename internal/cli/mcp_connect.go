@@ -76,7 +76,7 @@ func (a *program) connectServer(ctx context.Context, name string, device bool) e
 		return err
 	}
 	if keys == nil {
-		return fault.New(fault.Unsupported, "mcp_no_sign_in", "%s is a program, or has an Authorization header: there is nothing to sign in at", name)
+		return fault.New(fault.Unsupported, "mcp_no_sign_in", "%s is a program, or has an Authorization header: it needs no sign-in", name)
 	}
 	ctx, cancel := context.WithTimeout(ctx, consentTimeout)
 	defer cancel()
@@ -84,14 +84,14 @@ func (a *program) connectServer(ctx context.Context, name string, device bool) e
 	if err != nil {
 		return err
 	}
-	_, err = source.Announce(ctx) // so that the server says what it wants
+	_, err = source.Announce(ctx) // so that the server says what sign-in it requires
 	source.Close()                //nolint:errcheck // it was only asked
 	lacks, connected := keys.Lacks()
 	switch {
 	case err != nil && !strings.HasPrefix(fault.Of(err).Code, "oauth_"):
 		return err
 	case err == nil && lacks == "" && !connected:
-		return fault.New(fault.Unsupported, "mcp_no_sign_in", "%s does not ask who you are: it can be used as it is", name)
+		return fault.New(fault.Unsupported, "mcp_no_sign_in", "%s requires no sign-in: it can be used as it is", name)
 	}
 	return keys.Consent(ctx, device, a.showConsent)
 }
@@ -122,7 +122,7 @@ func (a *program) mcpKeys(set *settings.Loaded) map[string]*oauth.Resource {
 	return all
 }
 
-// checkMCP tells which servers a person has to sign in at.
+// checkMCP reports which servers a person has to sign in at.
 func (a *program) checkMCP(set *settings.Loaded) []check {
 	all := a.mcpKeys(set)
 	var checks []check

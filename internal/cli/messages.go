@@ -26,7 +26,7 @@ func (a *program) messagesCommand() *cobra.Command {
 			"last 6 characters of it (lists show the last 8), or by last.",
 	}, a.listMessages(&conv), a.showMessage(&conv),
 		a.pinMessages(&conv, true, "pin ID…", "Always show messages to the model", "pinned"),
-		a.pinMessages(&conv, false, "unpin ID…", "Unpin messages", "not pinned any more:"), a.trustMessages(&conv),
+		a.pinMessages(&conv, false, "unpin ID…", "Unpin messages", "unpinned:"), a.trustMessages(&conv),
 		a.markMessages(&conv, record.Archived, "archive ID…", "Keep messages for the record without showing them to a model", "archived"),
 		a.markMessages(&conv, record.Invalidated, "invalidate ID…", "Mark messages as obsolete", "obsolete now:"),
 		a.markMessages(&conv, record.Active, "restore ID…", "Make messages active again, including deleted ones", "active again:"),
@@ -69,7 +69,7 @@ func (a *program) listMessages(conv *string) *cobra.Command {
 			case f.state != "" && f.state != "pinned" && !known:
 				return usage("--state must be active, obsolete, superseded, archived, deleted or pinned, not %q", f.state)
 			case f.state == string(record.Deleted) && f.branch != "":
-				return usage("what is deleted is so on all branches: leave --branch out")
+				return usage("messages are deleted on all branches: omit --branch")
 			}
 			return nil
 		},
@@ -209,8 +209,8 @@ func (a *program) pinMessages(conv *string, pin bool, use, short, done string) *
 
 func (a *program) trustMessages(conv *string) *cobra.Command {
 	return a.onMessages(conv, false, &cobra.Command{Use: "trust ID…", Short: "Treat what others wrote as your own words",
-		Long: "Remove the label untrusted from messages: from now on their content counts as your own words, and you\n" +
-			"are asked no more often about what a model does after reading them than if it had not. Read them first.\n" +
+		Long: "Remove the label untrusted from messages: from now on their content counts as your own words, and\n" +
+			"a model that has read them needs no additional approvals because of them. Read them first.\n" +
 			"The decision is recorded with your name. Answers that were written after reading them keep the label."},
 		func(ctx context.Context, t talk, msgs []string) error {
 			err := t.Trust(ctx, t.conv, msgs...)
@@ -245,7 +245,7 @@ func (a *program) markMessages(conv *string, state record.Validity, use, short, 
 			return nil
 		})
 	if state == record.Deleted {
-		c.Long += " They can be\nbrought back for a while, and are then erased for good; with --erase before the command ends."
+		c.Long += " They can be\nrestored for a while, and are then erased for good; with --erase before the command ends."
 		c.Flags().BoolVar(&erase, "erase", false, "erase them for good, at once")
 	}
 	if state != record.Active {
@@ -254,7 +254,7 @@ func (a *program) markMessages(conv *string, state record.Validity, use, short, 
 	return c
 }
 
-// until tells how long a command can restore what was deleted, or that it is erased
+// until describes how long a command can restore what was deleted, or that it is erased
 // permanently.
 func (a *program) until(erased bool, command string) string {
 	keep := time.Duration(0)
@@ -267,7 +267,7 @@ func (a *program) until(erased bool, command string) string {
 	case keep == 0:
 		return "it is erased for good (the setting keep.deleted)"
 	}
-	return fmt.Sprintf("until %s this brings it back: %s", time.Now().Add(keep).Local().Format("2 January 2006 15:04"), command)
+	return fmt.Sprintf("until %s this restores it: %s", time.Now().Add(keep).Local().Format("2 January 2006 15:04"), command)
 }
 
 func (a *program) removeMessages(conv *string) *cobra.Command {

@@ -118,7 +118,7 @@ func (a *program) updateModels(ctx context.Context, args []string) error {
 		from = args[0]
 	}
 	if from == "" {
-		return fault.New(fault.Invalid, "models_url_missing", "it is not said where the file of known models is").
+		return fault.New(fault.Invalid, "models_url_missing", "no URL of the file of known models is set").
 			WithHint("name its URL, or set models_url in the settings")
 	}
 	text, err := app.FetchKnown(ctx, from)

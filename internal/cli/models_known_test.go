@@ -40,8 +40,8 @@ func TestModelsAreUpdatedFromAURL(t *testing.T) {
 		body, url, want string
 		status          int
 	}{
-		{strings.Replace(good, `"input": 7`, `"input": -7`, 1), "/", "known_models_invalid", 200}, {good, "/", "says 404", 404},
-		{good + strings.Repeat(" ", app.LargestKnown), "/", "body too large", 200}, {good, "/away", "says 302", 200},
+		{strings.Replace(good, `"input": 7`, `"input": -7`, 1), "/", "known_models_invalid", 200}, {good, "/", "answered 404", 404},
+		{good + strings.Repeat(" ", app.LargestKnown), "/", "body too large", 200}, {good, "/away", "answered 302", 200},
 	} {
 		body, status = c.body, c.status
 		if code, _, errs := in(t, "", env, "models", "update", srv.URL+c.url); code != exitFailed || !strings.Contains(errs, c.want) {
@@ -49,7 +49,7 @@ func TestModelsAreUpdatedFromAURL(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"http://example.com/x", "file:///etc/passwd", ":"} {
-		if code, _, errs := in(t, "", env, "models", "update", bad); code != exitFailed || !strings.Contains(errs, "no https URL") {
+		if code, _, errs := in(t, "", env, "models", "update", bad); code != exitFailed || !strings.Contains(errs, "not an https URL") {
 			t.Errorf("%s: %d %q", bad, code, errs)
 		}
 	}

@@ -25,8 +25,8 @@ func (a *program) modelsTestCommand() *cobra.Command {
 		Use: "test [MODEL…]", Short: "Find out what models can do, and remember it", Args: cobra.ArbitraryArgs, ValidArgsFunction: a.completeModels,
 		Long: "Ask each MODEL, by default those behind default, fast and strong, for a tool call, for the colours of\n" +
 			"a picture and for an answer in a form: three small requests, within the limits of the settings. What\n" +
-			"a model cannot do is remembered: pictures are then named to it in words, and tools and forms are\n" +
-			"described in words. A running server uses it after its next start.",
+			"a model cannot do is remembered: from then on it gets the names of pictures instead of the pictures,\n" +
+			"and tools and forms are described in words. A running server uses it after its next start.",
 		RunE: func(c *cobra.Command, args []string) error { return a.testModels(c.Context(), args) },
 	}
 }
@@ -91,7 +91,7 @@ func keepTested(set *settings.Loaded, found map[string]llm.Tested) error {
 		err = domainlocal.ReplaceTarget(app.TestedFile(set), append(text, '\n'))
 	}
 	if err != nil {
-		return fmt.Errorf("what was found about models cannot be stored: %w", err)
+		return fmt.Errorf("the results of the tests cannot be stored: %w", err)
 	}
 	return nil
 }

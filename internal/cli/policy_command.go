@@ -91,7 +91,7 @@ func (a *program) printPolicies(p rego.Loaded, names []string) error {
 	for _, name := range names {
 		i := slices.IndexFunc(p.Files, func(f rego.File) bool { return f.Name == name || f.Name == rego.DefaultPrefix+name })
 		if i < 0 {
-			return fault.New(fault.NotFound, "policy_not_found", "there is no file %.100q of policies", name).WithHint("steward policy show lists them")
+			return fault.New(fault.NotFound, "policy_not_found", "there is no policy file %.100q", name).WithHint("steward policy show lists them")
 		}
 		found = append(found, p.Files[i])
 	}
@@ -130,7 +130,7 @@ func (a *program) listPolicies(dir string, p rego.Loaded, broken error) error {
 		if broken != nil {
 			return columns(rows, 0)
 		}
-		return columns(rows, 0) + fmt.Sprintf("\nversion %s; your own lie in %s\n", p.Version, dir)
+		return columns(rows, 0) + fmt.Sprintf("\nversion %s; your own are in %s\n", p.Version, dir)
 	}), broken)
 }
 
@@ -176,7 +176,7 @@ func (a *program) checkPolicy() *cobra.Command {
 		RunE: func(*cobra.Command, []string) error {
 			_, p, err := a.policyFiles()
 			return tell(a, policyCheck{p.Version, ownPolicies(p), p.Tests}, err, func(c policyCheck) string {
-				return fmt.Sprintf("the policies hold: version %s, %s of your own\n", c.Version, app.Plural(c.Own, "file"))
+				return fmt.Sprintf("the policies are valid: version %s, %s of your own\n", c.Version, app.Plural(c.Own, "file"))
 			})
 		}}
 }
@@ -206,7 +206,7 @@ func (a *program) testPolicy() *cobra.Command {
 				dir = a.Path(args[0])
 			}
 			if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
-				return fault.New(fault.NotFound, "policy_no_tests", "there is no folder %s", dir).WithHint("name the folder that your policies lie in")
+				return fault.New(fault.NotFound, "policy_no_tests", "there is no folder %s", dir).WithHint("name the folder of your policies")
 			}
 			tests, err := rego.Test(c.Context(), dir, app.PolicySettings(set))
 			if err != nil {
@@ -280,7 +280,7 @@ func (a *program) usePolicy() *cobra.Command {
 			p, err := rego.Check(dir, app.PolicySettings(set))
 			say := fmt.Sprintf("%s is used: %s", args[0], file)
 			if file == "" {
-				say = fmt.Sprintf("no template is used any more; the rules of %s stand", filepath.Clean(dir))
+				say = fmt.Sprintf("no template is used any more; the rules in %s still apply", filepath.Clean(dir))
 			}
 			return a.told(struct {
 				Template string `json:"template"`
@@ -289,7 +289,7 @@ func (a *program) usePolicy() *cobra.Command {
 			}{args[0], file, p.Version}, err, "%s", say)
 		},
 	}
-	c.Flags().BoolVar(&force, "force", false, "replace the old one even if it was changed by hand; a copy without effect is kept beside it")
+	c.Flags().BoolVar(&force, "force", false, "replace the old one even if it was changed by hand; an inactive copy is kept beside it")
 	return c
 }
 

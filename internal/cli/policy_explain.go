@@ -37,7 +37,7 @@ func (a *program) explainPolicy() *cobra.Command {
 			q.Point = policy.Point(point)
 			if args != "" {
 				if !json.Valid([]byte(args)) {
-					return usage("--args wants JSON, such as '{\"to\": \"bob\"}', not %s", args)
+					return usage("--args must be JSON, such as '{\"to\": \"bob\"}', not %s", args)
 				}
 				q.Args = json.RawMessage(args)
 			}
@@ -54,7 +54,7 @@ func (a *program) explainPolicy() *cobra.Command {
 			if conversation != "" {
 				var ok bool
 				if q.Conversation, ok = id.Parse(conversation); !ok {
-					return usage("--conversation wants the whole id of one, not %s", conversation)
+					return usage("--conversation must be a whole id, not %s", conversation)
 				}
 			}
 			if len(rest) == 1 {
@@ -63,7 +63,7 @@ func (a *program) explainPolicy() *cobra.Command {
 				}
 			}
 			if len(rest) == 0 && c.Flags().NFlag() == 0 {
-				return usage("name the request, or ask by flags such as --tool")
+				return usage("name the request, or describe one with flags such as --tool")
 			}
 			var out struct{ Answers []runtime.PolicyAnswer }
 			err := a.with(c.Context(), toLook, func(s *session) error {
@@ -89,7 +89,7 @@ func (a *program) explainPolicy() *cobra.Command {
 	f.StringVar(&conversation, "conversation", "", "the `ID` of the conversation in which it is called: approvals may cover only one conversation")
 	f.StringVar(&q.Labels, "labels", "", "the `LABELS` of what the model has read: private, untrusted, secret, separated by commas")
 	f.BoolVar(&q.Late, "late", false, "the call was decided after something untrusted was read")
-	f.BoolVar(&q.Alone, "alone", false, "nobody can be asked for approval")
+	f.BoolVar(&q.Alone, "alone", false, "no person can be asked for approval")
 	f.StringVar(&q.Action, "action", "", "access: the `ACTION`, read, write or delete")
 	f.StringVar(&q.Type, "type", "", "access: the resource's `TYPE`, such as home.Note")
 	f.StringVar(&q.Space, "space", "", "access: the `OWNER`: user:ann, group:family, system")
@@ -108,7 +108,7 @@ func (a *program) explainPolicy() *cobra.Command {
 	return c
 }
 
-// asked parses the question: JSON, or an id.
+// asked parses the question: JSON or an id.
 func asked(q *runtime.PolicyQuestion, arg string) error {
 	if !strings.HasPrefix(strings.TrimSpace(arg), "{") {
 		q.Request = arg

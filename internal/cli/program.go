@@ -126,7 +126,7 @@ func (a *program) explain(err error, command string) {
 	isUsage := errors.As(err, &use)
 	e := fault.Of(err)
 	if isUsage {
-		e = fault.New(fault.Invalid, "usage", "%s", err.Error()).WithHint("%s --help shows what there is", command)
+		e = fault.New(fault.Invalid, "usage", "%s", err.Error()).WithHint("%s --help shows the usage", command)
 	}
 	if a.json {
 		body := map[string]any{"code": e.Code, "kind": e.Kind, "message": a.Hidden().Mask(app.WithoutRemedy(e))}

@@ -23,8 +23,8 @@ func (a *program) requestsCommand() *cobra.Command {
 	}, a.listRequests(), a.showRequest(), a.watchRequest(), a.cancelRequest(),
 		a.orderTask("resume ID", "Resume a parked turn", "Resume a turn that is parked because Steward crashed twice in a row while it ran. If no Steward is\n"+
 			"serving, the turn resumes when one does.", "resumed", (*session).ResumeRequest),
-		a.orderTask("pause ID", "Pause a task of a plan", "Pause a task of a plan that is being worked on, and everything below it; resume goes on with it.", "paused", (*session).PauseTask),
-		a.orderTask("retry ID", "Begin a task of a plan again", "Begin a task again that failed, was skipped or was cancelled, with what was skipped because of it.", "begun again", (*session).RetryTask))
+		a.orderTask("pause ID", "Pause a task of a plan", "Pause a task of a plan that is being worked on, and everything below it; resume continues it.", "paused", (*session).PauseTask),
+		a.orderTask("retry ID", "Restart a task of a plan", "Restart a task that failed, was skipped or was cancelled, with what was skipped because of it.", "restarted", (*session).RetryTask))
 }
 
 func (a *program) listRequests() *cobra.Command {
@@ -82,8 +82,8 @@ func newestRequest(ctx context.Context, s *session, which string) (string, error
 
 func (a *program) cancelRequest() *cobra.Command {
 	return a.aboutRequest(&cobra.Command{Use: "cancel ID", Short: "Cancel what a request is still doing",
-		Long: "Cancel what a request is still doing: a task, or everything that is open below a turn. Whoever asked is\n" +
-			"told. Changes that were already made stay."}, func(ctx context.Context, s *session, which, user string) error {
+		Long: "Cancel what a request is still doing: a task, or everything that is open below a turn. The caller\n" +
+			"is notified. Changes that were already made stay."}, func(ctx context.Context, s *session, which, user string) error {
 		if err := s.CancelRequest(ctx, which, user); err != nil {
 			return err
 		}
@@ -187,7 +187,7 @@ func requestWhat(v *client.Request) string {
 	case requestTurn:
 		switch s = v.Title; {
 		case strings.HasPrefix(v.Origin, "tool:"), strings.HasPrefix(v.Origin, "agent:"), strings.HasPrefix(v.Origin, "intent:"):
-			s = "« " + v.Agent + " is told"
+			s = "« " + v.Agent + " is notified"
 		case s == "":
 			s = "a turn of " + v.Agent
 		}

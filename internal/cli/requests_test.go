@@ -38,7 +38,7 @@ began        2030-01-02 03:04:05
 │  └─ ✗ email.send (denied, the user denied it)      700ms
 ├─ … task archive.count (running, 50%, page 2 of 4)  1m30s
 └─ ✓ task archive.pack                               900ms
-   └─ ✓ « assistant is told                          200ms      80
+   └─ ✓ « assistant is notified                      200ms      80
 `
 	if got := requestTree(&tree, 0, now); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)

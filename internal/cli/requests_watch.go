@@ -23,7 +23,7 @@ func (a *program) watchRequest() *cobra.Command {
 	}
 }
 
-// How a watch goes on.
+// The pauses of a watch.
 const (
 	watchRest    = 500 * time.Millisecond // between two looks at the tree
 	watchRetries = 20                     // looks in a row that may fail
@@ -76,7 +76,7 @@ func (w *requestWatch) follow(ctx context.Context, s *session) error {
 		}
 		w.which, w.failed = w.tree.ID, 0
 		if first && s.alone() && !w.over() {
-			w.Note("no Steward serves this data folder now; the request goes on when one does")
+			w.Note("no Steward serves this data folder now; the request continues when one does")
 		}
 		if err := w.tell(&w.tree, ""); err != nil || w.over() {
 			return err

@@ -27,7 +27,7 @@ func (a *program) resourcesCommand() *cobra.Command {
 		Use: "resources", Aliases: []string{"resource"}, Short: "List all resources, and store your own", GroupID: "keep",
 		Long: "Everything is a resource with a URI: conversations and messages, requests, intents, agents, tools, and\n" +
 			"what you store yourself. A URI is cld: and a path of Type.id steps. What you store has a type of your\n" +
-			"own and lies below your own place: cld:home.Note.shopping is short for\n" +
+			"own and is below your own place: cld:home.Note.shopping is short for\n" +
 			"cld:identity.User.local/home.Note.shopping. With --space group:NAME it belongs to a group, and\n" +
 			"all of its members have access.",
 	}, a.listResources(), a.getResource(), a.putResource(), a.deleteResource(), a.resourceParents(), a.resourceHistory())
@@ -126,11 +126,11 @@ func thingText(t client.Resource) string {
 	line("uri", plainLine(t.URI))
 	line("owner", t.Space)
 	if t.Version > 0 {
-		line("version", fmt.Sprintf("%d, by %s, %s", t.Version, cmp.Or(t.Actor, "nobody known"), t.At.Local().Format(time.DateTime)))
+		line("version", fmt.Sprintf("%d, by %s, %s", t.Version, cmp.Or(t.Actor, "unknown"), t.At.Local().Format(time.DateTime)))
 	}
 	line("state", t.State)
 	if t.Masked {
-		line("hidden", "policy does not let all of it be seen")
+		line("hidden", "policy hides parts of it")
 	}
 	text := columns(rows, 0)
 	switch body := jsontext.Value(t.Body); {

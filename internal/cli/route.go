@@ -15,8 +15,8 @@ import (
 
 func (a *program) routeCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "route TEXT…", Short: "Explain which agent a message gets", GroupID: "look", Args: cobra.MinimumNArgs(1),
-		Long: "Explain which agent a message gets that names none and begins a conversation: how likely each agent is by\n" +
+		Use: "route TEXT…", Short: "Explain which agent answers a message", GroupID: "look", Args: cobra.MinimumNArgs(1),
+		Long: "Explain which agent answers a message that names none and begins a conversation: how likely each agent is by\n" +
 			"the words alone, and what decides. Nothing is run, and no model is asked.",
 		Example: "  steward route 'Will it rain in Graz tomorrow?'\n" +
 			"  steward route stats",
@@ -74,10 +74,10 @@ func routeStats(st routing.Stats) string {
 	for _, path := range slices.Sorted(maps.Keys(st.Paths)) {
 		fmt.Fprintf(&b, "  %-10s %5.1f %%\n", plainLine(path), share(st.Paths[path]))
 	}
-	fmt.Fprintf(&b, "corrected: %d, so %.1f %% were right as far as you have said; you named an agent for %d messages\n",
+	fmt.Fprintf(&b, "corrected: %d, so %.1f %% were right as far as is known; you named an agent for %d messages\n",
 		st.Corrected, 100-share(min(st.Corrected, st.Decisions)), st.Taught)
 	if st.Fallbacks > 0 {
-		fmt.Fprintf(&b, "planning failed for %d messages, and the agent in reserve answered\n", st.Fallbacks)
+		fmt.Fprintf(&b, "planning failed for %d messages, and the fallback agent answered\n", st.Fallbacks)
 	}
 	for _, kind := range []string{"route", "direct", "planned"} {
 		x, ok := st.Times[kind]

@@ -359,7 +359,7 @@ func TestServeOnATerminalOnlyTells(t *testing.T) {
 		t.Fatal(errs)
 	}
 	writeAgent(t, dir, "late/agent.yaml", "name: late\ndescription: Is another one.\n")
-	x.wait("steward: late is not as it was approved any more, and waits for your approval: steward agents approve late")
+	x.wait("steward: late has changed since its approval, and waits for your approval: steward agents approve late")
 	n, err := app.ReadNotice(filepath.Join(homeOf(env), ".local/share/steward"))
 	if err != nil {
 		t.Fatal(err)
@@ -435,7 +435,7 @@ func TestMCPServersAreAskedFor(t *testing.T) {
 	if code != exitFailed || !strings.Contains(out, "── tool wiki.save\n") {
 		t.Errorf("%d %s", code, out)
 	}
-	hears(t, "at a pipe", errs, "nobody can be asked to approve mcp:wiki", "give --yes", "[approval_unattended]", kept)
+	hears(t, "at a pipe", errs, "approving mcp:wiki needs your answer, and there is no terminal to ask at", "add --yes", "[approval_unattended]", kept)
 	state("pending")
 	for _, no := range []string{"n\n", "\n", "yes?\n", "\x04"} {
 		code, _, errs = at(t, no, env, "agents", "approve", "mcp:wiki")

@@ -95,7 +95,7 @@ func (a *program) printHits(page search.Page, limit int) error {
 		return a.printJSON(page)
 	}
 	if page.Behind > 0 {
-		a.Note("not complete: %d new entries are still being indexed; search again in a while", page.Behind)
+		a.Note("incomplete: %d new entries are still being indexed; search again in a while", page.Behind)
 	}
 	if len(page.Hits) == 0 {
 		a.Note("nothing was found")

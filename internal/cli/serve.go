@@ -113,7 +113,7 @@ func (a *program) tellAlong(ctx context.Context, l *app.Local) (stop func()) {
 	var telling sync.WaitGroup
 	telling.Go(func() {
 		if err := tellWaiting(ctx, l, a.Stderr); err != nil {
-			l.Log.Warn("what waits for an approval cannot be told", "error", err)
+			l.Log.Warn("pending approvals cannot be reported", "error", err)
 		}
 	})
 	return func() {
@@ -149,7 +149,7 @@ func waitsHow(l catalog.Listing) string {
 		return fmt.Sprintf("offers %s, off until you approve", app.Counted(n, "tool that is new or changed", "tools that are new or changed"))
 	}
 	if l.Changed {
-		return "is not as it was approved any more, and waits for your approval"
+		return "has changed since its approval, and waits for your approval"
 	}
 	return "waits for your approval"
 }

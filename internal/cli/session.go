@@ -173,7 +173,7 @@ func noConversation() error {
 func conversationID(name string) (id.ID, error) {
 	conv, ok := id.Parse(strings.ToLower(name))
 	if !ok || conv.Zero() {
-		return conv, fault.New(fault.Invalid, "conversation_invalid", "%.80q is no id of a conversation", name).
+		return conv, fault.New(fault.Invalid, "conversation_invalid", "%.80q is not the id of a conversation", name).
 			WithHint("steward conversations list shows the ids")
 	}
 	return conv, nil

@@ -25,14 +25,14 @@ func (a *program) setupCommand() *cobra.Command {
 		Use: "setup", Short: "Find a model, choose a folder, and try both", GroupID: "talk",
 		Long: "Find the keys in the environment, an Ollama and servers of your own, ask which model to use and\n" +
 			"which folder Steward may work in, call the model once to see that it works, and write the answers\n" +
-			"into your settings file. Enter takes what is suggested. Nothing is stored before the last question\n" +
+			"into your settings file. Enter accepts what is suggested. Nothing is stored before the last question\n" +
 			"is answered. A key that you type is not shown, and is stored as a secret, not in the settings.\n" +
 			"Then a chat begins.",
 		Example: "  steward setup\n  steward setup --yes",
 		RunE: func(c *cobra.Command, _ []string) error {
 			asks := app.IsTerminal(a.stdin) && app.IsTerminal(a.stdout)
 			if !asks && !yes {
-				return usage("setup asks questions, but this is not a terminal; --yes takes what is suggested")
+				return usage("setup asks questions, but this is not a terminal; --yes accepts what is suggested")
 			}
 			if err := a.setup(c.Context(), yes, false); err != nil || !asks || yes {
 				return err
@@ -78,10 +78,10 @@ func (a *program) setup(ctx context.Context, yes, first bool) error {
 	}
 	file := settings.UserFile(a.Environ)
 	if file == "" {
-		return fault.New(fault.Invalid, "settings_unwritable", "there is no place for a settings file: HOME is not set").WithHint("set HOME")
+		return fault.New(fault.Invalid, "settings_unwritable", "the settings file has no location: HOME is not set").WithHint("set HOME")
 	}
 	ask := &prompter{app: a, ctx: ctx, lines: bufio.NewReader(a.stdin), yes: yes}
-	a.Note("Steward sets itself up. Enter takes what stands in [brackets].\n")
+	a.Note("Set up Steward. Enter accepts the answer in [brackets].\n")
 	var p plan
 	if err := ask.forModel(set, &p); err != nil {
 		return ask.left(err)
@@ -146,7 +146,7 @@ func (a *program) writePlan(set *settings.Loaded, file string, p plan) error {
 	a.Set = nil // read again
 	a.Note("✓ written to %s; steward setup changes it\n", file)
 	if _, err := app.ReadNotice(set.Data); err == nil {
-		a.Note("A Steward that is running reads it when it is started again.")
+		a.Note("A running Steward reads it at its next start.")
 	}
 	return nil
 }
@@ -188,7 +188,7 @@ func (k *prompter) hidden(what string) (string, error) {
 func (k *prompter) left(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, errInterrupted) {
 		fmt.Fprintln(k.app.Stderr)
-		return fault.New(fault.Cancelled, "interrupted", "setup was left, and nothing is stored").WithHint("steward setup asks again")
+		return fault.New(fault.Cancelled, "interrupted", "setup was interrupted, and nothing is stored").WithHint("run steward setup again")
 	}
 	return err
 }

@@ -20,7 +20,7 @@ import (
 	"steward/internal/settings"
 )
 
-// forModel finds the models that there are, and asks for one until one works or the person goes on
+// forModel finds the models that there are, and asks for one until one works or the person continues
 // without. A key is asked for if there is no model, and again if the vendor refuses it.
 func (k *prompter) forModel(set *settings.Loaded, p *plan) error {
 	bad := map[string]bool{} // models that do not work, and providers of which none does
@@ -157,7 +157,7 @@ func keyName(set *settings.Loaded, provider string, p *plan) string {
 	}
 }
 
-// withoutModel goes on with the offline provider. It becomes the model of the settings only if
+// withoutModel continues with the offline provider. It becomes the model of the settings only if
 // Steward would otherwise take one that does not work.
 func (k *prompter) withoutModel(s *app.Supply, p *plan) {
 	k.app.Note("Without a model the built-in offline provider answers: it calls tools by rules, and understands little.\n")
@@ -220,7 +220,7 @@ func providerOf(text string) (key, provider string) {
 }
 
 // forKey says what a local model would need, and asks for a key. failed says whether a model was
-// tried before. typed is false if the person goes on without a key.
+// tried before. typed is false if the person continues without a key.
 func (k *prompter) forKey(set *settings.Loaded, s *app.Supply, p *plan, failed bool) (typed bool, err error) {
 	if !k.advised {
 		local := app.Starter()
@@ -238,7 +238,7 @@ func (k *prompter) forKey(set *settings.Loaded, s *app.Supply, p *plan, failed b
 		return ""
 	}))
 	for {
-		text, err := k.hidden("Key (hidden; Enter goes on without)")
+		text, err := k.hidden("Key (hidden; Enter continues without)")
 		if err != nil || text == "" {
 			return false, err
 		}
@@ -249,7 +249,7 @@ func (k *prompter) forKey(set *settings.Loaded, s *app.Supply, p *plan, failed b
 		}
 		held := set.Providers[provider]
 		if held.Off {
-			k.app.Note("%s is turned off in your settings: take providers.%s.off out of them first.", titleOf(provider), provider)
+			k.app.Note("%s is turned off in your settings: remove providers.%s.off first.", titleOf(provider), provider)
 			continue
 		}
 		p.provider, p.key, p.before = provider, key, held

@@ -166,13 +166,13 @@ func spokenText(m *spoken, conv string) string {
 	}
 	shown, pinned := "", ""
 	if !m.Shown && m.State == "" {
-		shown = "no: it lies before what the model is shown"
+		shown = "no: the model is shown only later messages"
 	}
 	if m.Pinned {
 		pinned = "yes"
 	}
 	b.WriteString(fields(15, [][2]string{{"id", m.ID.String()}, {"conversation", conv}, {"interaction", m.Interaction.String()}, {"branch", m.Branch},
-		{"model", strings.TrimSpace(model)}, {"state", state}, {"stands for it", m.SupersededBy.String()}, {"shown", shown}, {"pinned", pinned}}))
+		{"model", strings.TrimSpace(model)}, {"state", state}, {"replaced by", m.SupersededBy.String()}, {"shown", shown}, {"pinned", pinned}}))
 	for _, x := range m.Blocks {
 		b.WriteString("\n" + blockText(x))
 	}
@@ -283,7 +283,7 @@ func (t talk) find(ctx context.Context, deleted bool, names ...string) ([]*spoke
 	for i, name := range names {
 		names[i] = strings.ToLower(strings.TrimSpace(name))
 		if _, whole := id.Parse(names[i]); !whole && names[i] != "last" && !isPart(names[i]) {
-			return nil, fault.New(fault.Invalid, "message_invalid", "%.80q is no id of a message, nor a part of one", name).
+			return nil, fault.New(fault.Invalid, "message_invalid", "%.80q is not the id of a message or a part of it", name).
 				WithHint("steward messages list shows the ids; %d characters of the beginning or the end will do", leastPart)
 		}
 	}
@@ -310,7 +310,7 @@ func (t talk) find(ctx context.Context, deleted bool, names ...string) ([]*spoke
 		switch len(list) {
 		case 0:
 			return nil, fault.New(fault.NotFound, "message_not_found", "conversation %s has no message %s", t.conv, names[i]).
-				WithHint("steward messages list shows those that it has; --conversation names another conversation")
+				WithHint("steward messages list shows its messages; --conversation names another conversation")
 		case 1:
 			out[i] = list[0]
 		default:

@@ -83,7 +83,7 @@ func (a *program) showUser() *cobra.Command {
 }
 
 func userText(u client.User) string {
-	account := "none: nobody has added this user"
+	account := "none: this user was not added"
 	if !u.Created.IsZero() {
 		account = "since " + u.Created.Local().Format(time.DateOnly)
 	}
@@ -177,7 +177,7 @@ func (a *program) deleteUsers() *cobra.Command {
 			if err := s.DeleteUser(ctx, name); err != nil {
 				return err
 			}
-			a.Note("%s is deleted, with everything", name)
+			a.Note("deleted %s and everything of theirs", name)
 		}
 		return nil
 	})

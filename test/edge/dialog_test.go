@@ -54,7 +54,7 @@ func (n *Node) Dialog(steps []step, args ...string) (string, int) {
 
 func TestWithoutAModel(t *testing.T) {
 	n := newcomer(t, Options{})
-	out, _ := n.Dialog([]step{{"Enter goes on without", "\r"}, {"Folder in which", "files\r"}, {"Write an absolute path", "off\r"}, {"ntfy", "my-phone\r"}, {"Ask something", "What is 17 plus 25?\r"}, {"42", "/quit\r"}}, "setup")
+	out, _ := n.Dialog([]step{{"Enter continues without", "\r"}, {"Folder in which", "files\r"}, {"Write an absolute path", "off\r"}, {"ntfy", "my-phone\r"}, {"Ask something", "What is 17 plus 25?\r"}, {"42", "/quit\r"}}, "setup")
 	if !strings.Contains(out, "ollama pull") {
 		t.Error(out)
 	}
@@ -67,7 +67,7 @@ func TestWithoutAModel(t *testing.T) {
 // TestSetupIsLeft: Ctrl-C at a question ends setup, and nothing is left behind.
 func TestSetupIsLeft(t *testing.T) {
 	n := newcomer(t, Options{})
-	out, code := n.Dialog([]step{{"Enter goes on without", "\x03"}}, "setup")
+	out, code := n.Dialog([]step{{"Enter continues without", "\x03"}}, "setup")
 	if code != 130 {
 		t.Errorf("%d %s", code, out)
 	}

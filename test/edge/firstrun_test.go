@@ -207,7 +207,7 @@ func TestTheFirstRun(t *testing.T) {
 		c.Close()
 		t.Skip("an Ollama runs on this machine, so it is not one that has nothing")
 	}
-	const key = "Enter goes on without"
+	const key = "Enter continues without"
 	for _, c := range []struct {
 		name   string
 		env    func(t *testing.T) []string

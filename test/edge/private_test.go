@@ -68,7 +68,7 @@ func TestNoToolSeesStewardsOwn(t *testing.T) {
 		}
 	}
 	r := n.Run("doctor")
-	for _, want := range []string{"home (" + n.Dir + ") holds Steward's own data or settings", "data (" + n.Data() + ") lies in Steward's own data"} {
+	for _, want := range []string{"home (" + n.Dir + ") holds Steward's own data or settings", "data (" + n.Data() + ") is in Steward's own data"} {
 		if !strings.Contains(strings.Join(strings.Fields(r.Out), " "), want) {
 			t.Errorf("doctor does not say %q:\n%s", want, r.Out)
 		}
