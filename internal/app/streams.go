@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"time"
@@ -106,3 +107,13 @@ func (in *Input) Await(timeout <-chan time.Time) bool {
 	}
 	return true
 }
+
+// Counted formats a number with its noun.
+func Counted(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+func Plural(n int, what string) string { return Counted(n, what, what+"s") }

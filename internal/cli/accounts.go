@@ -1,8 +1,13 @@
 package cli
 
 import (
+	"bufio"
+	"cmp"
 	"context"
 	"fmt"
+	netmail "net/mail"
+	"regexp"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -12,6 +17,7 @@ import (
 	"steward/internal/secret"
 	"steward/internal/secret/oauth"
 	"steward/internal/settings"
+	"steward/internal/tools/mail"
 )
 
 // consentTimeout is how long steward accounts connect waits for a person.
@@ -94,4 +100,136 @@ func usesOf(set *settings.Loaded, account string) (service string, uses []string
 			WithHint("set mail.%s.oauth, calendars.%s.oauth or contacts.%s.oauth to a service such as google", account, account, account)
 	}
 	return service, uses, nil
+}
+
+// mailFlags holds the flags of accounts add.
+type mailFlags struct{ name, imap, smtp, user, tls string }
+
+func (a *program) addAccount() *cobra.Command {
+	var o mailFlags
+	c := &cobra.Command{
+		Use: "add ADDRESS", Short: "Set up the mailbox of an e-mail address",
+		Long: "Set up the mailbox of an e-mail address. The servers of large providers are known by the address;\n" +
+			"others are asked for. You are asked for the password without echo, or it is read from standard\n" +
+			"input. Steward logs in at both servers, and stores nothing if that fails. The password becomes a\n" +
+			"secret; the rest is written to your settings file. A running Steward uses it after its next start.",
+		Example: "  steward accounts add ann@gmail.com\n  steward accounts add ann@example.com --imap mail.example.com:993 --smtp mail.example.com:465",
+		RunE:    func(c *cobra.Command, args []string) error { return a.addMailbox(c.Context(), args[0], &o) },
+	}
+	f := c.Flags()
+	f.StringVar(&o.name, "name", "", "the `NAME` of the mailbox in the settings; by default that of the provider")
+	f.StringVar(&o.imap, "imap", "", "`HOST:PORT` of the IMAP server")
+	f.StringVar(&o.smtp, "smtp", "", "`HOST:PORT` of the server that takes mail for sending; none: only read")
+	f.StringVar(&o.user, "user", "", "the `NAME` to log in with, if it is not the address")
+	f.StringVar(&o.tls, "tls", "", "how connections are encrypted: implicit, starttls or none; by default the port decides")
+	return c
+}
+
+// notName is what a name in the settings cannot have.
+var notName = regexp.MustCompile(`[^a-z0-9_]+`)
+
+func (a *program) addMailbox(ctx context.Context, address string, o *mailFlags) error {
+	set, err := a.Settings()
+	if err != nil {
+		return err
+	}
+	parsed, err := netmail.ParseAddress(address)
+	if err != nil {
+		return usage("%.100q is not an e-mail address", address)
+	}
+	file := settings.UserFile(a.Environ)
+	if file == "" {
+		return fault.New(fault.Invalid, "settings_unwritable", "the settings file has no location: HOME is not set").WithHint("set HOME")
+	}
+	_, domain, _ := strings.Cut(parsed.Address, "@")
+	known, found := mail.PresetFor(parsed.Address)
+	first, _, _ := strings.Cut(domain, ".")
+	name := cmp.Or(o.name, strings.Trim(notName.ReplaceAllString(strings.ToLower(cmp.Or(known.Name, first)), "_"), "_"))
+	if _, there := set.Mail[name]; there {
+		return fault.New(fault.Conflict, "mailbox_exists", "the settings already have a mailbox %s", name).WithHint("choose another name with --name")
+	}
+	if known.OAuth != "" {
+		return fault.New(fault.Unsupported, "mail_oauth_required", "%s does not accept passwords from mail programs", known.Name).
+			WithHint("set mail.%s with address, imap: %s, smtp: %s and oauth: %s, and then steward accounts connect %s (docs/guides/mail.md)", name, known.IMAP, known.SMTP, known.OAuth, name)
+	}
+	box := settings.Mail{Address: parsed.Address, IMAP: cmp.Or(o.imap, known.IMAP), SMTP: cmp.Or(o.smtp, known.SMTP), User: o.user, TLS: o.tls}
+	if err := a.askServers(ctx, &box, domain); err != nil {
+		return err
+	}
+	if box.SMTP == "none" {
+		box.SMTP = ""
+	}
+	what := "Password"
+	if found {
+		a.Note("%s: %s and %s. It takes %s.", known.Name, box.IMAP, box.SMTP, known.Password)
+	}
+	password, err := a.readSecret(ctx, what)
+	if err != nil {
+		return err
+	}
+	if err := secret.Check(password); err != nil {
+		return err
+	}
+	a.Hide(password, "mail password")
+	box.Password = settings.Secret(password)
+	if err := a.tryMailbox(ctx, set, name, box); err != nil {
+		return err
+	}
+	stored := strings.ToUpper("mail_" + name)
+	if err := secret.NewStore(secret.Folder(set.Data)).Set(stored, password); err != nil {
+		return err
+	}
+	var changes []settings.Change
+	for _, f := range [][2]string{{"address", box.Address}, {"imap", box.IMAP}, {"smtp", box.SMTP}, {"user", box.User}, {"tls", box.TLS}, {"password", "store:" + stored}} {
+		if f[1] != "" {
+			changes = append(changes, settings.Change{Key: "mail." + name + "." + f[0], Value: f[1]})
+		}
+	}
+	if err := settings.Edit(file, changes...); err != nil {
+		return err
+	}
+	return a.told(map[string]string{"name": name, "imap": box.IMAP, "smtp": box.SMTP}, nil,
+		"✓ the mailbox %s is set up in %s; a running Steward uses it after its next start", name, file)
+}
+
+// askServers asks for the servers of a provider that is not known.
+func (a *program) askServers(ctx context.Context, box *settings.Mail, domain string) error {
+	if box.IMAP != "" && box.SMTP != "" {
+		return nil
+	}
+	if !app.IsTerminal(a.stdin) {
+		return usage("the servers of %s are not known: name them with --imap and --smtp", domain)
+	}
+	ask := &prompter{app: a, ctx: ctx, lines: bufio.NewReader(a.stdin)}
+	for _, s := range []struct {
+		to           *string
+		what, normal string
+	}{{&box.IMAP, "IMAP server, HOST:PORT", "imap." + domain + ":993"}, {&box.SMTP, "SMTP server, HOST:PORT (none: only read)", "smtp." + domain + ":465"}} {
+		if *s.to != "" {
+			continue
+		}
+		text, err := ask.valid(s.what, s.normal, serverName, "HOST:PORT")
+		if err != nil {
+			return err
+		}
+		*s.to = text
+	}
+	return nil
+}
+
+var serverName = regexp.MustCompile(`^(none|[A-Za-z0-9.\[\]:-]+:[0-9]{1,5})$`)
+
+// tryMailbox logs in at the servers of a mailbox.
+func (a *program) tryMailbox(ctx context.Context, set *settings.Loaded, name string, box settings.Mail) error {
+	one := *set
+	one.Mail = map[string]settings.Mail{name: box}
+	l := app.Local{Resolver: a.Resolver(set), User: a.User()}
+	opt, err := l.MailOptions(&one)
+	if err != nil {
+		return err
+	}
+	a.Note("Logging in at %s …", strings.TrimSuffix(fmt.Sprintf("%s and %s", box.IMAP, box.SMTP), " and "))
+	ctx, cancel := context.WithTimeout(ctx, app.HealthTimeout)
+	defer cancel()
+	return opt.Check(ctx, opt.Accounts[0])
 }
