@@ -24,7 +24,7 @@ import (
 
 // Default time limits of the search for models at the start.
 const (
-	knockTimeout = 300 * time.Millisecond // to find out whether a server listens
+	probeTimeout = 300 * time.Millisecond // to find out whether a server listens
 	ListTimeout  = 2 * time.Second        // to list its models
 )
 
@@ -165,7 +165,7 @@ func (a *App) sources(ctx context.Context, set *settings.Loaded) []Source {
 		searched[v.BaseURL] = true
 		p.BaseURL = v.BaseURL
 		asking.Go(func() {
-			if !a.knock(ctx, p.BaseURL) {
+			if !a.probe(ctx, p.BaseURL) {
 				return
 			}
 			src := Source{rank: 3, How: "found at " + p.BaseURL}
@@ -239,7 +239,7 @@ func (a *App) served(ctx context.Context, v llm.Vendor, p settings.Provider, t s
 	}
 	names := v.Presets
 	names.Standard = cmp.Or(p.Model, names.Standard)
-	if !a.knock(ctx, p.BaseURL) {
+	if !a.probe(ctx, p.BaseURL) {
 		return provider, names // the server may start later
 	}
 	infos, err := provider.Models(ctx)
@@ -260,8 +260,8 @@ func (a *App) served(ctx context.Context, v llm.Vendor, p settings.Provider, t s
 	return provider, names
 }
 
-// knock reports within a short time whether a server listens at a URL.
-func (a *App) knock(ctx context.Context, base string) bool {
+// probe reports within a short time whether a server listens at a URL.
+func (a *App) probe(ctx context.Context, base string) bool {
 	u, err := url.Parse(base)
 	if err != nil {
 		return false
@@ -270,7 +270,7 @@ func (a *App) knock(ctx context.Context, base string) bool {
 	if port == "" {
 		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
 	}
-	ctx, cancel := context.WithTimeout(ctx, cmp.Or(a.KnockFor, knockTimeout))
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(a.KnockFor, probeTimeout))
 	defer cancel()
 	if u.Scheme == "https" || proxied(u) {
 		return true // not a local server: listing its models has its own time limit

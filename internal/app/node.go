@@ -132,7 +132,7 @@ func (a *App) OpenStore(ctx context.Context, set *settings.Loaded, log *slog.Log
 }
 
 // MakeData makes the data folder. One that the user has named may be mistyped: it is made only in a
-// folder that exists, and the user is told.
+// folder that exists, and a note says so.
 func (a *App) MakeData(set *settings.Loaded) error {
 	if from := set.SourceOf("data"); from.Kind != settings.FromDefault {
 		if _, err := os.Stat(set.Data); errors.Is(err, fs.ErrNotExist) {

@@ -52,15 +52,15 @@ func (a *App) Token(data string) func() (string, error) {
 
 // Server serves a node over HTTP.
 type Server struct {
-	URL    string
-	http   *http.Server
-	chat   *websocket.Server
-	grace  time.Duration
-	beyond time.Duration // how long closing may take beyond the grace; zero: 10 s
-	file   string        // the notice
-	log    *slog.Logger
-	Failed chan error
-	deaf   func() // ends that new mail is noticed
+	URL      string
+	http     *http.Server
+	chat     *websocket.Server
+	grace    time.Duration
+	beyond   time.Duration // how long closing may take beyond the grace; zero: 10 s
+	file     string        // the notice
+	log      *slog.Logger
+	Failed   chan error
+	stopMail func() // stops watching for new mail
 }
 
 // Listen opens the servers at an address.
@@ -100,7 +100,7 @@ func (a *App) Listen(ctx context.Context, set *settings.Loaded, l *Local, addres
 	if err := s.announce(a.VersionText()); err != nil {
 		return nil, errors.Join(err, ln.Close())
 	}
-	if s.deaf, err = l.watchMail(set); err != nil {
+	if s.stopMail, err = l.watchMail(set); err != nil {
 		return nil, errors.Join(err, ln.Close())
 	}
 	go func() {
@@ -162,8 +162,8 @@ func (s *Server) announce(version string) error {
 
 // Close accepts no more requests and waits, for a limited time, for those in progress.
 func (s *Server) Close() error {
-	if s.deaf != nil {
-		s.deaf()
+	if s.stopMail != nil {
+		s.stopMail()
 	}
 	err := os.Remove(s.file)
 	grace := max(s.grace, time.Second)

@@ -51,16 +51,16 @@ type agentServices struct {
 	err  error
 }
 
-// farAgents is where agents of other Stewards store their data. None of our own agents can
+// remoteAgents is where agents of other Stewards store their data. None of our own agents can
 // have such a name.
-const farAgents = "remote-steward/"
+const remoteAgents = "remote-steward/"
 
 func newAgentServices(set *settings.Loaded, st store.Store, log *slog.Logger, secrets func(agent, name string) (string, bool),
 	bindings func(agent string) (service.Bindings, error), profile func(ctx context.Context, user string) (json.RawMessage, error)) *agentServices {
 	s := &agentServices{db: &servicelocal.DB{Dir: filepath.Join(set.Data, "services")}, kv: servicelocal.KV{Store: st},
 		log: log, timeouts: set.Timeouts, models: map[string]llm.Provider{}}
 	s.bindings = func(agent string) (service.Bindings, error) {
-		if !strings.HasPrefix(agent, farAgents) {
+		if !strings.HasPrefix(agent, remoteAgents) {
 			return bindings(agent)
 		}
 		all := service.Root()
@@ -111,7 +111,7 @@ func (s *agentServices) known(_ context.Context, user, agent string) (services.G
 		return services.Grant{}, fault.New(fault.Invalid, "agent_invalid", "%.80q is not the path of an agent", agent).
 			WithHint("name the agent in the header %s, such as personal_assistant/email", serviceremote.AgentHeader)
 	}
-	return services.Grant{Caller: service.Caller{Agent: farAgents + agent, User: user}, Services: service.Names(), Model: "default"}, nil
+	return services.Grant{Caller: service.Caller{Agent: remoteAgents + agent, User: user}, Services: service.Names(), Model: "default"}, nil
 }
 
 // remoteModels returns the server of an llm service at a URL.
@@ -146,9 +146,9 @@ func (s *agentServices) remoteModel(at string, made llm.Provider) llm.Provider {
 	return made
 }
 
-// farModel begins the name under which programs call the model of an agent's llm service at
+// remoteModelPrefix begins the name under which programs call the model of an agent's llm service at
 // a URL. The agent's path follows.
-const farModel = "service:"
+const remoteModelPrefix = "service:"
 
 // programsNode is the node as programs use it to call models.
 type programsNode struct {
@@ -158,7 +158,7 @@ type programsNode struct {
 
 // Resolve also finds the models of agents' llm services.
 func (n programsNode) Resolve(name string) (llm.Resolved, error) {
-	agent, far := strings.CutPrefix(name, farModel)
+	agent, far := strings.CutPrefix(name, remoteModelPrefix)
 	if !far {
 		return n.Node.Resolve(name)
 	}
@@ -189,7 +189,7 @@ func (s *agentServices) environ(agent string) func(ctx context.Context) ([]strin
 		grant := services.Grant{Caller: service.Caller{Agent: agent, User: rc.User}, Services: offered(all),
 			Model: cmp.Or(all[service.LLM].Model, "default"), Expires: time.Now().Add(tokenLife)}
 		if all[service.LLM].Source == service.Remote {
-			grant.Model = farModel + agent
+			grant.Model = remoteModelPrefix + agent
 		}
 		if len(grant.Services) == 0 {
 			return nil, func() {}, nil

@@ -56,7 +56,7 @@ func TestPathsVariablesAndAddresses(t *testing.T) {
 		t.Error("paths, variables or the version")
 	}
 	for in, want := range map[string]bool{"http://127.0.0.1:9": false, "https://example.invalid": true, "::": false} {
-		if got := a.knock(t.Context(), in); got != want {
+		if got := a.probe(t.Context(), in); got != want {
 			t.Errorf("knock at %s: %v", in, got)
 		}
 	}

@@ -133,11 +133,11 @@ func (l *Local) watchMail(set *settings.Loaded) (stop func(), err error) {
 		if how == "ignore" || a.For == nil || len(a.For.Users) == 0 {
 			continue
 		}
-		users := a.For.Users // who is named is told; groups and everybody can look
+		users := a.For.Users // only named users are notified; groups and everybody else can look
 		watching.Go(func() {
 			opt.Watch(ctx, a, filepath.Join(marks.For(users[0]), a.Name), l.Log, func(limited context.Context, news []mail.Letter) error {
 				for _, user := range users {
-					if err := l.tellMail(limited, user, news); err != nil {
+					if err := l.publishMail(limited, user, news); err != nil {
 						return err
 					}
 				}
@@ -145,7 +145,7 @@ func (l *Local) watchMail(set *settings.Loaded) (stop func(), err error) {
 					for _, user := range users {
 						err := alert(limited, user, "New mail in "+a.Name, text)
 						if ctx.Err() != nil {
-							return err // after the next start it is told again
+							return err // it is published again after the next start
 						}
 						if err != nil {
 							l.Log.Warn("notifying of new mail failed", "account", a.Name, "error", err)
@@ -160,7 +160,7 @@ func (l *Local) watchMail(set *settings.Loaded) (stop func(), err error) {
 }
 
 // publishMail publishes an event about each new e-mail. One that was published before is not published again.
-func (l *Local) tellMail(ctx context.Context, user string, news []mail.Letter) error {
+func (l *Local) publishMail(ctx context.Context, user string, news []mail.Letter) error {
 	for _, n := range news {
 		body, err := json.Marshal(n)
 		if err != nil {

@@ -18,7 +18,7 @@ func (a *program) versionCommand() *cobra.Command {
 		Use: "version", Short: "Show the version", GroupID: "look",
 		RunE: func(*cobra.Command, []string) error {
 			v := map[string]string{"version": a.VersionText(), "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH}
-			return tell(a, v, nil, func(v map[string]string) string {
+			return printValue(a, v, nil, func(v map[string]string) string {
 				return fmt.Sprintf("steward %s (%s, %s)\n", v["version"], v["go"], v["platform"])
 			})
 		},
@@ -47,13 +47,13 @@ func (a *program) configCommand() *cobra.Command {
 			for _, v := range out.Settings {
 				rows = append(rows, []string{v.Key, orDash(v.Value), v.Source.String()})
 			}
-			return tell(a, any(out), nil, func(any) string { return columns(rows, 0) })
+			return printValue(a, any(out), nil, func(any) string { return columns(rows, 0) })
 		},
 	})
 }
 
 func (a *program) tokenCommand() *cobra.Command {
-	var anew bool
+	var replace bool
 	c := &cobra.Command{
 		Use: "token", Short: "Print your token for curl and other programs", GroupID: "keep",
 		Long: "Print the token of this machine's own user. Steward asks every program for a credential, on this\n" +
@@ -68,14 +68,14 @@ func (a *program) tokenCommand() *cobra.Command {
 				return err
 			}
 			get := auth.MakeToken
-			if anew {
+			if replace {
 				get = auth.NewToken
 			}
 			token, err := get(set.Data)
-			return tell(a, map[string]string{"token": token}, err, func(map[string]string) string { return token + "\n" })
+			return printValue(a, map[string]string{"token": token}, err, func(map[string]string) string { return token + "\n" })
 		},
 	}
-	c.Flags().BoolVar(&anew, "new", false, "replace the token")
+	c.Flags().BoolVar(&replace, "new", false, "replace the token")
 	return c
 }
 

@@ -188,7 +188,7 @@ func (a *program) addMailbox(ctx context.Context, address string, o *mailFlags) 
 	if err := settings.Edit(file, changes...); err != nil {
 		return err
 	}
-	return a.told(map[string]string{"name": name, "imap": box.IMAP, "smtp": box.SMTP}, nil,
+	return a.printDone(map[string]string{"name": name, "imap": box.IMAP, "smtp": box.SMTP}, nil,
 		"✓ the mailbox %s is set up in %s; a running Steward uses it after its next start", name, file)
 }
 

@@ -43,7 +43,7 @@ func (a *program) listAgents() *cobra.Command {
 	return a.over(toManage, &cobra.Command{Use: "list", Short: "List agents and tool sources, and whether each is approved"},
 		func(ctx context.Context, s *session, _ []string) error {
 			list, err := s.agents(ctx)
-			err = tellList(a, list, err, "there are no agents; steward agents new NAME creates one",
+			err = printList(a, list, err, "there are no agents; steward agents new NAME creates one",
 				func(list []catalog.Listing) string { return agentTable(list, a.width()) })
 			if n := app.Waiting(list); err == nil && n > 0 && !a.json {
 				a.Note("%s for your approval: steward agents approve PATH, or --all", app.Counted(n, "waits", "wait"))
@@ -85,7 +85,7 @@ func (a *program) showAgent() *cobra.Command {
 			"example ‹U+202E›."},
 		func(ctx context.Context, s *session, args []string) error {
 			insp, err := s.inspect(ctx, args[0])
-			return tell(a, insp, err, func(insp catalog.Inspection) string { return terminal.Inspected(insp, true) })
+			return printValue(a, insp, err, func(insp catalog.Inspection) string { return terminal.Inspected(insp, true) })
 		})
 }
 

@@ -78,7 +78,7 @@ func questionNamed(ctx context.Context, s *session, which string) (effect.Questi
 		return effect.Question{}, fault.New(fault.NotFound, "approval_not_found", "no open question matches %.80q", which).
 			WithHint("steward approvals list shows the open ones")
 	}
-	return s.question(ctx, which, nil) // its error may tell the outcome
+	return s.question(ctx, which, nil) // its error may name the outcome
 }
 
 func (a *program) listApprovals() *cobra.Command {
@@ -128,7 +128,7 @@ func (a *program) showApproval() *cobra.Command {
 			"is not a terminal, all of it is always shown."},
 		func(ctx context.Context, s *session, args []string) error {
 			q, err := questionNamed(ctx, s, args[0])
-			return tell(a, q, err, func(q effect.Question) string {
+			return printValue(a, q, err, func(q effect.Question) string {
 				if whole = whole || a.width() == 0; whole {
 					return terminal.QuestionShown(&q, a.width(), time.Now(), true, "")
 				}
@@ -332,7 +332,7 @@ func (a *program) decided(ctx context.Context, s *session, q *effect.Question, v
 	if s.alone() {
 		then = "; it continues when Steward runs: steward serve, or steward chat"
 	}
-	return a.told(map[string]any{"id": q.ID, "intent_id": q.Short, "approved": v.Approve}, s.AnswerApproval(ctx, q.ID, v), "%s: %s%s", word, plainLine(cmp.Or(q.Summary, q.Tool)), then)
+	return a.printDone(map[string]any{"id": q.ID, "intent_id": q.Short, "approved": v.Approve}, s.AnswerApproval(ctx, q.ID, v), "%s: %s%s", word, plainLine(cmp.Or(q.Summary, q.Tool)), then)
 }
 
 func (a *program) denyQuestion() *cobra.Command {
@@ -435,7 +435,7 @@ func ofPlan(tool string) bool { return strings.HasPrefix(tool, "plan.") }
 
 // waits shows a question that nobody can be asked, and says how to answer it later.
 func (d *decider) waits(q *effect.Question) error {
-	if err := tell(d.program, *q, nil, func(effect.Question) string { return d.shown(q, true) }); err != nil {
+	if err := printValue(d.program, *q, nil, func(effect.Question) string { return d.shown(q, true) }); err != nil {
 		return err
 	}
 	then := ""

@@ -246,7 +246,7 @@ func (a *program) background(ctx context.Context, s *session, acc client.Accepte
 	calls := backgroundCalls(&tree)
 	names, queued := openTools(calls)
 	if len(names) == 0 {
-		// An end that is told to the conversation has a turn of its own, which may still be running.
+		// An end that is reported to the conversation has a turn of its own, which may still be running.
 		if last, err := s.newestMessage(ctx, acc.Conversation); err != nil || last == out.last {
 			return errors.Join(err, noteEnds(w, calls))
 		}
@@ -365,7 +365,7 @@ func (a *program) windowOf(s *session, set *settings.Loaded) func(model string) 
 	return func(model string) int { return models.Window([]string{model}) }
 }
 
-// pipeWait is how long ask waits for the first byte of a pipe that it was not told to read.
+// pipeWait is how long ask waits for the first byte of a pipe that no flag names.
 // Some programs start others with a pipe that stays open and silent forever.
 const pipeWait = 3 * time.Second
 

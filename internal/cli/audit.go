@@ -62,7 +62,7 @@ func (a *program) auditHead() *cobra.Command {
 				h, err = l.Head(c.Context())
 				return err
 			})
-			return tell(a, h, err, func(h store.Head) string { return audit.FormatHead(h) + "\n" })
+			return printValue(a, h, err, func(h store.Head) string { return audit.FormatHead(h) + "\n" })
 		}}
 	databaseFlag(c, &file)
 	return c

@@ -75,7 +75,7 @@ func (a *program) listBranches(conv *string) *cobra.Command {
 			"messages, its title, and the beginning of what was written on it. * marks the current branch."},
 		func(ctx context.Context, t talk, _ []string) error {
 			list, err := t.Branches(ctx, t.conv, deleted)
-			return tellList(a, list, err, "no branch was deleted", func(list []client.Branch) string { return branchTree(list, a.width()) })
+			return printList(a, list, err, "no branch was deleted", func(list []client.Branch) string { return branchTree(list, a.width()) })
 		})
 	c.Flags().BoolVar(&deleted, "deleted", false, "list deleted branches that can be restored")
 	return c
@@ -205,7 +205,7 @@ func (a *program) copyBranch(conv *string) *cobra.Command {
 	return a.onBranch(conv, &cobra.Command{Use: "copy BRANCH", Short: "Copy a branch to a new conversation"}, false,
 		func(ctx context.Context, t talk, b client.Branch, _ []string) error {
 			made, err := t.CopyBranch(ctx, t.conv, b.ID)
-			return a.told(map[string]string{"conversation_id": made}, err, "copied to the conversation %s", made)
+			return a.printDone(map[string]string{"conversation_id": made}, err, "copied to the conversation %s", made)
 		})
 }
 
@@ -221,14 +221,14 @@ func (a *program) branchSiblings(conv *string) *cobra.Command {
 			}
 			list, err := t.Siblings(ctx, t.conv, found[0].ID.String())
 			if err != nil || a.json {
-				return tell(a, list, err, nil)
+				return printValue(a, list, err, nil)
 			}
 			names := make([]string, len(list))
 			for i, s := range list {
 				names[i] = s.Message
 			}
 			said, err := t.find(ctx, false, names...)
-			return tell(a, list, err, func(list []client.Sibling) string { return siblingsTable(list, said, a.width()) })
+			return printValue(a, list, err, func(list []client.Sibling) string { return siblingsTable(list, said, a.width()) })
 		})
 }
 

@@ -53,7 +53,7 @@ func (a *program) about(n need, c *cobra.Command, do work) *cobra.Command {
 func lists[T any](a *program, c *cobra.Command, none string, fetch func(context.Context, *session, []string) ([]T, error), draw func([]T) string) *cobra.Command {
 	c.RunE = func(c *cobra.Command, args []string) error {
 		list, err := readList(c.Context(), a, func(s *session) ([]T, error) { return fetch(c.Context(), s, args) })
-		return tellList(a, list, err, none, draw)
+		return printList(a, list, err, none, draw)
 	}
 	return c
 }
@@ -70,8 +70,8 @@ func readList[T any](ctx context.Context, a *program, read func(*session) ([]T, 
 	return orEmpty(list), err
 }
 
-// tellList prints a list, or returns the error of reading it.
-func tellList[T any](a *program, list []T, err error, none string, draw func([]T) string) error {
+// printList prints a list, or returns the error of reading it.
+func printList[T any](a *program, list []T, err error, none string, draw func([]T) string) error {
 	switch {
 	case err != nil:
 		return err
@@ -84,8 +84,8 @@ func tellList[T any](a *program, list []T, err error, none string, draw func([]T
 	return a.print(draw(list))
 }
 
-// tell prints one value as JSON or as text, or returns the error of reading it.
-func tell[T any](a *program, v T, err error, text func(T) string) error {
+// printValue prints one value as JSON or as text, or returns the error of reading it.
+func printValue[T any](a *program, v T, err error, text func(T) string) error {
 	switch {
 	case err != nil:
 		return err
@@ -95,8 +95,8 @@ func tell[T any](a *program, v T, err error, text func(T) string) error {
 	return a.print(text(v))
 }
 
-// told prints a note about what was done, or the result as JSON.
-func (a *program) told(v any, err error, format string, args ...any) error {
+// printDone prints a note about what was done, or the result as JSON.
+func (a *program) printDone(v any, err error, format string, args ...any) error {
 	switch {
 	case err != nil:
 		return err
@@ -142,7 +142,7 @@ func strict(c *cobra.Command) {
 	c.Args = func(c *cobra.Command, args []string) error {
 		err := check(c, args)
 		if err != nil {
-			err = miscounted(c, args, err)
+			err = argumentError(c, args, err)
 		} else {
 			err = c.ValidateFlagGroups()
 		}
@@ -157,9 +157,9 @@ func strict(c *cobra.Command) {
 	}
 }
 
-// miscounted says in words what is missing on the command line or too much, where cobra only
+// argumentError says in words what is missing on the command line or too much, where cobra only
 // counts.
-func miscounted(c *cobra.Command, args []string, err error) error {
+func argumentError(c *cobra.Command, args []string, err error) error {
 	var use usageError
 	_, takes, _ := strings.Cut(c.Use, " ")
 	switch {

@@ -160,7 +160,7 @@ func (a *program) deleteConversations() *cobra.Command {
 				}
 				args[i], listed = c.ID, append(listed, c.ID+"  "+plainLine(c.Title))
 			}
-			if err := a.sure(yes, listed); err != nil {
+			if err := a.confirmDelete(yes, listed); err != nil {
 				return err
 			}
 			for _, conv := range args {
@@ -177,8 +177,8 @@ func (a *program) deleteConversations() *cobra.Command {
 	return c
 }
 
-// sure lists what would be deleted and asks the user to confirm.
-func (a *program) sure(yes bool, listed []string) error {
+// confirmDelete lists what would be deleted and asks the user to confirm.
+func (a *program) confirmDelete(yes bool, listed []string) error {
 	if yes {
 		return nil
 	}
@@ -255,7 +255,7 @@ func (a *program) tidyConversation(how runtime.Tidying, use, short, long, done s
 		case how == runtime.TidyRefresh && changed == 0:
 			say = "nothing has changed: no obsolete message is shown"
 		}
-		return a.told(map[string]int{"changed": changed}, err, "%s", say)
+		return a.printDone(map[string]int{"changed": changed}, err, "%s", say)
 	})
 }
 
@@ -288,7 +288,7 @@ func (a *program) optimizeConversation() *cobra.Command {
 			if say = app.Counted(changed, "result is", "results are") + say; changed == 0 {
 				say = none
 			}
-			return a.told(map[string]int{"changed": changed}, err, "%s", say)
+			return a.printDone(map[string]int{"changed": changed}, err, "%s", say)
 		})
 	c.Flags().StringSliceVar(&tools, "for", nil, "the `TOOLS` that come next: names and globs")
 	c.Flags().BoolVar(&undo, "undo", false, "show the hidden results again")

@@ -62,8 +62,8 @@ func fine(name, format string, args ...any) check {
 	return check{Name: name, Status: good, Say: fmt.Sprintf(format, args...)}
 }
 
-// ill returns a finding that needs attention.
-func ill(name, status, say, remedy string) check {
+// problem returns a finding that needs attention.
+func problem(name, status, say, remedy string) check {
 	return check{Name: name, Status: status, Say: say, Remedy: remedy}
 }
 
@@ -126,19 +126,19 @@ func checkGroup(ctx context.Context, g app.BuiltIn) check {
 	if g.Health == nil {
 		return fine(g.Name, "ready; no settings are needed")
 	}
-	told := make(chan domainlocal.Health, 1)
-	go func() { told <- g.Health(ctx) }()
+	health := make(chan domainlocal.Health, 1)
+	go func() { health <- g.Health(ctx) }()
 	select {
-	case h := <-told:
+	case h := <-health:
 		switch h.State {
 		case domainlocal.Ready:
 			return fine(g.Name, "%s", h.Say)
 		case domainlocal.Off:
 			return check{Name: g.Name, Status: off, Say: h.Say, Remedy: h.Remedy}
 		}
-		return ill(g.Name, warn, h.Say, h.Remedy)
+		return problem(g.Name, warn, h.Say, h.Remedy)
 	case <-ctx.Done():
-		return ill(g.Name, warn, fmt.Sprintf("it did not answer within %s", groupTimeout), "check whether its server can be reached")
+		return problem(g.Name, warn, fmt.Sprintf("it did not answer within %s", groupTimeout), "check whether its server can be reached")
 	}
 }
 
@@ -178,11 +178,11 @@ func (a *program) checkSettings(set *settings.Loaded) check {
 	for _, file := range set.Files {
 		info, err := os.Stat(file)
 		if err == nil && info.Mode().Perm()&0o077 != 0 && holdsKey(set, file) {
-			return ill("settings", warn, file+" holds a key and can be read by others", "chmod 600 "+file)
+			return problem("settings", warn, file+" holds a key and can be read by others", "chmod 600 "+file)
 		}
 	}
 	if len(set.Notices) > 0 {
-		return ill("settings", warn, strings.Join(set.Notices, "\n"), "fix or remove what is not used")
+		return problem("settings", warn, strings.Join(set.Notices, "\n"), "fix or remove what is not used")
 	}
 	if len(set.Files) == 0 {
 		return fine("settings", "no file; defaults, environment and flags apply")
@@ -208,15 +208,15 @@ func checkFolder(data string) check {
 	case err != nil:
 		return failed("data", bad, err).with("make it readable, or name another folder with --data")
 	case !info.IsDir():
-		return ill("data", bad, data+" is not a folder", "name another with --data")
+		return problem("data", bad, data+" is not a folder", "name another with --data")
 	case unix.Access(data, unix.R_OK|unix.W_OK|unix.X_OK) != nil:
-		return ill("data", bad, data+" cannot be written", "make it writable, or name another folder with --data")
+		return problem("data", bad, data+" cannot be written", "make it writable, or name another folder with --data")
 	}
 	if _, err := os.Stat(app.Database(data)); err != nil {
 		return fine("data", "%s", data)
 	}
 	if info.Mode().Perm()&0o077 != 0 {
-		return ill("data", warn, fmt.Sprintf("%s is open to others (%v)", data, info.Mode().Perm()), "chmod 700 "+data)
+		return problem("data", warn, fmt.Sprintf("%s is open to others (%v)", data, info.Mode().Perm()), "chmod 700 "+data)
 	}
 	return fine("data", "%s", data)
 }
@@ -243,7 +243,7 @@ func checkGranted(set *settings.Loaded) []check {
 	if len(say) == 0 {
 		return nil
 	}
-	return []check{ill("folders", warn, strings.Join(say, "\n"), "name a folder that holds only what tools are to use")}
+	return []check{problem("folders", warn, strings.Join(say, "\n"), "name a folder that holds only what tools are to use")}
 }
 
 // checkDatabase also returns the time of the newest entry, if there is one.
@@ -302,9 +302,9 @@ func checkDisk(data string) check {
 	say := fmt.Sprintf("%.1f GB free", float64(free)/1e9)
 	switch {
 	case free < noRoom:
-		return ill("disk", bad, say, "free some space, or move the data folder to another disk with --data")
+		return problem("disk", bad, say, "free some space, or move the data folder to another disk with --data")
 	case free < littleRoom:
-		return ill("disk", warn, say, "free some space soon")
+		return problem("disk", warn, say, "free some space soon")
 	}
 	return fine("disk", "%s", say)
 }
@@ -392,13 +392,13 @@ func (a *program) checkModels(ctx context.Context, set *settings.Loaded) []check
 	def := fine("models", "default is %s", strings.Join(s.Aliases["default"].Models, ", then "))
 	if s.OfflineOnly() {
 		local := app.Starter()
-		def = ill("models", warn, fmt.Sprintf("no language model was found, not even %s on this machine: the offline provider answers, by rules", local.Title),
+		def = problem("models", warn, fmt.Sprintf("no language model was found, not even %s on this machine: the offline provider answers, by rules", local.Title),
 			fmt.Sprintf("set %s, or get %s from %s and run: %s %s", app.AnyOf(slices.Values(app.Vendors()), app.KeyEnv), local.Title, local.Starter.Download, local.Starter.Pull,
 				fitting(local.Starter.Models, totalMemory("/proc/meminfo")).Name))
 	}
 	provider, _, _ := strings.Cut(s.Aliases[llm.DefaultAlias].Models[0], "/")
 	if !slices.ContainsFunc(s.Sources, func(src app.Source) bool { return src.Name() == provider }) {
-		def = ill("models", warn, def.Say+", but "+provider+" is not available", cmp.Or(app.Missing(set, s.Sources)[provider], "steward setup chooses another"))
+		def = problem("models", warn, def.Say+", but "+provider+" is not available", cmp.Or(app.Missing(set, s.Sources)[provider], "steward setup chooses another"))
 	}
 	return append([]check{def}, out...)
 }
@@ -412,7 +412,7 @@ func checkClock(set *settings.Loaded, newest time.Time) check {
 		known, from = newest, "the newest entry of the database was made"
 	}
 	if now.Before(known.Add(-time.Minute)) {
-		return ill("clock", bad, fmt.Sprintf("it is %s, but %s at %s", now.Format(time.DateTime), from, known.Format(time.DateTime)), "set the clock")
+		return problem("clock", bad, fmt.Sprintf("it is %s, but %s at %s", now.Format(time.DateTime), from, known.Format(time.DateTime)), "set the clock")
 	}
 	zone := set.Profile.TimeZone
 	if zone == "" {
@@ -452,11 +452,11 @@ func (a *program) checkTerminal() check {
 	utf8 := strings.Contains(strings.ToUpper(strings.ReplaceAll(locale, "-", "")), "UTF8")
 	switch {
 	case a.Getenv("TERM") == "" || a.Getenv("TERM") == "dumb":
-		return ill("terminal", warn, say, "set TERM to the type of the terminal, for example xterm-256color")
+		return problem("terminal", warn, say, "set TERM to the type of the terminal, for example xterm-256color")
 	case locale != "" && !utf8:
-		return ill("terminal", warn, say+", and the locale "+locale+" is not UTF-8", "set LANG to a UTF-8 locale, for example C.UTF-8")
+		return problem("terminal", warn, say+", and the locale "+locale+" is not UTF-8", "set LANG to a UTF-8 locale, for example C.UTF-8")
 	case w < 40 || h < 10:
-		return ill("terminal", warn, say, "make it at least 40 by 10")
+		return problem("terminal", warn, say, "make it at least 40 by 10")
 	}
 	return fine("terminal", "%s", say)
 }

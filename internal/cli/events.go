@@ -145,7 +145,7 @@ func (a *program) eventsServed(ctx context.Context, set *settings.Loaded, f even
 	if err != nil {
 		return fault.New(fault.Unavailable, "server_unknown", "no Steward serves this data folder: %w", err)
 	}
-	return errors.Join(w.tell(s.Subscribe(ctx, f, w.cursor)), s.end())
+	return errors.Join(w.printBatches(s.Subscribe(ctx, f, w.cursor)), s.end())
 }
 
 // eventsKept prints events from the data folder, including new ones.
@@ -171,23 +171,23 @@ func (a *program) eventsIn(ctx context.Context, st *sqlite.Store, set *settings.
 	defer follower.Close()
 	e, err := events.New(events.Options{Follow: follower, Authorizer: l.Judge, Directory: l.Keys, Log: log})
 	if err == nil {
-		err = w.tell(e.Subscribe(ctx, events.Caller{User: l.User}, f, w.cursor))
+		err = w.printBatches(e.Subscribe(ctx, events.Caller{User: l.User}, f, w.cursor))
 	}
 	return errors.Join(err, l.ClosePolicies())
 }
 
 // eventPrinter prints events and keeps the cursor after the last one.
 type eventPrinter struct {
-	app    *program
-	width  int // of the terminal; 0: none
-	left   int // the number of events to print; 0: unlimited
-	over   bool
-	cursor events.Cursor
-	day    string
-	told   int
+	app     *program
+	width   int // of the terminal; 0: none
+	left    int // the number of events to print; 0: unlimited
+	over    bool
+	cursor  events.Cursor
+	day     string
+	printed int
 }
 
-func (w *eventPrinter) tell(batches iter.Seq2[events.Batch, error]) error {
+func (w *eventPrinter) printBatches(batches iter.Seq2[events.Batch, error]) error {
 	for b, err := range batches {
 		if err != nil {
 			return err
@@ -197,7 +197,7 @@ func (w *eventPrinter) tell(batches iter.Seq2[events.Batch, error]) error {
 				return err
 			}
 			w.cursor = b.Events[i].Cursor()
-			if w.told++; w.told == w.left {
+			if w.printed++; w.printed == w.left {
 				w.over = true
 				return nil
 			}

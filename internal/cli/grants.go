@@ -88,7 +88,7 @@ func (a *program) showGrant() *cobra.Command {
 	return a.over(toRead, &cobra.Command{Use: "show ID", Short: "Show what a standing approval covers", ValidArgsFunction: a.completeGrants()},
 		func(ctx context.Context, s *session, args []string) error {
 			g, err := grantNamed(ctx, s, args[0])
-			return tell(a, g, err, grantShown)
+			return printValue(a, g, err, grantShown)
 		})
 }
 
@@ -180,7 +180,7 @@ func (a *program) changeGrant(ctx context.Context, s *session, which string, lin
 	}
 	var done runtime.GrantView
 	err = s.Call(ctx, "PATCH /grants/{id}", own, ch, &done)
-	return tell(a, done, err, grantShown)
+	return printValue(a, done, err, grantShown)
 }
 
 // widens asks the user at a terminal whether the approval may cover more.

@@ -24,7 +24,7 @@ func (a *program) groupsCommand() *cobra.Command {
 func (a *program) listGroups() *cobra.Command {
 	return a.people(&cobra.Command{Use: "list", Short: "List the groups"}, func(ctx context.Context, s *session, _ []string) error {
 		list, err := s.Groups(ctx)
-		return tellList(a, list, err, "there are no groups; steward groups add NAME creates one", groupTable)
+		return printList(a, list, err, "there are no groups; steward groups add NAME creates one", groupTable)
 	})
 }
 
@@ -52,7 +52,7 @@ func (a *program) showGroup() *cobra.Command {
 	return a.people(&cobra.Command{Use: "show GROUP", Short: "Show one group", ValidArgsFunction: a.completeGroups()},
 		func(ctx context.Context, s *session, args []string) error {
 			g, err := s.Group(ctx, args[0])
-			return tell(a, g, err, func(g client.Group) string {
+			return printValue(a, g, err, func(g client.Group) string {
 				return fields(10, [][2]string{{"group", g.Name}, {"name", g.Display}, {"members", cmp.Or(strings.Join(g.Members, ", "), "nobody")},
 					{"managers", cmp.Or(strings.Join(g.Managers, ", "), "none: admins choose the members")},
 					{"since", g.Created.Local().Format(time.DateOnly)}})
@@ -67,7 +67,7 @@ func (a *program) addGroup() *cobra.Command {
 		func(ctx context.Context, s *session, args []string) error {
 			in.Name = args[0]
 			g, err := s.AddGroup(ctx, in)
-			return a.told(g, err, "in %s: %s", g.Name, members(g))
+			return a.printDone(g, err, "in %s: %s", g.Name, members(g))
 		})
 	c.Flags().StringVar(&in.Display, "name", "", "display name of the group, in your own `WORDS`")
 	c.Flags().StringSliceVar(&in.Members, "member", nil, "the `USERS` who are members")
@@ -118,7 +118,7 @@ func (a *program) eachMember(use, short string, change func(ctx context.Context,
 					return err
 				}
 			}
-			return a.told(g, nil, "in %s: %s", g.Name, members(g))
+			return a.printDone(g, nil, "in %s: %s", g.Name, members(g))
 		})
 }
 

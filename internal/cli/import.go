@@ -77,7 +77,7 @@ func (a *program) importFiles(ctx context.Context, files []string, format string
 	if err != nil && len(rep.Imported) == 0 {
 		return err
 	}
-	return a.tellImport(rep, err)
+	return a.reportImport(rep, err)
 }
 
 func (s *session) importAll(ctx context.Context, inputs []io.Reader, names []string, format string) (api.ImportReport, error) {
@@ -101,9 +101,9 @@ func (s *session) importAll(ctx context.Context, inputs []io.Reader, names []str
 	return all, nil
 }
 
-// tellImport prints what was imported and what was not. cut is the error that ended the
+// reportImport prints what was imported and what was not. cut is the error that ended the
 // import early.
-func (a *program) tellImport(rep api.ImportReport, cut error) error {
+func (a *program) reportImport(rep api.ImportReport, cut error) error {
 	if a.json {
 		if err := a.printJSON(rep); err != nil {
 			return err

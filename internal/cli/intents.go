@@ -51,7 +51,7 @@ func (a *program) listIntents() *cobra.Command {
 				}
 				return s.Intents(c.Context(), q, limit)
 			})
-			return tellList(a, list, err, none, func(list []client.Intent) string { return intentTable(list, a.width()) })
+			return printList(a, list, err, none, func(list []client.Intent) string { return intentTable(list, a.width()) })
 		}}
 	c.Flags().StringVar(&q.State, "state", "", "only actions in the `STATE` proposed, awaiting_approval, approved, executing, done, failed, unknown, …")
 	c.Flags().BoolVar(&q.Dead, "dead", false, "only actions that need attention")
@@ -71,7 +71,7 @@ func (a *program) showIntent() *cobra.Command {
 			"had read by then, which rule of the policy decided, who approved it and when, and what became of it."},
 		func(ctx context.Context, s *session, args []string) error {
 			v, err := s.Intent(ctx, args[0])
-			return tell(a, v, err, func(v client.Intent) string { return intentText(&v) })
+			return printValue(a, v, err, func(v client.Intent) string { return intentText(&v) })
 		})
 }
 
@@ -83,7 +83,7 @@ func (a *program) onIntent(state string, c *cobra.Command, do func(ctx context.C
 		if err != nil {
 			return err
 		}
-		return a.toldIntent(ctx, s, &v)
+		return a.printOutcome(ctx, s, &v)
 	})
 }
 
@@ -151,9 +151,9 @@ const (
 
 func inFlight(state string) bool { return intent.State(state).InFlight() }
 
-// toldIntent prints the outcome of an action, and waits a while for its consequences before
+// printOutcome prints the outcome of an action, and waits a while for its consequences before
 // this process ends. It returns an error if an action that should be executed was not.
-func (a *program) toldIntent(ctx context.Context, s *session, v *client.Intent) error {
+func (a *program) printOutcome(ctx context.Context, s *session, v *client.Intent) error {
 	if a.json {
 		if err := a.printJSON(v); err != nil {
 			return err
@@ -164,7 +164,7 @@ func (a *program) toldIntent(ctx context.Context, s *session, v *client.Intent) 
 	if v.State == intentAwaiting {
 		a.Note("it waits for the approval of %s", plainLine(v.Approvers))
 	}
-	if err := s.awaitTold(ctx, v.Interaction); err != nil {
+	if err := s.awaitOutcome(ctx, v.Interaction); err != nil {
 		return err
 	}
 	if v.Undoes == "" && v.Retries == "" || v.State == intentDone || inFlight(v.State) {
@@ -177,9 +177,9 @@ func (a *program) toldIntent(ctx context.Context, s *session, v *client.Intent) 
 	return e.WithHint("steward intents show %s", intentRef(v.ID))
 }
 
-// awaitTold waits a while for the consequences of a person's decision before this process
+// awaitOutcome waits a while for the consequences of a person's decision before this process
 // ends: the turn that waited for it, or the turn that reports the outcome of an action.
-func (s *session) awaitTold(ctx context.Context, inter string) error {
+func (s *session) awaitOutcome(ctx context.Context, inter string) error {
 	if inter == "" {
 		return nil
 	}

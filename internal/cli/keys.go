@@ -50,7 +50,7 @@ func (a *program) createKey() *cobra.Command {
 			}
 			return a.with(c.Context(), toDecide, func(s *session) error {
 				k, err := s.CreateKey(c.Context(), user, name, until)
-				err = tell(a, report(k), err, func(k keyReport) string { return k.Secret + "\n" })
+				err = printValue(a, report(k), err, func(k keyReport) string { return k.Secret + "\n" })
 				if err == nil && !a.json {
 					a.Note("key %s of %s; it is shown only once and not stored", k.ID, k.User)
 				}

@@ -40,7 +40,7 @@ func (a *program) logCommand() *cobra.Command {
 				return s.Log(c.Context(), q, limit)
 			})
 			slices.Reverse(list)
-			return tellList(a, list, err, none, func(list []client.LogEntry) string {
+			return printList(a, list, err, none, func(list []client.LogEntry) string {
 				return logTable(list, a.width(), q.Conversation == "", time.Now())
 			})
 		}}
@@ -129,7 +129,7 @@ func (a *program) showLog() *cobra.Command {
 			for i := 0; i < len(msgs) && err == nil; i++ {
 				msgs[i], err = message.Decode(call.Messages[i])
 			}
-			return tell(a, call, err, func(call client.LoggedCall) string { return callText(call.Entry, msgs) })
+			return printValue(a, call, err, func(call client.LoggedCall) string { return callText(call.Entry, msgs) })
 		})
 }
 

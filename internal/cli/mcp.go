@@ -216,7 +216,7 @@ func (a *program) listMCP() *cobra.Command {
 		func(ctx context.Context, s *session, _ []string) error {
 			list, err := s.agents(ctx)
 			list = slices.DeleteFunc(list, func(l catalog.Listing) bool { return !strings.HasPrefix(l.Path, "mcp:") })
-			err = tellList(a, list, err, "there are no MCP servers; steward mcp add NAME -- COMMAND adds one",
+			err = printList(a, list, err, "there are no MCP servers; steward mcp add NAME -- COMMAND adds one",
 				func(list []catalog.Listing) string { return agentTable(list, a.width()) })
 			if err != nil {
 				return err
@@ -245,7 +245,7 @@ func (a *program) testMCP() *cobra.Command {
 			}
 			began := time.Now()
 			insp, err := s.inspect(ctx, path)
-			err = tell(a, insp, err, func(insp catalog.Inspection) string { return terminal.Inspected(insp, true) })
+			err = printValue(a, insp, err, func(insp catalog.Inspection) string { return terminal.Inspected(insp, true) })
 			if err == nil && !a.json {
 				a.Note("%s answered in %s; it is %s", path, time.Since(began).Round(time.Millisecond), terminal.StatusWords(insp.Listing))
 			}
@@ -376,7 +376,7 @@ func (a *program) checkMCP(set *settings.Loaded) []check {
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		switch lacks, connected := all[name].Lacks(); {
 		case lacks != "":
-			checks = append(checks, ill("mcp", warn, fmt.Sprintf("%s is not connected: %s", name, lacks), all[name].Connect))
+			checks = append(checks, problem("mcp", warn, fmt.Sprintf("%s is not connected: %s", name, lacks), all[name].Connect))
 		case connected:
 			checks = append(checks, fine("mcp", "%s is connected", name))
 		}

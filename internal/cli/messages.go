@@ -80,7 +80,7 @@ func (a *program) listMessages(conv *string) *cobra.Command {
 		for i, m := range list {
 			raw[i] = m.raw
 		}
-		err = tellList(a, raw, err, "there are no such messages", func([]json.RawMessage) string { return spokenTable(list, a.width(), time.Now()) })
+		err = printList(a, raw, err, "there are no such messages", func([]json.RawMessage) string { return spokenTable(list, a.width(), time.Now()) })
 		if err == nil && more && !a.json {
 			a.Note("there are older messages: --all shows them")
 		}
@@ -155,7 +155,7 @@ func (a *program) showMessage(conv *string) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return tell(a, found[0].raw, nil, func(json.RawMessage) string { return spokenText(found[0], t.conv) })
+				return printValue(a, found[0].raw, nil, func(json.RawMessage) string { return spokenText(found[0], t.conv) })
 			})
 		},
 	}
@@ -183,7 +183,7 @@ func (a *program) showCalled(ctx context.Context, call string) error {
 			text.WriteString(spokenText(&m, in.Conversation))
 		}
 	}
-	return tellList(a, out.Messages, err, "", func([]json.RawMessage) string { return text.String() })
+	return printList(a, out.Messages, err, "", func([]json.RawMessage) string { return text.String() })
 }
 
 // onMessages makes a command that changes the messages named by its arguments.
@@ -234,7 +234,7 @@ func (a *program) markMessages(conv *string, state record.Validity, use, short, 
 				a.Note("nothing has changed: %s", names)
 				return nil
 			}
-			if err := a.told(map[string]int{"changed": changed}, err, "%s %s", done, names); err != nil || a.json {
+			if err := a.printDone(map[string]int{"changed": changed}, err, "%s %s", done, names); err != nil || a.json {
 				return err
 			}
 			if state == record.Deleted {
@@ -319,7 +319,7 @@ func (a *program) made(ctx context.Context, t talk, route string, in any) error 
 	if err == nil {
 		err = json.Unmarshal(raw, &b)
 	}
-	err = a.told(raw, err, "the conversation continues with the new branch %s; steward branch switch %s%s goes back", shorten(b.ID), shorten(b.Parent), t.flag)
+	err = a.printDone(raw, err, "the conversation continues with the new branch %s; steward branch switch %s%s goes back", shorten(b.ID), shorten(b.Parent), t.flag)
 	if err == nil && b.Withdrawn > 0 && !a.json {
 		a.Note("%d withdrawn that had not been done yet", b.Withdrawn)
 	}
@@ -407,7 +407,7 @@ func (a *program) messageChanges(conv *string) *cobra.Command {
 				return err
 			}
 			list, err := t.Changes(ctx, t.conv, inter, tool)
-			return tellList(a, list, err, "nothing was changed", func(list []client.Change) string { return changesTable(list, a.width(), time.Now()) })
+			return printList(a, list, err, "nothing was changed", func(list []client.Change) string { return changesTable(list, a.width(), time.Now()) })
 		})
 	c.Flags().StringVar(&interaction, "interaction", "", "only what the interaction `ID` changed")
 	c.Flags().StringVar(&tool, "tool", "", "only what the tool `NAME` changed")
@@ -479,7 +479,7 @@ func (a *program) rollbackMessages(conv *string) *cobra.Command {
 			if restored > 0 {
 				say = app.Counted(restored, "message is", "messages are") + " as before"
 			}
-			return a.told(map[string]int{"restored": restored}, err, "%s", say)
+			return a.printDone(map[string]int{"restored": restored}, err, "%s", say)
 		})
 	c.Flags().StringVar(&tool, "tool", "", "only what the tool `NAME` made obsolete")
 	complete(c, "tool", a.completeTools)

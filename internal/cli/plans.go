@@ -30,7 +30,7 @@ func (a *program) listPlans() *cobra.Command {
 	c := &cobra.Command{Use: "list", Short: "List the plans that were carried out, newest first",
 		RunE: func(c *cobra.Command, _ []string) error {
 			list, err := readList(c.Context(), a, func(s *session) ([]client.Plan, error) { return s.Plans(c.Context(), limit) })
-			return tellList(a, list, err, "no plan was carried out yet", func(list []client.Plan) string {
+			return printList(a, list, err, "no plan was carried out yet", func(list []client.Plan) string {
 				rows := make([][]string, len(list))
 				for i, p := range list {
 					rows[i] = []string{p.Ended.Local().Format("01-02 15:04"), requestRef(p.ID), p.Outcome, planCost(&p), plainLine(p.Request)}
@@ -57,7 +57,7 @@ func (a *program) showPlan() *cobra.Command {
 			"last is the newest record."},
 		func(ctx context.Context, s *session, args []string) error {
 			p, err := plannedBefore(ctx, s, args[0])
-			return tell(a, p, err, func(p client.Plan) string { return planText(&p, a.width()) })
+			return printValue(a, p, err, func(p client.Plan) string { return planText(&p, a.width()) })
 		})
 }
 

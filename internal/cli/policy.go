@@ -80,7 +80,7 @@ func (a *program) showPolicy() *cobra.Command {
 }
 
 func (a *program) showInput() error {
-	return tell(a, rego.Input(), nil, func(seen []rego.Seen) string {
+	return printValue(a, rego.Input(), nil, func(seen []rego.Seen) string {
 		var rows [][]string
 		for _, f := range seen {
 			rows = append(rows, []string{"input." + f.Path, f.About})
@@ -100,7 +100,7 @@ func (a *program) printPolicies(p rego.Loaded, names []string) error {
 		}
 		found = append(found, p.Files[i])
 	}
-	return tell(a, found, nil, func(found []rego.File) string {
+	return printValue(a, found, nil, func(found []rego.File) string {
 		var texts []string
 		for _, f := range found {
 			texts = append(texts, f.Text)
@@ -131,7 +131,7 @@ func (a *program) listPolicies(dir string, p rego.Loaded, broken error) error {
 		out.Files = append(out.Files, policyListFile{f.Name, n})
 		rows = append(rows, []string{f.Name, app.Plural(n, "rule"), cmp.Or(headline(f.Text), "your own")})
 	}
-	return errors.Join(tell(a, out, nil, func(policyList) string {
+	return errors.Join(printValue(a, out, nil, func(policyList) string {
 		if broken != nil {
 			return columns(rows, 0)
 		}
@@ -180,7 +180,7 @@ func (a *program) checkPolicy() *cobra.Command {
 			"version with errors never takes effect: a running Steward keeps the one before.",
 		RunE: func(*cobra.Command, []string) error {
 			_, p, err := a.policyFiles()
-			return tell(a, policyCheck{p.Version, ownPolicies(p), p.Tests}, err, func(c policyCheck) string {
+			return printValue(a, policyCheck{p.Version, ownPolicies(p), p.Tests}, err, func(c policyCheck) string {
 				return fmt.Sprintf("the policies are valid: version %s, %s of your own\n", c.Version, app.Plural(c.Own, "file"))
 			})
 		}}
@@ -287,7 +287,7 @@ func (a *program) usePolicy() *cobra.Command {
 			if file == "" {
 				say = fmt.Sprintf("no template is used any more; the rules in %s still apply", filepath.Clean(dir))
 			}
-			return a.told(struct {
+			return a.printDone(struct {
 				Template string `json:"template"`
 				File     string `json:"file,omitzero"`
 				Version  string `json:"version"`
@@ -300,7 +300,7 @@ func (a *program) usePolicy() *cobra.Command {
 
 func (a *program) listTemplates() error {
 	all, err := rego.Templates()
-	return tellList(a, all, err, "", func(all []rego.Template) string {
+	return printList(a, all, err, "", func(all []rego.Template) string {
 		var rows [][]string
 		for _, t := range all {
 			rows = append(rows, []string{t.Name, t.About})
@@ -361,7 +361,7 @@ func (a *program) explainPolicy() *cobra.Command {
 			err := a.with(c.Context(), toLook, func(s *session) error {
 				return s.Call(c.Context(), "POST /policy/explain", nil, q, &out)
 			})
-			return tell(a, out.Answers, err, func(answers []runtime.PolicyAnswer) string {
+			return printValue(a, out.Answers, err, func(answers []runtime.PolicyAnswer) string {
 				var texts []string
 				for _, x := range answers {
 					texts = append(texts, explained(x, all, input))

@@ -44,7 +44,7 @@ func (a *program) listRequests() *cobra.Command {
 			if all {
 				none = "nothing that was asked led to another request yet"
 			}
-			return tellList(a, list, err, none, func(list []client.Request) string { return requestTable(list, everybody, a.width(), time.Now()) })
+			return printList(a, list, err, none, func(list []client.Request) string { return requestTable(list, everybody, a.width(), time.Now()) })
 		}}
 	c.Flags().BoolVar(&all, "all", false, "include closed requests")
 	c.Flags().BoolVar(&everybody, "all-users", false, "include the requests of all users")
@@ -63,7 +63,7 @@ func (a *program) showRequest() *cobra.Command {
 				return err
 			}
 			tree, err := s.Request(ctx, which)
-			return tell(a, tree, err, func(tree client.Request) string { return requestTree(&tree, a.width(), time.Now()) })
+			return printValue(a, tree, err, func(tree client.Request) string { return requestTree(&tree, a.width(), time.Now()) })
 		})
 }
 
@@ -338,7 +338,7 @@ const (
 )
 
 func (a *program) watch(ctx context.Context, which string) error {
-	w := &requestWatch{program: a, which: which, told: map[string]string{}}
+	w := &requestWatch{program: a, which: which, printed: map[string]string{}}
 	for {
 		err := a.withStored(ctx, toRead, func(s *session) error { return w.follow(ctx, s) })
 		switch w.failed++; {
@@ -366,10 +366,10 @@ func rest(ctx context.Context) error {
 // requestWatch shows a request while it changes.
 type requestWatch struct {
 	*program
-	which  string
-	tree   client.Request
-	failed int               // how many looks in a row have failed
-	told   map[string]string // the last line about each node
+	which   string
+	tree    client.Request
+	failed  int               // how many looks in a row have failed
+	printed map[string]string // the last line about each node
 }
 
 // follow prints what is new in the tree, until it ends.
@@ -386,7 +386,7 @@ func (w *requestWatch) follow(ctx context.Context, s *session) error {
 		if first && s.alone() && !w.over() {
 			w.Note("no Steward serves this data folder now; the request continues when one does")
 		}
-		if err := w.tell(&w.tree, ""); err != nil || w.over() {
+		if err := w.printChanges(&w.tree, ""); err != nil || w.over() {
 			return err
 		}
 		if err := rest(ctx); err != nil {
@@ -413,12 +413,12 @@ func (w *requestWatch) outcome() error {
 	return exitCode(exitFailed)
 }
 
-// tell prints a line for each node below above that has changed.
-func (w *requestWatch) tell(v *client.Request, above string) error {
+// printChanges prints a line for each node below above that has changed.
+func (w *requestWatch) printChanges(v *client.Request, above string) error {
 	own := cmp.Or(v.ID, v.Call)
 	line := requestMark(v) + " " + plainLine(requestWhat(v))
-	if w.told[own] != line {
-		w.told[own] = line
+	if w.printed[own] != line {
+		w.printed[own] = line
 		if v.Cost > 0 {
 			line += fmt.Sprintf("  $%.4f", v.Cost)
 		}
@@ -437,7 +437,7 @@ func (w *requestWatch) tell(v *client.Request, above string) error {
 		}
 	}
 	for i := range v.Below {
-		if err := w.tell(&v.Below[i], own); err != nil {
+		if err := w.printChanges(&v.Below[i], own); err != nil {
 			return err
 		}
 	}

@@ -65,7 +65,7 @@ func (a *program) printThings(all client.ResourceList, err error, none, more str
 	case a.json:
 		return a.printJSON(all)
 	}
-	err = tellList(a, all.Resources, nil, none, func(list []client.Resource) string { return thingTable(list, a.width(), time.Now()) })
+	err = printList(a, all.Resources, nil, none, func(list []client.Resource) string { return thingTable(list, a.width(), time.Now()) })
 	if err == nil && all.Next != "" {
 		a.Note("there is more: %s", more)
 	}
@@ -103,7 +103,7 @@ func (a *program) getResource() *cobra.Command {
 		func(ctx context.Context, s *session, args []string) error {
 			it.URI = args[0]
 			t, err := s.Resource(ctx, it)
-			return tell(a, t, err, thingText)
+			return printValue(a, t, err, thingText)
 		})
 	c.Flags().Uint64Var(&it.Version, "version", 0, "show the earlier version `N`")
 	a.spaceFlag(c, &it.Space)
@@ -166,7 +166,7 @@ func (a *program) putResource() *cobra.Command {
 			it.URI = args[0]
 			return a.with(c.Context(), toLook, func(s *session) error {
 				t, err := s.PutResource(c.Context(), it, raw, state, create)
-				return a.told(t, err, "stored %s, version %d", plainLine(t.URI), t.Version)
+				return a.printDone(t, err, "stored %s, version %d", plainLine(t.URI), t.Version)
 			})
 		}}
 	f := c.Flags()
@@ -250,7 +250,7 @@ func (a *program) resourceHistory() *cobra.Command {
 			"steward resources get URI --version N."},
 		func(ctx context.Context, s *session, args []string) error {
 			all, err := s.ResourceHistory(ctx, client.Item{URI: args[0], Space: space}, limit)
-			return tell(a, all, err, func(all client.ResourceList) string {
+			return printValue(a, all, err, func(all client.ResourceList) string {
 				rows := [][]string{{"VERSION", "STATE", "CHANGED", "BY"}}
 				for _, t := range all.Resources {
 					rows = append(rows, []string{fmt.Sprint(t.Version), cmp.Or(t.State, "-"), t.At.Local().Format(time.DateTime), cmp.Or(t.Actor, "-")})

@@ -25,7 +25,7 @@ func (a *program) routeCommand() *cobra.Command {
 			err := a.with(c.Context(), toLook, func(s *session) error {
 				return s.Call(c.Context(), "POST /route", nil, map[string]any{"text": strings.Join(args, " ")}, &d)
 			})
-			return tell(a, d, err, decisionShown)
+			return printValue(a, d, err, decisionShown)
 		},
 	}
 	c.AddCommand(&cobra.Command{Use: "stats", Short: "Show how messages were routed", Args: cobra.NoArgs,
@@ -34,7 +34,7 @@ func (a *program) routeCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error {
 			var st routing.Stats
 			err := a.withStored(c.Context(), toRead, func(s *session) error { return s.Call(c.Context(), "GET /route", nil, nil, &st) })
-			return tell(a, st, err, routeStats)
+			return printValue(a, st, err, routeStats)
 		}})
 	return c
 }

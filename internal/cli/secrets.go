@@ -84,7 +84,7 @@ func (a *program) listSecrets() *cobra.Command {
 				return err
 			}
 			list, err := s.List()
-			return tellList(a, list, err, "there are no secrets", func(list []secret.Info) string {
+			return printList(a, list, err, "there are no secrets", func(list []secret.Info) string {
 				rows := [][]string{{"NAME", "CHANGED"}}
 				for _, one := range list {
 					rows = append(rows, []string{one.Name, one.Changed.Local().Format(time.DateTime)})

@@ -61,7 +61,7 @@ func (a *program) serve(ctx context.Context) error {
 	if err := a.welcome(set, s, l); err != nil {
 		return errors.Join(err, s.Close(), l.Close())
 	}
-	defer a.tellAlong(ctx, l)()
+	defer a.reportApprovals(ctx, l)()
 	select {
 	case <-ctx.Done():
 		a.Note("steward: stopping; running turns are suspended and resume at the next start (Ctrl-C stops at once)")
@@ -103,16 +103,16 @@ func shellWord(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
-// tellAlong reports new pending approvals on a terminal until the returned function is
+// reportApprovals reports new pending approvals on a terminal until the returned function is
 // called.
-func (a *program) tellAlong(ctx context.Context, l *app.Local) (stop func()) {
+func (a *program) reportApprovals(ctx context.Context, l *app.Local) (stop func()) {
 	if a.json || a.Quiet || !app.IsTerminal(a.Stderr) {
 		return func() {}
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	var telling sync.WaitGroup
 	telling.Go(func() {
-		if err := tellWaiting(ctx, l, a.Stderr); err != nil {
+		if err := reportWaiting(ctx, l, a.Stderr); err != nil {
 			l.Log.Warn("pending approvals cannot be reported", "error", err)
 		}
 	})
@@ -122,9 +122,9 @@ func (a *program) tellAlong(ctx context.Context, l *app.Local) (stop func()) {
 	}
 }
 
-// tellWaiting reports new pending approvals until ctx is done. Those that exist at the
+// reportWaiting reports new pending approvals until ctx is done. Those that exist at the
 // beginning have been reported already.
-func tellWaiting(ctx context.Context, l *app.Local, w io.Writer) error {
+func reportWaiting(ctx context.Context, l *app.Local, w io.Writer) error {
 	known := map[string]bool{}
 	first := true
 	for list, err := range terminal.Waiting(ctx, l.Own.Client) {

@@ -107,7 +107,7 @@ func (a *program) listSkills() *cobra.Command {
 				return err
 			}
 			list, err := app.SkillStore(set).List()
-			return tellList(a, list, err, "there are no skills", func(list []skills.Record) string {
+			return printList(a, list, err, "there are no skills", func(list []skills.Record) string {
 				rows := [][]string{{"NAME", "APPROVED", "WHAT FOR"}}
 				for _, r := range list {
 					rows = append(rows, []string{r.Name, r.Approved.Local().Format(time.DateOnly), terminal.Visible(tool.Clip(r.Description, 80))})
@@ -131,7 +131,7 @@ func (a *program) showSkill() *cobra.Command {
 				return err
 			}
 			text, _ := a.withoutSecrets(sk.Files["SKILL.md"])
-			return tell(a, rec, nil, func(r skills.Record) string {
+			return printValue(a, rec, nil, func(r skills.Record) string {
 				return fmt.Sprintf("%s: %s\nfrom      %s\nhash      %s\napproved  %s\n\n%s", r.Name, terminal.Visible(r.Description), r.Source, r.Hash,
 					r.Approved.Local().Format(time.DateTime), terminal.Visible(text))
 			})

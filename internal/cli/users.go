@@ -61,7 +61,7 @@ func (a *program) listUsers() *cobra.Command {
 				}
 			}
 		}
-		return tellList(a, users, err, "", userTable)
+		return printList(a, users, err, "", userTable)
 	})
 }
 
@@ -78,7 +78,7 @@ func (a *program) showUser() *cobra.Command {
 	return a.people(&cobra.Command{Use: "show USER", Short: "Show one user", ValidArgsFunction: a.completeUsers()},
 		func(ctx context.Context, s *session, args []string) error {
 			u, err := s.User(ctx, args[0])
-			return tell(a, u, err, userText)
+			return printValue(a, u, err, userText)
 		})
 }
 
@@ -122,7 +122,7 @@ func (a *program) addUser() *cobra.Command {
 		Example: "  steward users add ada --name \"Ada Lovelace\" --role member\n  steward keys create --user ada"})
 	return a.over(toDecide, c, func(ctx context.Context, s *session, args []string) error {
 		u, err := s.AddUser(ctx, args[0], f.change(c))
-		return a.told(u, err, "%s is %s now; steward keys create --user %s makes a key", u.User, anyRole(u.Roles), u.User)
+		return a.printDone(u, err, "%s is %s now; steward keys create --user %s makes a key", u.User, anyRole(u.Roles), u.User)
 	})
 }
 
@@ -138,7 +138,7 @@ func (a *program) setUser() *cobra.Command {
 	c.MarkFlagsOneRequired("name", "role")
 	return a.over(toDecide, c, func(ctx context.Context, s *session, args []string) error {
 		u, err := s.SetUser(ctx, args[0], f.change(c))
-		return a.told(u, err, "%s is %s now", u.User, anyRole(u.Roles))
+		return a.printDone(u, err, "%s is %s now", u.User, anyRole(u.Roles))
 	})
 }
 
@@ -170,7 +170,7 @@ func (a *program) deleteUsers() *cobra.Command {
 			"that they published, questions, keys, memberships, profiles, and what agents store for them. What they\n" +
 			"shared with a group stays with the group. The log keeps that they existed and who deleted them, but not\n" +
 			"what they said.",
-		PreRunE: func(_ *cobra.Command, args []string) error { return a.sure(yes, args) }}
+		PreRunE: func(_ *cobra.Command, args []string) error { return a.confirmDelete(yes, args) }}
 	yesFlag(c, &yes)
 	return a.about(toLook, c, func(ctx context.Context, s *session, args []string) error {
 		for _, name := range args {
