@@ -90,8 +90,9 @@ func (a *program) onIntent(state string, c *cobra.Command, do func(ctx context.C
 // approveIntent makes the command that approves an action.
 func (a *program) approveIntent() *cobra.Command {
 	return a.onIntent(intentAwaiting, &cobra.Command{Use: "approve ID", Short: "Approve an action that waits for your approval",
-		Long: "Approve an action that waits for your approval, once: exactly this one, with these arguments. For other\n" +
-			"kinds of approvals see steward approvals."},
+		Long: "Approve an action that waits for your approval, once: exactly this one, with these arguments. The\n" +
+			"command waits for the outcome; if no Steward serves, it carries the action out itself. steward approvals\n" +
+			"approve only records an answer, and also gives other kinds of approvals."},
 		func(ctx context.Context, s *session, which string) (client.Intent, error) {
 			v, err := s.Intent(ctx, which)
 			if err != nil {
