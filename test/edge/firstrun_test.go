@@ -273,7 +273,7 @@ func TestTheFirstRun(t *testing.T) {
 			}
 			again := n.sit(t, "chat") // nothing is asked, and the same model answers
 			again.sees(" · "+c.model, "Ask something")
-			if screen := again.screen(); strings.Contains(screen, "sets itself up") {
+			if screen := again.screen(); strings.Contains(screen, "Set up Steward") {
 				t.Errorf("%s", screen)
 			}
 			again.types("/quit\r")
