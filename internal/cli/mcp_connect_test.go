@@ -154,7 +154,7 @@ func TestConnectMCPRefuses(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(data, "mcp.json"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := signIn(t, env, "own"); err == nil || !strings.Contains(out, "nothing to sign in at") {
+	if out, err := signIn(t, env, "own"); err == nil || !strings.Contains(out, "needs no sign-in") {
 		t.Error(out, err)
 	}
 	if out, err := signIn(t, env, "none"); err == nil || !strings.Contains(out, "there is no MCP server") {
