@@ -97,7 +97,7 @@ func TestAClientsHistoryReachesAnAgentAsContent(t *testing.T) {
 func TestStructuredAnswersFitOrAreRefused(t *testing.T) {
 	t.Parallel()
 	n := edge.Serve(t, edge.Options{Model: edge.Script(t, func(in edge.Asked) edge.Reply {
-		if strings.Contains(in.User(), "does not fit") && strings.Contains(string(in.Body), "once") {
+		if strings.Contains(in.User(), "does not match the schema") && strings.Contains(string(in.Body), "once") {
 			return edge.Reply{Text: `{"a":1}`}
 		}
 		return edge.Reply{Text: `{"a":"one"}`}

@@ -79,7 +79,7 @@ func TestOnlyTheOwnUserDecidesAboutLocal(t *testing.T) {
 	n.Must("users", "set", "local", "--name", "Me")
 	for _, name := range []string{"system", "assistant", "tool", "steward", "guest", "everyone", "admin", "member", "service", "user", "system_", "local."} {
 		for _, args := range [][]string{{"users", "add", name}, {"keys", "create", "--user", name}, {"groups", "add", "pals", "--member", name}} {
-			if r := n.Run(args...); r.Code == 0 || !strings.Contains(r.Err, "invalid user name") {
+			if r := n.Run(args...); r.Code == 0 || !strings.Contains(r.Err, "is reserved") {
 				t.Errorf("steward %s: %+v", strings.Join(args, " "), r)
 			}
 		}
