@@ -119,10 +119,10 @@ func TestAgentsOnTheCommandLine(t *testing.T) {
 		"name what to approve":          {"approve"},
 		"--hash needs exactly one PATH": {"approve", "a", "b", "--hash", "x"},
 		"--tool must be NAME=query":     {"approve", "a", "--tool", "x=y"},
-		"agent_not_found":             {"approve", "a", "--yes"},
-		"there is no agent or source": {"show", "a"},
-		"[agent_not_found]":           {"test", "a"},
-		"steward agents new":          {"test"},
+		"agent_not_found":               {"approve", "a", "--yes"},
+		"there is no agent or source":   {"show", "a"},
+		"[agent_not_found]":             {"test", "a"},
+		"steward agents new":            {"test"},
 	} {
 		code, out, errs := in(t, "", env, append([]string{"agents"}, args...)...)
 		if code == exitOK || !strings.Contains(errs, want) {

@@ -101,11 +101,11 @@ func TestInspectedIsHarmless(t *testing.T) {
 
 func TestStatusWords(t *testing.T) {
 	for want, l := range map[string]catalog.Listing{
-		"changed":                        {Status: catalog.Pending, Changed: true},
-		"pending":                        {Status: catalog.Pending},
-		"approved":                       {Status: catalog.Approved, Usable: true},
+		"changed":                         {Status: catalog.Pending, Changed: true},
+		"pending":                         {Status: catalog.Pending},
+		"approved":                        {Status: catalog.Approved, Usable: true},
 		"approved, but its parent is not": {Status: catalog.Approved},
-		"invalid":                        {Status: catalog.Invalid},
+		"invalid":                         {Status: catalog.Invalid},
 	} {
 		if got := StatusWords(l); got != want {
 			t.Errorf("%+v: %s", l, got)

@@ -19,10 +19,10 @@ import (
 
 	"steward/internal/fault"
 	"steward/internal/id"
+	"steward/internal/kits"
 	"steward/internal/llm"
 	"steward/internal/llm/embed"
 	"steward/internal/message"
-	"steward/internal/kits"
 	"steward/internal/runtime"
 	"steward/internal/server/auth"
 	face "steward/internal/server/openai"
