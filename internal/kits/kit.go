@@ -481,22 +481,22 @@ func Narrower(own catalog.Limits, node agent.Limits) agent.Limits {
 // patterns select; without patterns it has all. If the agent takes over the
 // conversation (over), patterns that name tools it lacks are ignored. Otherwise a
 // name that no agent has is an error (tool_unknown).
-func (x *Engine) Narrow(k *Kit, patterns []string, over bool) (*Kit, error) {
+func (k *Engine) Narrow(of *Kit, patterns []string, over bool) (*Kit, error) {
 	if len(patterns) == 0 {
-		return k, nil
+		return of, nil
 	}
-	kit := *k
+	kit := *of
 	kit.Registry = &tool.Registry{}
 	here := slices.DeleteFunc(slices.Clone(patterns), func(p string) bool {
-		return !k.Registry.Knows(p) && (over || x.opt.Tools.Knows(p)) // another agent's, perhaps
+		return !of.Registry.Knows(p) && (over || k.opt.Tools.Knows(p)) // another agent's, perhaps
 	})
 	if len(here) > 0 {
-		specs, err := k.Registry.Select(here...)
+		specs, err := of.Registry.Select(here...)
 		if err != nil {
 			return nil, err
 		}
 		for _, sp := range specs {
-			if err := kit.Registry.AddFrom(k.Registry, sp.Name); err != nil {
+			if err := kit.Registry.AddFrom(of.Registry, sp.Name); err != nil {
 				return nil, err
 			}
 		}
@@ -508,14 +508,14 @@ func (x *Engine) Narrow(k *Kit, patterns []string, over bool) (*Kit, error) {
 // Usable returns a kit's tool as it may be called now. If the catalog has changed
 // since the kit was built, it checks again. Error codes: agent_not_approved,
 // tool_changed, tool_unavailable.
-func (x *Engine) Usable(k *Kit, name string) (tool.Tool, error) {
-	t, ok := k.Registry.Get(name)
-	if !ok || k.Tree == 0 || x.opt.Catalog.Tree().Version == k.Tree {
+func (k *Engine) Usable(of *Kit, name string) (tool.Tool, error) {
+	t, ok := of.Registry.Get(name)
+	if !ok || of.Tree == 0 || k.opt.Catalog.Tree().Version == of.Tree {
 		return t, nil
 	}
-	now, err := x.Of(k.Name)
+	now, err := k.Of(of.Name)
 	if err != nil {
-		return nil, fault.New(fault.Denied, "agent_not_approved", "the agent %s may not be used any more: it has changed, or its approval was taken back", k.Name).
+		return nil, fault.New(fault.Denied, "agent_not_approved", "the agent %s may not be used any more: it has changed, or its approval was taken back", of.Name).
 			WithHint("steward agents list shows what waits for an approval")
 	}
 	u, ok := now.Registry.Get(name)
