@@ -10,8 +10,8 @@ import (
 	"github.com/coder/websocket"
 )
 
-// largestFrame is the size limit of a received frame, in bytes.
-const largestFrame = 256 << 20
+// maxFrame is the size limit of a received frame, in bytes.
+const maxFrame = 256 << 20
 
 // Stream is a connection to the WebSocket at /ws. docs/reference/websocket.md describes its frames.
 type Stream struct {
@@ -32,7 +32,7 @@ func (c *Client) Dial(ctx context.Context) (*Stream, error) {
 		}
 		return nil, c.unreachable(err)
 	}
-	conn.SetReadLimit(largestFrame)
+	conn.SetReadLimit(maxFrame)
 	return &Stream{c, conn}, nil
 }
 

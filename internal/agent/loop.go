@@ -254,7 +254,7 @@ func (l *loop) askFitted(ctx context.Context) (*message.Message, error) {
 	for refits := 0; ; refits++ {
 		m, err := l.ask(ctx)
 		certain, perhaps := llm.TooLong(err)
-		if l.Fitter == nil || m != nil || !certain && !perhaps || certain && refits >= mostRefits || perhaps && refits >= mostGuesses {
+		if l.Fitter == nil || m != nil || !certain && !perhaps || certain && refits >= maxRefits || perhaps && refits >= maxGuesses {
 			return m, err
 		}
 		less, fitErr := l.fit(ctx, true)
@@ -270,8 +270,8 @@ func (l *loop) askFitted(ctx context.Context) (*message.Message, error) {
 // mostRefits bounds how often the context is reduced because the model rejected it as too
 // long, and mostGuesses how often because that may be the reason.
 const (
-	mostRefits  = 8
-	mostGuesses = 4
+	maxRefits  = 8
+	maxGuesses = 4
 )
 
 // fit reduces the model's context. Its time counts towards the run's limit.

@@ -95,7 +95,7 @@ func (d *documents) vendorOf(model string) llm.Vendor {
 // Limits of a transcription.
 const (
 	transcribeTimeout = 3 * time.Minute
-	longestTranscript = 1 << 20 // bytes
+	maxTranscript     = 1 << 20 // bytes
 )
 
 // transcribe transcribes a recording with a server that speaks OpenAI's protocol
@@ -148,15 +148,15 @@ func (d *documents) transcribe(ctx context.Context, user string, vendor llm.Vend
 		return "", failed("%w", err)
 	}
 	defer res.Body.Close()
-	b, err := io.ReadAll(io.LimitReader(res.Body, longestTranscript+1))
+	b, err := io.ReadAll(io.LimitReader(res.Body, maxTranscript+1))
 	var out struct{ Text *string }
 	switch {
 	case err != nil:
 		return "", failed("%w", err)
 	case res.StatusCode != http.StatusOK:
 		return "", failed("it answers %s: %.300s", res.Status, b)
-	case len(b) > longestTranscript:
-		return "", failed("its answer is longer than %d MB", longestTranscript>>20)
+	case len(b) > maxTranscript:
+		return "", failed("its answer is longer than %d MB", maxTranscript>>20)
 	case json.Unmarshal(b, &out) != nil || out.Text == nil:
 		return "", failed("its answer is not a transcript: %.300s", b)
 	}

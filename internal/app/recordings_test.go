@@ -61,7 +61,7 @@ func TestTranscriptionsThatFail(t *testing.T) {
 		func(w http.ResponseWriter) { io.WriteString(w, `{"text":`) },
 		func(w http.ResponseWriter) { io.WriteString(w, `{}`) },
 		func(w http.ResponseWriter) {
-			io.WriteString(w, `{"text":"`+strings.Repeat("x", longestTranscript)+`"}`)
+			io.WriteString(w, `{"text":"`+strings.Repeat("x", maxTranscript)+`"}`)
 		},
 		func(http.ResponseWriter) { panic(http.ErrAbortHandler) },
 	} {

@@ -246,7 +246,7 @@ func TestATimeThatIsSetBackHidesNoChange(t *testing.T) {
 	w := newWorld(t)
 	w.agent("calc", "process: {box: {files: [tools/z.sh]}}\n")
 	program := w.write("calc/tools/z.sh", "echo good")
-	for i := range mostLooked + 1 { // the file that the source names is checked, however many others there are
+	for i := range maxLooked + 1 { // the file that the source names is checked, however many others there are
 		w.write(fmt.Sprintf("calc/tools/%d.sh", i), "echo")
 	}
 	w.edge.offer("box", spec("box.add", "Adds."))

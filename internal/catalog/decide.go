@@ -316,7 +316,7 @@ func (u *unit) notYetLogged(names []string, said *announced) []string {
 		if u.logged[key] {
 			return true
 		}
-		if len(u.logged) >= mostTools || u.logged == nil {
+		if len(u.logged) >= maxTools || u.logged == nil {
 			u.logged = map[string]bool{}
 		}
 		u.logged[key] = true

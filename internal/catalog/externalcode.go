@@ -17,11 +17,11 @@ import (
 
 // Limits on the code beside a program that does not belong to an agent.
 const (
-	mostOwnCode  = 2000   // files of its own
-	mostPackages = 20_000 // files of the packages that it has installed
-	mostVisited  = 50_000 // files and folders looked at
-	mostCopied   = 100    // files that run from copies; each is a mount
-	mostCaches   = 200
+	maxOwnCode  = 2000   // files of its own
+	maxPackages = 20_000 // files of the packages that it has installed
+	maxVisited  = 50_000 // files and folders looked at
+	maxCopied   = 100    // files that run from copies; each is a mount
+	maxCaches   = 200
 )
 
 // errMuch ends the search of a folder that has more than is pinned.
@@ -84,8 +84,8 @@ func (u *unit) pinExternalCode(known map[string]pin) {
 				continue // it was removed in the meantime, or it is not a regular file, which no program loads
 			}
 			p.data, p.named, p.beside = nil, false, dir
-			if total += p.size; total > mostBytes {
-				u.loose = append(u.loose, fmt.Sprintf("the part of %s beyond %d MiB", dir, mostBytes>>20))
+			if total += p.size; total > maxBytes {
+				u.loose = append(u.loose, fmt.Sprintf("the part of %s beyond %d MiB", dir, maxBytes>>20))
 				break
 			}
 			taken[path] = true
@@ -139,7 +139,7 @@ func (u *unit) codeIn(dir string, installs bool) []string {
 			return nil
 		}
 		for _, e := range list {
-			if !e.IsDir() && tool.IsCode(e.Name()) && len(own) < mostOwnCode {
+			if !e.IsDir() && tool.IsCode(e.Name()) && len(own) < maxOwnCode {
 				own = append(own, filepath.Join(dir, e.Name()))
 			}
 		}
@@ -158,16 +158,16 @@ func (u *unit) codeIn(dir string, installs bool) []string {
 
 // codeBelow returns the files of code below a folder: its own, or those of its packages.
 func (u *unit) codeBelow(dir string, ofPackages bool) (files []string, err error) {
-	most := mostOwnCode
+	most := maxOwnCode
 	if ofPackages {
-		most = mostPackages
+		most = maxPackages
 	}
 	visited := 0
 	real := []string{dir}
 	for i := 0; i < len(real) && err == nil; i++ {
 		root := real[i]
 		err = filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
-			if visited++; visited > mostVisited {
+			if visited++; visited > maxVisited {
 				return errMuch
 			}
 			name := e.Name()
@@ -178,7 +178,7 @@ func (u *unit) codeBelow(dir string, ofPackages bool) (files []string, err error
 			case e.IsDir() && (name == ".git" || name == ".hg"):
 				return fs.SkipDir
 			case e.IsDir() && name == "__pycache__":
-				if !inPackages && len(u.caches) < mostCaches {
+				if !inPackages && len(u.caches) < maxCaches {
 					u.caches = append(u.caches, path)
 				} else if note := "compiled Python of the packages in " + dir; !slices.Contains(u.loose, note) {
 					u.loose = append(u.loose, note)
@@ -191,7 +191,7 @@ func (u *unit) codeBelow(dir string, ofPackages bool) (files []string, err error
 			case e.Type()&fs.ModeSymlink != 0: // a package that lies elsewhere
 				to, serr := filepath.EvalSymlinks(path)
 				info, ierr := os.Stat(path)
-				if serr == nil && ierr == nil && info.IsDir() && inPackages == ofPackages && len(real) < mostOwnCode && !ofMachine(to+"/") &&
+				if serr == nil && ierr == nil && info.IsDir() && inPackages == ofPackages && len(real) < maxOwnCode && !ofMachine(to+"/") &&
 					!slices.ContainsFunc(real, func(r string) bool { return within(to, r) || within(r, to) }) {
 					real = append(real, to)
 				}
@@ -226,11 +226,11 @@ func externalItems(run []pin) (items []Item) {
 		var bytes int64
 		for _, p := range list {
 			fmt.Fprintf(sum, "%q %s\n", p.path, p.hash)
-			if bytes += p.size; text.Len() < mostShown {
+			if bytes += p.size; text.Len() < maxShown {
 				fmt.Fprintf(&text, "%s  %d bytes, SHA-256 %s\n", visible(strings.TrimPrefix(p.path, dir+"/")), p.size, p.hash)
 			}
 		}
-		if text.Len() >= mostShown {
+		if text.Len() >= maxShown {
 			text.WriteString("and others\n")
 		}
 		items = append(items, Item{Name: "code in " + dir, Hash: hex.EncodeToString(sum.Sum(nil)),

@@ -81,7 +81,7 @@ func TestWhichCodeIsPinned(t *testing.T) {
 func TestTooMuchCodeIsSaid(t *testing.T) {
 	dir := must.Get(filepath.EvalSymlinks(t.TempDir()))
 	writeAll(t, dir, "server.py", "helper.py")
-	for i := range mostOwnCode {
+	for i := range maxOwnCode {
 		writeAll(t, dir, fmt.Sprintf("deep/%d/x.py", i))
 	}
 	u := besideUnit(dir)

@@ -20,14 +20,14 @@ import (
 
 // Limits on what is read of an agent's folder.
 const (
-	mostText    = 256 << 10 // bytes of a file of text
-	mostFile    = 64 << 20  // bytes of a file that is executed
-	mostFiles   = 2000      // pinned files of one agent
-	mostBytes   = 256 << 20 // of the pinned files together
-	mostShown   = 64 << 10  // of a file whose text is shown
-	mostSkills  = 64
-	mostEntries = 4096 // of a folder
-	deepest     = 8    // levels of agents
+	maxText    = 256 << 10 // bytes of a file of text
+	maxFile    = 64 << 20  // bytes of a file that is executed
+	maxFiles   = 2000      // pinned files of one agent
+	maxBytes   = 256 << 20 // of the pinned files together
+	maxShown   = 64 << 10  // of a file whose text is shown
+	maxSkills  = 64
+	maxEntries = 4096 // of a folder
+	deepest    = 8    // levels of agents
 )
 
 // pin is a file with the content that was read. Exactly this content is approved and used.
@@ -84,7 +84,7 @@ func plainFile(file *os.File, most int64) (*os.File, fs.FileInfo, error) {
 
 // text reads a file that is used as text.
 func (f folder) text(name string) (pin, error) {
-	p, err := f.read(name, mostText, mostText)
+	p, err := f.read(name, maxText, maxText)
 	if p.run = false; err == nil && p.data == nil {
 		err = errors.New("it is not UTF-8 text")
 	}
@@ -92,7 +92,7 @@ func (f folder) text(name string) (pin, error) {
 }
 
 // bytes reads a file that is executed: its hash, and its text if it is short.
-func (f folder) bytes(name string) (pin, error) { return f.read(name, mostFile, mostShown) }
+func (f folder) bytes(name string) (pin, error) { return f.read(name, maxFile, maxShown) }
 
 func (f folder) read(name string, most, shown int64) (pin, error) {
 	file, info, err := f.open(name, most)
@@ -112,7 +112,7 @@ func outside(name string) (pin, error) {
 	if err != nil {
 		return pin{}, err
 	}
-	return hashed(file, info, name, name, mostShown)
+	return hashed(file, info, name, name, maxShown)
 }
 
 // hashed reads a file, and keeps its content if it is a text of at most shown bytes.
@@ -155,13 +155,13 @@ func (f folder) entries(name string) ([]entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	list, err := d.ReadDir(mostEntries + 1)
+	list, err := d.ReadDir(maxEntries + 1)
 	if errors.Is(err, io.EOF) {
 		err = nil
 	}
 	err = errors.Join(err, d.Close())
-	if len(list) > mostEntries {
-		err = fmt.Errorf("it has more than %d entries", mostEntries)
+	if len(list) > maxEntries {
+		err = fmt.Errorf("it has more than %d entries", maxEntries)
 	}
 	out := make([]entry, len(list))
 	for i, e := range list {
@@ -204,7 +204,7 @@ func unrelated(name string, dir bool) bool {
 // folders are visited, because links can turn a few into very many.
 func (f folder) walk(name string, into map[string]bool, left *int, depth int) error {
 	if *left--; depth > 16 || *left < 0 {
-		return fmt.Errorf("%s is nested too deeply, or has more than %d folders", name, mostFiles)
+		return fmt.Errorf("%s is nested too deeply, or has more than %d folders", name, maxFiles)
 	}
 	list, err := f.entries(name)
 	if err != nil {
@@ -219,8 +219,8 @@ func (f folder) walk(name string, into map[string]bool, left *int, depth int) er
 				return err
 			}
 		default:
-			if into[inner] = true; len(into) > mostFiles {
-				return fmt.Errorf("its programs have more than %d files", mostFiles)
+			if into[inner] = true; len(into) > maxFiles {
+				return fmt.Errorf("its programs have more than %d files", maxFiles)
 			}
 		}
 	}

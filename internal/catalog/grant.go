@@ -110,9 +110,9 @@ func (g *grant) check() error {
 	return nil
 }
 
-// mostLooked bounds how many files are checked before a call, besides those that the source
+// maxLooked bounds how many files are checked before a call, besides those that the source
 // names. The watch over the folders covers the others.
-const mostLooked = 128
+const maxLooked = 128
 
 // setChecked sets the files to check before each call: those that the source names, which may be outside
 // the watched folders, and the first mostLooked of the others.
@@ -125,7 +125,7 @@ func (g *grant) setChecked(run []pin) {
 			beside = append(beside, p)
 		}
 	}
-	list := append(named, beside[:min(len(beside), mostLooked)]...)
+	list := append(named, beside[:min(len(beside), maxLooked)]...)
 	g.run.Store(&list)
 }
 

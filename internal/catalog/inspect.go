@@ -161,8 +161,8 @@ func announceOne(ctx context.Context, s *liveSource) (tool.Announcement, error) 
 }
 
 const (
-	mostTools       = 4096     // of a source
-	mostDescription = 16 << 10 // bytes
+	maxTools        = 4096     // of a source
+	maxDescription  = 16 << 10 // bytes
 	announceTimeout = time.Minute
 )
 
@@ -171,8 +171,8 @@ func (c *Catalog) unfit(s *liveSource, spec *tool.Spec) string {
 	if sourceOf(*spec) != s.name {
 		return fmt.Sprintf("%s: the tools of %s are named %s.…", spec.Name, s.name, s.name)
 	}
-	if len(spec.Description) > mostDescription {
-		return fmt.Sprintf("%s: its description has %d bytes; the limit is %d", spec.Name, len(spec.Description), mostDescription)
+	if len(spec.Description) > maxDescription {
+		return fmt.Sprintf("%s: its description has %d bytes; the limit is %d", spec.Name, len(spec.Description), maxDescription)
 	}
 	if _, _, err := tool.CheckSpec(*spec); err != nil {
 		return fmt.Sprintf("%s: %v", spec.Name, err)

@@ -14,7 +14,7 @@ import (
 
 const (
 	nameRemedy = "use a-z, 0-9 and single '_', beginning with a letter"
-	mostName   = 40 // bytes: NAME.ask and NAME.tool must fit where providers take 64
+	maxName    = 40 // bytes: NAME.ask and NAME.tool must fit where providers take 64
 )
 
 var goodName = regexp.MustCompile(`^[a-z][a-z0-9]*(_[a-z0-9]+)*$`)
@@ -30,8 +30,8 @@ func badName(name string) string {
 		}
 	}
 	switch {
-	case len(name) > mostName:
-		return fmt.Sprintf("it has more than %d characters", mostName)
+	case len(name) > maxName:
+		return fmt.Sprintf("it has more than %d characters", maxName)
 	case !goodName.MatchString(name):
 		return "only a-z, 0-9 and single underscores are allowed"
 	}

@@ -41,7 +41,7 @@ var errTold = errors.New("the definition is invalid")
 // reporter returns a report that collects the problems of a file.
 func reporter(file string, into *[]Problem) strict.Report {
 	return func(p strict.Position, code, remedy, format string, args ...any) {
-		if len(*into) >= mostProblems {
+		if len(*into) >= maxProblems {
 			return
 		}
 		*into = append(*into, Problem{File: file, Line: p.Line, Column: p.Column, Code: code,
@@ -49,8 +49,8 @@ func reporter(file string, into *[]Problem) strict.Report {
 	}
 }
 
-// mostProblems bounds the problems that are reported of one file.
-const mostProblems = 50
+// maxProblems bounds the problems that are reported of one file.
+const maxProblems = 50
 
 // String formats a problem like a compiler: FILE:LINE:COLUMN: message; remedy.
 func (p Problem) String() string {

@@ -120,7 +120,7 @@ func TestProblemsOfFolders(t *testing.T) {
 	w.write("tooled/tools/b.yaml", "name: B")
 	w.write("tooled/tools/c.yaml", "name: [")
 	w.write("large/agent.yaml", "name: large\ndescription: x\n")
-	w.write("large/PROMPT.md", strings.Repeat("x", mostText+1))
+	w.write("large/PROMPT.md", strings.Repeat("x", maxText+1))
 	w.write("binary/agent.yaml", "name: binary\ndescription: x\n")
 	w.write("binary/AGENTS.md", "\xff")
 	deep := "d"

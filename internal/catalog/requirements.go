@@ -19,8 +19,8 @@ import (
 const fileRequirements = "requirements.txt"
 
 const (
-	mostRequirements = 200
-	pythonTimeout    = 10 * time.Second
+	maxRequirements = 200
+	pythonTimeout   = 10 * time.Second
 )
 
 // pythonName is an interpreter of the machine. One in the agent's folder would be code that has not been
@@ -55,7 +55,7 @@ func missingPackages(ctx context.Context, u *unit) []string {
 	defer f.Close()
 	var names []string
 	lines := bufio.NewScanner(io.LimitReader(f, 64<<10)) // a longer line names no package
-	for lines.Scan() && len(names) < mostRequirements {
+	for lines.Scan() && len(names) < maxRequirements {
 		line, _, marker := strings.Cut(strings.TrimSpace(lines.Text()), ";") // with a marker it may not be needed here
 		if name := requirement.FindString(line); name != "" && !marker && !slices.Contains(names, name) {
 			names = append(names, name)

@@ -9,7 +9,7 @@ import (
 	"steward/internal/strict"
 )
 
-const mostServers = 1 << 20 // bytes of a file of servers
+const maxServers = 1 << 20 // bytes of a file of servers
 
 // servers reads an mcpServers JSON file, which other programs use too. Each entry becomes a source
 // of the root level. It returns the problems of the file as a whole.
@@ -17,7 +17,7 @@ func (r *reader) servers(file string) []Problem {
 	r.dirs[filepath.Dir(file)] = true
 	var problems []Problem
 	bad := reporter(file, &problems)
-	text, err := strict.ReadText(file, mostServers)
+	text, err := strict.ReadText(file, maxServers)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

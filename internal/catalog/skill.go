@@ -42,8 +42,8 @@ func (r *reader) skills(f folder, u *unit) {
 		if !e.dir || strings.HasPrefix(e.name, ".") {
 			continue
 		}
-		if len(u.skills) == mostSkills {
-			u.add(strict.At(1, 1), "skills_too_many", "remove some", "an agent has at most %d skills", mostSkills)
+		if len(u.skills) == maxSkills {
+			u.add(strict.At(1, 1), "skills_too_many", "remove some", "an agent has at most %d skills", maxSkills)
 			return
 		}
 		r.skill(f, u, e.name)
@@ -97,7 +97,7 @@ func (f folder) walkAll(name string, into map[string]bool, depth int) error {
 	for _, e := range list {
 		inner := path.Join(name, e.name)
 		switch {
-		case depth > 8 || len(into) > mostFiles:
+		case depth > 8 || len(into) > maxFiles:
 			return errors.New("it has too many files")
 		case e.dir && !e.link:
 			if err := f.walkAll(inner, into, depth+1); err != nil {

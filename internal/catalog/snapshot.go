@@ -49,7 +49,7 @@ func (u *unit) copied() map[string]pin {
 	}
 	for _, p := range u.sealed {
 		switch {
-		case p.beside != "" && beside > mostCopied: // compared before each start instead
+		case p.beside != "" && beside > maxCopied: // compared before each start instead
 		case !filepath.IsAbs(p.name) && u.dir != "":
 			out[path.Join(snapshotFolder, p.name)] = p
 		case filepath.IsAbs(p.name) && p.run && !ofMachine(p.path):
@@ -139,8 +139,8 @@ func (u *unit) takeSnapshot(dir, at string, files map[string]pin) error {
 	}
 	var total int64
 	for place, p := range files {
-		if total += p.size; total > mostBytes {
-			return fault.New(fault.TooLarge, "snapshot_too_large", "the programs of %s have more than %d bytes, which is too much for the approved copy", u.path, mostBytes).
+		if total += p.size; total > maxBytes {
+			return fault.New(fault.TooLarge, "snapshot_too_large", "the programs of %s have more than %d bytes, which is too much for the approved copy", u.path, maxBytes).
 				WithHint("install large programs below /usr or /opt, and keep data outside of the agent's folder")
 		}
 		if err := copyPinned(from, p, filepath.Join(making, filepath.FromSlash(place))); err != nil {
@@ -157,7 +157,7 @@ func copyPinned(from folder, p pin, to string) error {
 	if filepath.IsAbs(p.name) {
 		in, err = os.OpenFile(p.path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	} else {
-		in, _, err = from.open(p.name, mostFile)
+		in, _, err = from.open(p.name, maxFile)
 	}
 	changed := fault.New(fault.Conflict, "agent_changed", "%s has changed since it was read", p.path).WithHint("inspect it again: steward agents list")
 	if errors.Is(err, fs.ErrNotExist) {

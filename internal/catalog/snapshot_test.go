@@ -62,7 +62,7 @@ func TestASnapshotIsOfNothingElse(t *testing.T) {
 		}},
 		"gone before": {code: "agent_changed", before: func(u *unit, _ string) error { return os.Remove(filepath.Join(u.dir, "run.sh")) }},
 		"too large": {code: "snapshot_too_large", before: func(u *unit, _ string) error {
-			u.sealed[0].size = mostBytes + 1
+			u.sealed[0].size = maxBytes + 1
 			return nil
 		}},
 		"no room": {code: "snapshot_failed", before: func(_ *unit, at string) error { return os.WriteFile(at, nil, 0o600) }},

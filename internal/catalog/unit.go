@@ -149,7 +149,7 @@ func (u *unit) pinInside(f folder, named []string) {
 		rel = filepath.ToSlash(rel)
 		inside[rel], chosen[rel], dirs[path.Dir(rel)] = true, true, true
 	}
-	folders := mostFiles
+	folders := maxFiles
 	for _, d := range sortedKeys(dirs) {
 		if err := f.walk(d, inside, &folders, 0); err != nil {
 			u.unreadable(d, err)
@@ -166,8 +166,8 @@ func (u *unit) pinInside(f folder, named []string) {
 			continue
 		}
 		p.named = chosen[name]
-		if total += p.size; total > mostBytes {
-			u.add(strict.Position{}, "agent_too_large", "keep data outside of the folders of programs", "the files of its programs have more than %d bytes", mostBytes)
+		if total += p.size; total > maxBytes {
+			u.add(strict.Position{}, "agent_too_large", "keep data outside of the folders of programs", "the files of its programs have more than %d bytes", maxBytes)
 			break
 		}
 		u.run = append(u.run, p)

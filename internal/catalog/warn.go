@@ -62,11 +62,11 @@ type warner struct {
 	hides bool // Steward's data and settings are hidden from unconfined programs too
 }
 
-const mostWarnings = 200
+const maxWarnings = 200
 
 func (w *warner) warnf(format string, args ...any) {
 	text := visible(fmt.Sprintf(format, args...))
-	if len(w.list) < mostWarnings && !slices.Contains(w.list, text) {
+	if len(w.list) < maxWarnings && !slices.Contains(w.list, text) {
 		w.list = append(w.list, text)
 	}
 }

@@ -64,7 +64,7 @@ func agentTable(list []catalog.Listing, width int) string {
 			text = "from " + plainLine(l.Dir)
 		}
 		name := strings.Repeat("  ", strings.Count(l.Path, "/")) + l.Path[strings.LastIndexByte(l.Path, '/')+1:]
-		rows = append(rows, []string{name, terminal.StatusWords(l), tools, cell(text, mostGist)})
+		rows = append(rows, []string{name, terminal.StatusWords(l), tools, cell(text, maxGist)})
 	}
 	var out strings.Builder
 	for i, line := range grid(rows, width) {

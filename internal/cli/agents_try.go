@@ -226,7 +226,7 @@ func (t trial) line(width int) string {
 	head := mark + t.Agent + "  "
 	say := plainLine(t.Say)
 	if width > 0 {
-		say = cell(say, max(leastWhat, width-lipgloss.Width(head)))
+		say = cell(say, max(minWhat, width-lipgloss.Width(head)))
 	}
 	if t.Passed {
 		return head + say + "\n"

@@ -321,8 +321,8 @@ func (s *session) newestMessage(ctx context.Context, conv string) (string, error
 	return page.Messages[0].ID, nil
 }
 
-// largestInput is the size limit of what ask sends: the question and everything attached.
-const largestInput = 10 << 20
+// maxInput is the size limit of what ask sends: the question and everything attached.
+const maxInput = 10 << 20
 
 // sizeOf returns the number of bytes of text in blocks.
 func sizeOf(blocks []client.Block) (n int) {
@@ -380,7 +380,7 @@ func (a *program) question(ctx context.Context, args, files []string) ([]client.
 	case own && slices.Contains(files, "-"):
 		return nil, usage("standard input cannot be both the question and an attachment")
 	case own:
-		b, err := readAll(a.stdin, "standard input", largestInput)
+		b, err := readAll(a.stdin, "standard input", maxInput)
 		if err == nil && !utf8.Valid(b) {
 			err = fault.New(fault.Invalid, "input_invalid", "standard input is not UTF-8 text").WithHint("attach it with --file -, and write a question")
 		}
@@ -428,7 +428,7 @@ func (a *program) attach(ctx context.Context, files []string) (blocks []client.B
 	if err != nil {
 		return nil, err
 	}
-	private, left := a.Unseen(set), largestInput
+	private, left := a.Unseen(set), maxInput
 	for _, path := range files {
 		var b []byte
 		name := "standard input"
@@ -488,7 +488,7 @@ func readAll(in io.Reader, name string, most int) ([]byte, error) {
 	case err != nil:
 		return nil, fmt.Errorf("reading %s: %w", name, err)
 	case len(b) > most:
-		return nil, fault.New(fault.TooLarge, "input_too_large", "%s is too large: a request takes at most %d MB", name, largestInput>>20).
+		return nil, fault.New(fault.TooLarge, "input_too_large", "%s is too large: a request takes at most %d MB", name, maxInput>>20).
 			WithHint("attach less")
 	}
 	return b, nil

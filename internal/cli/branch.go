@@ -94,7 +94,7 @@ func branchTree(list []client.Branch, width int) string {
 		if l.Item.Title != "" {
 			text = strings.TrimSuffix(plainLine(l.Item.Title)+": "+text, ": ")
 		}
-		rows = append(rows, []string{mark + l.Head + shorten(l.Item.ID), app.Counted(l.Item.Messages, "message", "messages"), cell(text, mostGist)})
+		rows = append(rows, []string{mark + l.Head + shorten(l.Item.ID), app.Counted(l.Item.Messages, "message", "messages"), cell(text, maxGist)})
 	}
 	return columns(rows, width)
 }

@@ -164,12 +164,12 @@ func (a *program) talk(ctx context.Context, set *settings.Loaded, s *session, wh
 	return terminal.Run(ctx, o)
 }
 
-// mostChatLog is how many calls /log shows in a chat.
-const mostChatLog = 20
+// maxChatLog is how many calls /log shows in a chat.
+const maxChatLog = 20
 
 // chatLog returns the last tool calls of a conversation.
 func (s *session) chatLog(ctx context.Context, conv string, width int) (string, error) {
-	list, err := s.Log(ctx, client.LogQuery{Conversation: conv}, mostChatLog)
+	list, err := s.Log(ctx, client.LogQuery{Conversation: conv}, maxChatLog)
 	if err != nil || len(list) == 0 {
 		return "", err
 	}

@@ -264,7 +264,7 @@ func (w *eventPrinter) line(x *events.Event, r *events.Resource, at time.Time) s
 	line := fmt.Sprintf("%s  %s  %s  ", at.Format("15:04:05"), fill(what, 11), fill(plainLine(x.Source), 16))
 	name = plainLine(name)
 	if w.width > 0 {
-		name = cell(name, max(leastWhat, w.width-lipgloss.Width(line)))
+		name = cell(name, max(minWhat, w.width-lipgloss.Width(line)))
 	}
 	return line + name
 }

@@ -83,12 +83,12 @@ func logTable(list []client.LogEntry, width int, across bool, now time.Time) str
 		}
 	}
 	width = besideHours(width)
-	lines, wide := table([]column{{}, {most: widestTool}, {least: leastWhat}, {most: widestTitle}, {}}, rows, width)
+	lines, wide := table([]column{{}, {most: widestTool}, {least: minWhat}, {most: widestTitle}, {}}, rows, width)
 	indent := len("x  ") + wide[1] + 2
 	for i, en := range list {
 		if why := plainLine(en.Error); why != "" {
 			if width > 0 {
-				why = cell(why, max(leastWhat, width-indent))
+				why = cell(why, max(minWhat, width-indent))
 			}
 			lines[i] += "\n" + strings.Repeat(" ", len("15:04  ")+indent) + why
 		}

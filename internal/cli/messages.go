@@ -426,7 +426,7 @@ func changesTable(list []client.Change, width int, now time.Time) string {
 		rows[i] = []string{cmp.Or(shorten(ch.Message), "many"), stateWord(record.Validity(ch.State)), plainLine(byWord(ch.Tool, ch.Actor)),
 			cmp.Or(shorten(ch.Interaction), "-"), why}
 	}
-	lines, _ := table([]column{{}, {}, {most: widestTool}, {}, {least: leastWhat}}, rows, besideHours(width))
+	lines, _ := table([]column{{}, {}, {most: widestTool}, {}, {least: minWhat}}, rows, besideHours(width))
 	return withDays(lines, func(i int) time.Time { return list[i].At }, now)
 }
 

@@ -33,7 +33,7 @@ func (a *program) confirm(in *bufio.Reader, format string, args ...any) (bool, e
 const (
 	widestTool  = 16
 	widestTitle = 14
-	leastWhat   = 20
+	minWhat     = 20
 )
 
 // column describes the layout of a table column.
@@ -85,7 +85,7 @@ func table(cols []column, rows [][]string, width int) (lines []string, wide []in
 // grid formats a table whose last column gets the rest of the width.
 func grid(rows [][]string, width int) []string {
 	cols := make([]column, len(rows[0]))
-	cols[len(cols)-1].least = leastWhat
+	cols[len(cols)-1].least = minWhat
 	lines, _ := table(cols, rows, width)
 	return lines
 }

@@ -35,7 +35,7 @@ func (a *program) listPlans() *cobra.Command {
 				for i, p := range list {
 					rows[i] = []string{p.Ended.Local().Format("01-02 15:04"), requestRef(p.ID), p.Outcome, planCost(&p), plainLine(p.Request)}
 				}
-				lines, _ := table([]column{{}, {}, {}, {right: true}, {least: leastWhat}}, rows, a.width())
+				lines, _ := table([]column{{}, {}, {}, {right: true}, {least: minWhat}}, rows, a.width())
 				return strings.Join(lines, "\n") + "\n"
 			})
 		}}
@@ -91,7 +91,7 @@ func planText(p *client.Plan, width int) string {
 		}
 		rows = append(rows, []string{plainLine(t.Name), strings.Trim(t.State+" ("+t.Error+")", " ()"), plainLine(agent), plainLine(strings.Join(t.Tools, ", "))})
 	}
-	lines, _ := table([]column{{}, {}, {}, {least: leastWhat}}, rows, width)
+	lines, _ := table([]column{{}, {}, {}, {least: minWhat}}, rows, width)
 	text += "\n" + strings.Join(lines, "\n") + "\n"
 	if d, err := planning.Parse(p.Plan); err == nil {
 		text += "\n"

@@ -273,7 +273,7 @@ func requestTable(list []client.Request, users bool, width int, now time.Time) s
 		}
 		rows[i] = []string{v.Started.Local().Format("01-02 15:04"), requestMark(v), requestRef(v.ID), tookOf(v, now), what}
 	}
-	lines, _ := table([]column{{}, {}, {}, {right: true}, {least: leastWhat}}, rows, width)
+	lines, _ := table([]column{{}, {}, {}, {right: true}, {least: minWhat}}, rows, width)
 	return strings.Join(lines, "\n") + "\n"
 }
 
@@ -316,7 +316,7 @@ func requestTree(v *client.Request, width int, now time.Time) string {
 	for _, r := range rows {
 		r[0] = cell(r[0], 110)
 	}
-	lines, _ := table([]column{{least: leastWhat}, {right: true}, {right: true}, {right: true}}, rows, width)
+	lines, _ := table([]column{{least: minWhat}, {right: true}, {right: true}, {right: true}}, rows, width)
 	return fields(13, [][2]string{{"request", v.ID}, {"conversation", v.Conversation}, {"began", v.Started.Local().Format(time.DateTime)}}) +
 		"\n" + strings.Join(lines, "\n") + "\n"
 }

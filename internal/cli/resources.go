@@ -83,7 +83,7 @@ func thingTable(list []client.Resource, width int, now time.Time) string {
 		if !t.At.IsZero() {
 			changed = when(t.At, now)
 		}
-		rows = append(rows, []string{plainLine(t.URI), t.Space, version, cmp.Or(t.State, "-"), changed, cell(plainLine(firstLine(t.Purpose)), mostGist)})
+		rows = append(rows, []string{plainLine(t.URI), t.Space, version, cmp.Or(t.State, "-"), changed, cell(plainLine(firstLine(t.Purpose)), maxGist)})
 	}
 	return columns(rows, width)
 }

@@ -39,8 +39,8 @@ func (a *program) routeCommand() *cobra.Command {
 	return c
 }
 
-// mostRanked is how many agents an explanation shows.
-const mostRanked = 8
+// maxRanked is how many agents an explanation shows.
+const maxRanked = 8
 
 // decisionShown explains a decision.
 func decisionShown(d routing.Decision) string {
@@ -48,7 +48,7 @@ func decisionShown(d routing.Decision) string {
 		return plainLine(d.Agent) + " answers: you have no agents of your own, and there is no model for those that are built in\n"
 	}
 	var b strings.Builder
-	for _, x := range d.Ranked[:min(len(d.Ranked), mostRanked)] {
+	for _, x := range d.Ranked[:min(len(d.Ranked), maxRanked)] {
 		fmt.Fprintf(&b, "%5.1f %%  %s\n", 100*x.P, plainLine(x.Agent))
 	}
 	why := map[string]string{

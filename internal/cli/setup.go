@@ -363,8 +363,8 @@ func (k *prompter) withoutModel(s *app.Supply, p *plan) {
 	}
 }
 
-// mostChoices is how many models setup lists.
-const mostChoices = 9
+// maxChoices is how many models setup lists.
+const maxChoices = 9
 
 // choices returns the models to choose from: each provider's default model first, then the others
 // of servers on this machine, whose owner chose them, and of vendors whose default model is bad.
@@ -392,7 +392,7 @@ func choices(ctx context.Context, s *app.Supply, bad map[string]bool) []string {
 		names = append([]string{def}, names...)
 	}
 	names = slices.DeleteFunc(names, func(m string) bool { return bad[m] })
-	return names[:min(len(names), mostChoices)]
+	return names[:min(len(names), maxChoices)]
 }
 
 // pastedKey finds the key in what people paste: NAME=KEY, with export before it and quotes around it.

@@ -92,8 +92,8 @@ func (m *spoken) who() string {
 	return string(m.Role)
 }
 
-// mostGist is how many columns of a message a list shows if the terminal sets no limit.
-const mostGist = 200
+// maxGist is how many columns of a message a list shows if the terminal sets no limit.
+const maxGist = 200
 
 // gist summarizes a message on one line.
 func (m *spoken) gist() string {
@@ -117,10 +117,10 @@ func (m *spoken) gist() string {
 		}
 	}
 	text := strings.Join(parts, " ")
-	if len(text) > 4*mostGist { // more would not be shown
-		text = strings.ToValidUTF8(text[:4*mostGist], "")
+	if len(text) > 4*maxGist { // more would not be shown
+		text = strings.ToValidUTF8(text[:4*maxGist], "")
 	}
-	return cell(strings.Join(strings.Fields(plainLine(text)), " "), mostGist)
+	return cell(strings.Join(strings.Fields(plainLine(text)), " "), maxGist)
 }
 
 // shortID returns the end of an id, as lists show it, because ids that were made at about
@@ -136,7 +136,7 @@ func spokenTable(list []*spoken, width int, now time.Time) string {
 	for i, m := range list {
 		rows[i] = []string{shortID(m.ID), m.who(), m.marks(), m.gist()}
 	}
-	lines, _ := table([]column{{}, {most: widestTool}, {}, {least: leastWhat}}, rows, besideHours(width))
+	lines, _ := table([]column{{}, {most: widestTool}, {}, {least: minWhat}}, rows, besideHours(width))
 	return withDays(lines, func(i int) time.Time { return list[i].At }, now)
 }
 
@@ -271,8 +271,8 @@ func (t talk) everywhere(ctx context.Context, deleted bool) iter.Seq2[*spoken, e
 	}
 }
 
-// leastPart is how many characters of an id the user must type.
-const leastPart = 6
+// minPart is how many characters of an id the user must type.
+const minPart = 6
 
 // find finds messages by their ids, by at least six characters of the beginning
 // or the end of their ids, or as "last". Error codes: message_invalid,
@@ -284,7 +284,7 @@ func (t talk) find(ctx context.Context, deleted bool, names ...string) ([]*spoke
 		names[i] = strings.ToLower(strings.TrimSpace(name))
 		if _, whole := id.Parse(names[i]); !whole && names[i] != "last" && !isPart(names[i]) {
 			return nil, fault.New(fault.Invalid, "message_invalid", "%.80q is not the id of a message or a part of it", name).
-				WithHint("steward messages list shows the ids; %d characters of the beginning or the end will do", leastPart)
+				WithHint("steward messages list shows the ids; %d characters of the beginning or the end will do", minPart)
 		}
 	}
 	first := true
@@ -322,7 +322,7 @@ func (t talk) find(ctx context.Context, deleted bool, names ...string) ([]*spoke
 
 // isPart reports whether a text is a long enough part of a possible id.
 func isPart(s string) bool {
-	return len(s) >= leastPart && strings.Trim(s, "0123456789abcdef-") == ""
+	return len(s) >= minPart && strings.Trim(s, "0123456789abcdef-") == ""
 }
 
 // ambiguous returns the error for a part that several ids have in common.

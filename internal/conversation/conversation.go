@@ -142,14 +142,14 @@ type batch struct {
 
 // Bounds of one commit of a batch.
 const (
-	mostBatch = 500
-	mostBytes = 4 << 20
+	maxBatch = 500
+	maxBytes = 4 << 20
 )
 
 func (b *batch) add(ch store.Change) error {
 	b.changes = append(b.changes, ch)
 	b.bytes += len(ch.Body)
-	if len(b.changes) < mostBatch && b.bytes < mostBytes {
+	if len(b.changes) < maxBatch && b.bytes < maxBytes {
 		return nil
 	}
 	return b.flush()

@@ -155,15 +155,15 @@ type Called struct {
 	Conversation id.ID
 }
 
-// mostCalled is the maximum number of messages that FindCall examines.
-const mostCalled = 100
+// maxCalled is the maximum number of messages that FindCall examines.
+const maxCalled = 100
 
 // FindCall returns the messages that make a call with a provider's id, in all
 // conversations, newest first, each followed by those with the call's results. There
 // can be several, since some providers reuse ids. Deleted messages and conversations
 // are skipped.
 func (e *Engine) FindCall(ctx context.Context, sc store.Scope, callID string) ([]Called, error) {
-	page, err := e.store.Query(ctx, sc, store.Query{Term: store.Term{Name: record.TermCall, Value: callID}, Reverse: true, Limit: mostCalled, NoBody: true})
+	page, err := e.store.Query(ctx, sc, store.Query{Term: store.Term{Name: record.TermCall, Value: callID}, Reverse: true, Limit: maxCalled, NoBody: true})
 	if err != nil {
 		return nil, err
 	}

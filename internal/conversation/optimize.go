@@ -241,10 +241,10 @@ func makeRoom(list []record.Room, add record.Room) ([]record.Room, error) {
 		}
 		return same
 	})
-	if len(out) >= mostRoom {
+	if len(out) >= maxRoom {
 		out = slices.DeleteFunc(out, func(r record.Room) bool { return !r.Undone.IsZero() })
 	}
-	if len(out) >= mostRoom {
+	if len(out) >= maxRoom {
 		return nil, fault.New(fault.Conflict, "room_full", "this branch already has %d optimizations", len(out)).
 			WithHint("undo them first: steward conversations optimize --undo")
 	}

@@ -319,8 +319,8 @@ func orUnchanged(changes []store.Change) ([]store.Change, error) {
 	return changes, nil
 }
 
-// mostRoom is the number of decisions to make room that a branch remembers.
-const mostRoom = 32
+// maxRoom is the number of decisions to make room that a branch remembers.
+const maxRoom = 32
 
 // on returns the change that decides a message's state on a branch, given its
 // mark (nil: none) and what was left out to make room.

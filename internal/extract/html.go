@@ -13,9 +13,9 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-// leastArticle is the shortest main content, in bytes of text, that is taken for an article.
+// minArticle is the shortest main content, in bytes of text, that is taken for an article.
 // Below it the whole page is read.
-const leastArticle = 300
+const minArticle = 300
 
 // readHTML reads the main content of a page, or all of it. Hidden content is left out, because
 //
@@ -60,7 +60,7 @@ func (d *Document) article(ctx context.Context, page *html.Node, base *url.URL) 
 		return nil //nolint:nilerr // it is not an article: the whole page is read
 	}
 	text, err := toMarkdown(ctx, a.Node, base)
-	if err != nil || len(text) < leastArticle {
+	if err != nil || len(text) < minArticle {
 		return err
 	}
 	d.Text, d.Byline = text, a.Byline()

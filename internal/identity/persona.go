@@ -26,8 +26,8 @@ const AnyAgent = "*"
 
 // Bounds of a profile's personas.
 const (
-	mostPersonas   = 50
-	longestPersona = 200 // characters of a member
+	maxPersonas = 50
+	maxPersona  = 200 // characters of a member
 )
 
 // builtInPersonas are there for everybody. A user's own of the same name replaces one.
@@ -70,12 +70,12 @@ func (p Profile) PersonaLines(agent string) string {
 }
 
 func (p Profile) checkPersonas() error {
-	if len(p.Personas) > mostPersonas || len(p.Persona) > mostPersonas {
-		return fault.New(fault.Invalid, "persona_invalid", "a profile has at most %d personas and %d choices", mostPersonas, mostPersonas).WithHint("remove some")
+	if len(p.Personas) > maxPersonas || len(p.Persona) > maxPersonas {
+		return fault.New(fault.Invalid, "persona_invalid", "a profile has at most %d personas and %d choices", maxPersonas, maxPersonas).WithHint("remove some")
 	}
 	for name, x := range p.Personas {
 		for what, text := range map[string]string{"the name of a persona": name, "the agent's name": x.Name, "a tone": x.Tone, "a language": x.Language, "a voice": x.Voice} {
-			if err := checkText("persona_invalid", what, text, longestPersona); err != nil {
+			if err := checkText("persona_invalid", what, text, maxPersona); err != nil {
 				return err
 			}
 		}
@@ -84,7 +84,7 @@ func (p Profile) checkPersonas() error {
 		}
 	}
 	for agent, name := range p.Persona {
-		if err := checkText("persona_invalid", "a choice of a persona", agent+name, longestPersona); err != nil {
+		if err := checkText("persona_invalid", "a choice of a persona", agent+name, maxPersona); err != nil {
 			return err
 		}
 	}

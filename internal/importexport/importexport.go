@@ -148,8 +148,8 @@ func (r lasting) Read(p []byte) (int, error) {
 // notes collects the notes of a chat: each text once, with a count.
 type notes struct{ list []Note }
 
-// mostNotes bounds the different texts, because each new one is compared with all before.
-const mostNotes = 200
+// maxNotes bounds the different texts, because each new one is compared with all before.
+const maxNotes = 200
 
 func (n *notes) add(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
@@ -159,9 +159,9 @@ func (n *notes) add(format string, args ...any) {
 			return
 		}
 	}
-	if len(n.list) >= mostNotes {
-		n.list[mostNotes-1].Text = "and other things"
-		n.list[mostNotes-1].Count++
+	if len(n.list) >= maxNotes {
+		n.list[maxNotes-1].Text = "and other things"
+		n.list[maxNotes-1].Count++
 		return
 	}
 	n.list = append(n.list, Note{text, 1})

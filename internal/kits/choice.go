@@ -179,15 +179,15 @@ func newChooser(tools *llm.Toolset, selected bool) *chooser {
 		}
 	}
 	find := findTools{}.Spec()
-	if list := llm.Cut(strings.Join(hidden, ", "), mostHidden); list != "" {
+	if list := llm.Cut(strings.Join(hidden, ", "), maxHidden); list != "" {
 		find.Description += " You have " + list + ", and perhaps others."
 	}
 	c.tools = llm.NewToolset(append(slices.Clip(specs), find)...)
 	return c
 }
 
-// mostHidden bounds the names of tools that tools.find tells of itself, in bytes.
-const mostHidden = 800
+// maxHidden bounds the names of tools that tools.find tells of itself, in bytes.
+const maxHidden = 800
 
 // broughtAlong reports whether Steward brings tools of an origin along.
 func broughtAlong(origin string) bool {
@@ -240,8 +240,8 @@ func (c *chooser) of(tools []int) *llm.Toolset {
 // FindTool is the name of the tool that finds tools.
 const FindTool = "tools.find"
 
-// mostFound bounds how many tools one call finds.
-const mostFound = 10
+// maxFound bounds how many tools one call finds.
+const maxFound = 10
 
 // found returns the indexes of the tools that a call of tools.find finds.
 func (k *Kit) found(args []byte) []int {
@@ -251,7 +251,7 @@ func (k *Kit) found(args []byte) []int {
 	if json.Unmarshal(args, &query) != nil {
 		return nil // the call fails for it
 	}
-	return k.chooser().finder.Find(query.Query, mostFound)
+	return k.chooser().finder.Find(query.Query, maxFound)
 }
 
 // findTools is tools.find. It is shown to a model that is not shown all of its tools.

@@ -47,7 +47,7 @@ func adaptableCode(code string) bool {
 // Stream implements Model.
 func (m *adapted) Stream(ctx context.Context, r *Request) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
-		for range len(adaptable) + 1 + mostLeftOut {
+		for range len(adaptable) + 1 + maxLeftOut {
 			w, lacking := m.adapt(r)
 			if lacking >= 0 && r.passing {
 				yield(Event{}, fault.New(fault.Unsupported, adaptable[lacking].code, "%s%s", m.name, adaptable[lacking].notice))

@@ -139,8 +139,8 @@ const (
 	// safeOutput is an output limit that the models of every provider accept. A call without a
 	// limit gets it when less than assumedOutput is left.
 	safeOutput = 4096
-	// leastOutput is the least output for which a call is worth making.
-	leastOutput = 64
+	// minOutput is the least output for which a call is worth making.
+	minOutput = 64
 )
 
 // gate enforces the budgets before each call. It reserves an upper estimate of what the call may
@@ -231,7 +231,7 @@ func (m *metered) setAside(r *Request, h *hold) (*Request, error) {
 			return nil, unpriced(m.name, l)
 		}
 		n := l.output(h.input, m.price)
-		if n < leastOutput && n < int64(wanted(r)) {
+		if n < minOutput && n < int64(wanted(r)) {
 			return nil, exhausted(m.name, l, h.input, m.price)
 		}
 		output = min(output, n)
@@ -292,7 +292,7 @@ func (l limit) output(input int64, p Price) int64 {
 func exhausted(name string, l limit, input int64, p Price) error {
 	cost := p.most(input, 0)
 	e := fault.New(fault.Exhausted, "budget_exhausted",
-		"the budget of the %s does not cover this call of %s: its input is about %d tokens (%.4f USD), its output %d at least, and %s", l.what, name, input, cost, leastOutput, l.used()).
+		"the budget of the %s does not cover this call of %s: its input is about %d tokens (%.4f USD), its output %d at least, and %s", l.what, name, input, cost, minOutput, l.used()).
 		Detail("estimated_tokens", input).Detail("estimated_usd", cost).
 		Detail("budget", l.what).Detail("spent_tokens", l.spent.Tokens).Detail("max_tokens", l.budget.MaxTokens).
 		Detail("spent_usd", l.spent.Cost).Detail("max_usd", l.budget.MaxCost)

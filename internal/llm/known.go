@@ -49,9 +49,9 @@ const (
 
 // Limits of a file of known models.
 const (
-	mostName   = 200 // bytes of a name
-	mostWindow = 100_000_000
-	mostPrice  = 100_000
+	maxName   = 200 // bytes of a name
+	maxWindow = 100_000_000
+	maxPrice  = 100_000
 )
 
 // DefaultKnown returns what is built in. The caller may modify it.
@@ -85,21 +85,21 @@ func (k Known) check() error {
 		return fmt.Errorf("it names no source or no model")
 	}
 	named := func(s string) bool {
-		return s != "" && len(s) <= mostName && !strings.ContainsFunc(s, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) })
+		return s != "" && len(s) <= maxName && !strings.ContainsFunc(s, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) })
 	}
 	for name, p := range k.Prices {
 		sound := named(name) && strings.Contains(name, "/") && p.LongFrom >= 0
 		for _, n := range []float64{p.Input, p.Output, p.CacheRead, p.CacheWrite, p.Search, p.Long.Input, p.Long.Output, p.Long.CacheRead, p.Long.CacheWrite} {
-			sound = sound && n >= 0 && n <= mostPrice && !math.IsNaN(n)
+			sound = sound && n >= 0 && n <= maxPrice && !math.IsNaN(n)
 		}
 		if !sound {
-			return fmt.Errorf("prices: %.100q is no provider/model with prices from 0 to %d", name, mostPrice)
+			return fmt.Errorf("prices: %.100q is no provider/model with prices from 0 to %d", name, maxPrice)
 		}
 	}
 	abilities := []Ability{CanTools, CanImages, CanSchema, CanPDF, CanAudio, CanReason}
 	for name, f := range k.Families {
 		unknown := slices.ContainsFunc(f.Can, func(a Ability) bool { return !slices.Contains(abilities, a) })
-		if !named(name) || name != bare(name) || f.Window < 0 || f.Window > mostWindow || unknown {
+		if !named(name) || name != bare(name) || f.Window < 0 || f.Window > maxWindow || unknown {
 			return fmt.Errorf("families: %.100q has no sound name, window or ability", name)
 		}
 	}

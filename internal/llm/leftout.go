@@ -23,8 +23,8 @@ type leftOut struct {
 	to    *Toolset
 }
 
-// mostLeftOut bounds how many tools are left out of one request.
-const mostLeftOut = 16
+// maxLeftOut bounds how many tools are left out of one request.
+const maxLeftOut = 16
 
 func keyOf(s tool.Spec) string { return s.Name + "\x00" + string(s.Input) }
 
@@ -124,7 +124,7 @@ func wordAt(text string, at int) bool {
 // refuses reports whether a small request with the tools is refused, on behalf of another request. It is left
 // as soon as the answer begins.
 func (m *adapted) refuses(ctx context.Context, asked *Request, specs []tool.Spec) bool {
-	r := &Request{Tools: NewToolset(specs...), Sampling: Sampling{MaxTokens: leastOutput}, User: asked.User, Meter: asked.Meter,
+	r := &Request{Tools: NewToolset(specs...), Sampling: Sampling{MaxTokens: minOutput}, User: asked.User, Meter: asked.Meter,
 		Transcript: NewTranscript(&message.Message{ID: id.New(), Role: message.User, Blocks: []message.Block{&message.Text{Text: "Hello"}}})}
 	for ev, err := range m.next.Stream(ctx, r) {
 		if err != nil {

@@ -16,8 +16,8 @@ var (
 	pythonNumber = regexp.MustCompile(`^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?`)
 )
 
-// mostPythonDepth bounds how deep the values of a call in Python are nested.
-const mostPythonDepth = 32
+// maxPythonDepth bounds how deep the values of a call in Python are nested.
+const maxPythonDepth = 32
 
 // pythonList reads calls in brackets.
 func (s *speaker) pythonList() bool {
@@ -29,7 +29,7 @@ func (s *speaker) pythonList() bool {
 			return true
 		}
 		rest, ok := strings.CutPrefix(s.text, ",")
-		if !ok || len(s.list) > mostSpoken {
+		if !ok || len(s.list) > maxSpoken {
 			return false
 		}
 		s.text = strings.TrimLeft(rest, " \t\r\n")
@@ -92,7 +92,7 @@ func object(members []byte) []byte {
 
 // pythonValue reads a value and returns it as JSON.
 func (s *speaker) pythonValue(depth int) ([]byte, bool) {
-	if depth > mostPythonDepth || s.text == "" {
+	if depth > maxPythonDepth || s.text == "" {
 		return nil, false
 	}
 	for word, value := range map[string]string{"True": "true", "true": "true", "False": "false", "false": "false", "None": "null", "null": "null"} {

@@ -78,8 +78,8 @@ type pauses struct {
 	until map[string]time.Time // by "provider/model"; bounded
 }
 
-// longestPause is how long a model is not called at most, because a provider that names a day may be wrong.
-const longestPause = time.Hour
+// maxPause is how long a model is not called at most, because a provider that names a day may be wrong.
+const maxPause = time.Hour
 
 func (p *pauses) set(full string, after time.Duration) {
 	p.mu.Lock()
@@ -87,7 +87,7 @@ func (p *pauses) set(full string, after time.Duration) {
 	if p.until == nil || len(p.until) >= maxDirect {
 		p.until = map[string]time.Time{}
 	}
-	p.until[full] = time.Now().Add(min(after, longestPause))
+	p.until[full] = time.Now().Add(min(after, maxPause))
 }
 
 // left returns how much of a model's pause is left.

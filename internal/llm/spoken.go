@@ -69,12 +69,12 @@ type speaker struct {
 // spokenCalls returns the calls of which a text consists, or none. marked reports whether marks say that they are
 // calls.
 func spokenCalls(text string, tools *Toolset) (list []spokenCall, marked bool) {
-	if len(text) > mostSpokenText || !mayCall(text) {
+	if len(text) > maxSpokenText || !mayCall(text) {
 		return nil, false
 	}
 	s := &speaker{tools: tools, text: text}
 	for s.trim(); s.text != ""; s.trim() {
-		if !s.next() || len(s.list) > mostSpoken {
+		if !s.next() || len(s.list) > maxSpoken {
 			return nil, s.marked
 		}
 	}
@@ -84,8 +84,8 @@ func spokenCalls(text string, tools *Toolset) (list []spokenCall, marked bool) {
 	return s.list, s.marked
 }
 
-// mostSpokenText bounds the text in which calls are looked for, in bytes.
-const mostSpokenText = 4 << 20
+// maxSpokenText bounds the text in which calls are looked for, in bytes.
+const maxSpokenText = 4 << 20
 
 func (s *speaker) trim() { s.text = strings.TrimLeft(s.text, " \t\r\n,;") }
 
@@ -231,7 +231,7 @@ func (s *speaker) written(name string, pairs [][2]string) bool {
 func (s *speaker) json(raw jsontext.Value) bool {
 	if raw.Kind() == '[' {
 		var list []jsontext.Value
-		if json.Unmarshal(raw, (*[]jsontext.Value)(&list)) != nil || len(list) == 0 || len(list) > mostSpoken {
+		if json.Unmarshal(raw, (*[]jsontext.Value)(&list)) != nil || len(list) == 0 || len(list) > maxSpoken {
 			return false
 		}
 		return !slices.ContainsFunc(list, func(v jsontext.Value) bool { return v.Kind() != '{' || !s.json(v) })
@@ -365,14 +365,14 @@ func mayCall(text string) bool {
 // strayCall reports whether a text has a call in it that is not made: beside other words, of an unknown tool, or
 // broken.
 func strayCall(text string, tools *Toolset) bool {
-	if len(text) > mostSpokenText {
+	if len(text) > maxSpokenText {
 		return false
 	}
 	if strayMark.MatchString(text) {
 		return true
 	}
 	blocks := []string{text}
-	for _, b := range jsonBlock.FindAllStringSubmatch(text, mostSpoken) {
+	for _, b := range jsonBlock.FindAllStringSubmatch(text, maxSpoken) {
 		blocks = append(blocks, b[1])
 	}
 	s := &speaker{tools: tools}

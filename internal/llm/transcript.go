@@ -117,19 +117,19 @@ func (t *Transcript) letGo() {
 	for _, e := range t.encoded {
 		n = min(n, e.n)
 	}
-	for i := n - t.gone; i >= leastGone; i-- {
+	for i := n - t.gone; i >= minGone; i-- {
 		if i == len(t.messages) || !spoken(t.messages[i]) {
 			continue
 		}
 		t.count()
-		t.messages = append(make([]*message.Message, 0, len(t.messages)-i+leastGone), t.messages[i:]...)
+		t.messages = append(make([]*message.Message, 0, len(t.messages)-i+minGone), t.messages[i:]...)
 		t.gone += i
 		return
 	}
 }
 
-// leastGone is the smallest number of messages that are released at once.
-const leastGone = 16
+// minGone is the smallest number of messages that are released at once.
+const minGone = 16
 
 // spoken reports whether a person wrote the message.
 func spoken(m *message.Message) bool {

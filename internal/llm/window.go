@@ -18,10 +18,10 @@ import (
 const (
 	// AssumedWindow is the window that is assumed for unknown models, in tokens.
 	AssumedWindow = 32_768
-	// leastWindow is the smallest window that is accepted from a refusal, and leastGuess the
+	// minWindow is the smallest window that is accepted from a refusal, and leastGuess the
 	// smallest that is inferred from a refusal that names none.
-	leastWindow = 256
-	leastGuess  = 1024
+	minWindow = 256
+	minGuess  = 1024
 	// refusalAge is how long a refusal is remembered. It expires because the server's window may be
 	// raised.
 	refusalAge = 7 * 24 * time.Hour
@@ -135,10 +135,10 @@ func (m *Models) larger(full, refused string) bool {
 // smaller than the request.
 func (m *Models) tooLong(full string, r *Request, err error) {
 	n, _ := fault.Of(err).Details["window"].(int)
-	if n < leastWindow || int64(n) > 2*(EstimateRequest(r)+int64(r.Sampling.MaxTokens)) { // it names none, or counts something else
+	if n < minWindow || int64(n) > 2*(EstimateRequest(r)+int64(r.Sampling.MaxTokens)) { // it names none, or counts something else
 
 		n = int(min(m.count(full, r), EstimateRequest(r)) * 9 / 10) // without the margin
-		if known := m.window(full); n < leastGuess || known > 0 && known < n {
+		if known := m.window(full); n < minGuess || known > 0 && known < n {
 			return
 		}
 	}
@@ -152,20 +152,20 @@ func (m *Models) tooLong(full string, r *Request, err error) {
 // guessAge is how long after such a refusal a shorter request tells that the length was the reason.
 const guessAge = 2 * time.Minute
 
-// leastLong is the least length of a conversation that a refusal may be about, in tokens.
-const leastLong = 1000
+// minLong is the least length of a conversation that a refusal may be about, in tokens.
+const minLong = 1000
 
 // accepted remembers how long a request was that a model has answered. If it refused a longer one without saying
 // why, the length was the reason.
 func (m *Models) accepted(full string, r *Request) {
-	if r.Transcript.Tokens() < leastLong {
+	if r.Transcript.Tokens() < minLong {
 		return
 	}
 	n := EstimateRequest(r)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	w := m.windows[full]
-	if w.perhaps > n && w.perhaps < 2*n && n >= leastGuess && time.Since(w.at) < guessAge {
+	if w.perhaps > n && w.perhaps < 2*n && n >= minGuess && time.Since(w.at) < guessAge {
 		w.refused = refusal{int(w.perhaps * 9 / 10), time.Now().UTC().Truncate(time.Second)}
 	}
 	w.took, w.perhaps = n, 0
@@ -180,7 +180,7 @@ var otherReasons = regexp.MustCompile(`(?i)tool|function|schema|image|audio|file
 // maybeTooLong reports whether a refusal that names no reason may be about the length of the request: it is longer
 // than the last one that the model accepted.
 func (m *Models) maybeTooLong(full string, r *Request, err error) bool {
-	if err == nil || !fault.HasCode(err, "request_refused") || r.Transcript.Tokens() < leastLong || otherReasons.MatchString(fault.Of(err).Message) {
+	if err == nil || !fault.HasCode(err, "request_refused") || r.Transcript.Tokens() < minLong || otherReasons.MatchString(fault.Of(err).Message) {
 		return false
 	}
 	n := EstimateRequest(r)
@@ -291,7 +291,7 @@ func (m *Models) Recall(saved []byte) error {
 	}
 	m.mu.Lock()
 	for full, r := range in.Windows {
-		if m.cfg.Windows[full] == 0 && r.Tokens >= leastWindow && len(m.windows) < maxDirect {
+		if m.cfg.Windows[full] == 0 && r.Tokens >= minWindow && len(m.windows) < maxDirect {
 			m.learnWindow(full, window{tokens: m.cfg.Known.family(full).Window, refused: r})
 		}
 	}

@@ -194,8 +194,8 @@ func announce(r *Reply, yield func(Event, error) bool) bool {
 	return true
 }
 
-// mostSpoken is how many calls are read from one answer in words.
-const mostSpoken = 32
+// maxSpoken is how many calls are read from one answer in words.
+const maxSpoken = 32
 
 // calls returns the reply with its calls in words as calls. It returns nil unless the whole text
 // consists of calls of known tools: anything else is an answer. stray reports whether there is a call

@@ -21,11 +21,11 @@ type (
 	content   []Block       // the content of a result
 )
 
-// mostMembers is the maximum number of members. Callers append the lists to a buffer
+// maxMembers is the maximum number of members. Callers append the lists to a buffer
 // on their stack, so that the codec does not allocate for them.
-const mostMembers = 13
+const maxMembers = 13
 
-type buffer [mostMembers]member
+type buffer [maxMembers]member
 
 func (m *Message) members(dst []member) []member {
 	return append(dst, member{"id", &m.ID}, member{"role", &m.Role}, member{"at", (*micros)(&m.At)}, member{"prev", &m.Prev},

@@ -72,7 +72,7 @@ const (
 )
 
 // A request in which so many joints part its steps may be offered as a plan.
-const leastJoints = 2
+const minJoints = 2
 
 var joints = regexp.MustCompile(`(?i)[,;:\n]\s|\s[-–—]\s|\b(and|then|und|dann)\b`)
 
@@ -143,7 +143,7 @@ func (e *Engine) Decide(ctx context.Context, q *Question) *Decision {
 	if goesOn == kits.PlannerAgent || goesOn != "" && !slices.ContainsFunc(d.Ranked, func(x Ranked) bool { return x.Agent == goesOn }) {
 		goesOn = "" // nothing follows up on a plan
 	}
-	d.Steps = d.Ranked[0].Agent == kits.PlannerAgent && d.Ranked[0].P >= likely && len(joints.FindAllString(q.Text, leastJoints)) == leastJoints
+	d.Steps = d.Ranked[0].Agent == kits.PlannerAgent && d.Ranked[0].P >= likely && len(joints.FindAllString(q.Text, minJoints)) == minJoints
 	switch best := d.Ranked[0]; {
 	case q.Before != "" && FollowsUp(q.Text):
 		d.Agent, d.Path = cmp.Or(goesOn, kits.DefaultAgent), record.RouteFollow

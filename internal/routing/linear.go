@@ -202,10 +202,10 @@ func (m *linear) vector(fs []feature, list []string) (out []entry, length float6
 }
 
 const (
-	leastAlike = 0.35 // similarity that counts
-	mostAlike  = 5    // words of samples that a word is compared with, itself among them
-	same       = 0.99 // similarity of a word and itself
-	mostAsked  = 64   // words of a text that are compared
+	minAlike = 0.35 // similarity that counts
+	maxAlike = 5    // words of samples that a word is compared with, itself among them
+	same     = 0.99 // similarity of a word and itself
+	maxAsked = 64   // words of a text that are compared
 )
 
 // alike returns the stems of words of samples that are used like those of a text.
@@ -213,10 +213,10 @@ func (m *linear) alike(list []string) []entry {
 	var out []entry
 	asked := 0
 	for _, w := range list {
-		if words.Common(w) || asked == mostAsked {
+		if words.Common(w) || asked == maxAsked {
 			continue
 		}
-		near, known := m.words.Near(w, leastAlike, mostAlike)
+		near, known := m.words.Near(w, minAlike, maxAlike)
 		if known {
 			asked++
 		}

@@ -59,8 +59,8 @@ const (
 // compared with an agent's.
 const noneWorth = 4
 
-// mostRead bounds how many bytes of a text are read.
-const mostRead = 2000
+// maxRead bounds how many bytes of a text are read.
+const maxRead = 2000
 
 //go:embed background.txt
 var background string
@@ -71,7 +71,7 @@ func New(agents []Agent, none ...string) *Router {
 	var samples []sample
 	count := make([]float64, len(agents)+1)
 	add := func(text string, class, candidate int) {
-		text = text[:min(len(text), mostRead)]
+		text = text[:min(len(text), maxRead)]
 		samples = append(samples, sample{text, class})
 		count[candidate]++
 	}
@@ -121,7 +121,7 @@ func (r *Router) Rank(text string) []Ranked {
 	if strings.TrimSpace(text) == "" {
 		p[0] = 1
 	} else {
-		text = text[:min(len(text), mostRead)]
+		text = text[:min(len(text), maxRead)]
 		learned := r.model.scores(text)
 		softmax(learned)
 		for _, p := range learned[:r.kinds-1] {
@@ -154,8 +154,8 @@ func softmax(x []float64) {
 	}
 }
 
-// mostShort is how many words a follow-up has at most.
-const mostShort = 6
+// maxShort is how many words a follow-up has at most.
+const maxShort = 6
 
 // when are words of time, which name no subject. They follow up on what was said
 // before, as in "and tomorrow?".
@@ -165,7 +165,7 @@ const when = " today tomorrow tonight yesterday later week weekend month year mo
 // it goes on with what was said before.
 func FollowsUp(text string) bool {
 	list := words.Split(text)
-	return len(list) <= mostShort && !slices.ContainsFunc(list, func(w string) bool {
+	return len(list) <= maxShort && !slices.ContainsFunc(list, func(w string) bool {
 		return !words.Common(w) && !strings.Contains(when, " "+w+" ")
 	})
 }

@@ -212,7 +212,7 @@ func (w *treeWorker) read(ctx context.Context, args []byte) (d *plan.Draft, prob
 	if w.call.Origin == originFallback {
 		return d, ""
 	}
-	if to := w.reserve(); to != "" && d.Confidence < leastSure {
+	if to := w.reserve(); to != "" && d.Confidence < minSure {
 		return nil, "The plan was not begun, since you are not sure of it. The agent " + to + " gets the request."
 	}
 	if bad := plan.Check(d, w.world(ctx)); bad != nil {

@@ -23,8 +23,8 @@ import (
 // Planning has failed for good if the model cannot be asked, if so many plans were
 // refused, or if the model is less sure than this of its plan.
 const (
-	mostRefused = 2
-	leastSure   = 0.5
+	maxRefused = 2
+	minSure    = 0.5
 )
 
 // originFallback is the origin of a plan that Steward has written because planning failed.
@@ -90,14 +90,14 @@ func (x *calls) fallBack(ctx context.Context, msgs []*message.Message, failed er
 	switch {
 	case failed != nil:
 		why = "the model failed (" + fault.Of(failed).Code + ")"
-	case refused >= mostRefused:
+	case refused >= maxRefused:
 		why = fmt.Sprintf("%d plans did not hold", refused)
 	default:
 		asked := msgs[len(msgs)-2].Calls()
 		if len(asked) == 0 {
 			return nil, nil
 		}
-		if d, err := plan.Parse(asked[len(asked)-1].Args); err != nil || d.Confidence >= leastSure {
+		if d, err := plan.Parse(asked[len(asked)-1].Args); err != nil || d.Confidence >= minSure {
 			return nil, nil
 		}
 		why = "the model was not sure of its plan"

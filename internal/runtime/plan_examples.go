@@ -19,9 +19,9 @@ import (
 const (
 	exampleCandidates = 100 // the newest plans, and as many that are made after them
 	exampleUsers      = 64  // whose plans are in memory
-	mostExamples      = 3
+	maxExamples       = 3
 	maxExample        = 4 << 10 // bytes of each
-	leastLike         = 0.3     // share of the request that a document of all its words would have
+	minLike           = 0.3     // share of the request that a document of all its words would have
 )
 
 // examples finds plans by their requests. Of each user it holds the words of the
@@ -100,7 +100,7 @@ func (e *examples) like(ctx context.Context, st store.Store, user, asked string)
 	scores, whole := x.requests.Scores(asked)
 	var order []int
 	for i, score := range scores {
-		if score > 0 && score >= leastLike*whole {
+		if score > 0 && score >= minLike*whole {
 			order = append(order, i)
 		}
 	}
@@ -135,7 +135,7 @@ func (n *Node) exemplify(ctx context.Context, user, asked string) (string, error
 			return "", err
 		}
 		b.WriteString("\n" + string(text))
-		if shown++; shown == mostExamples {
+		if shown++; shown == maxExamples {
 			break
 		}
 	}

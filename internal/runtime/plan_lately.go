@@ -8,14 +8,14 @@ import (
 	"steward/internal/conversation/worklog"
 )
 
-// mostLately bounds how many of the newest calls a planner is told of.
-const mostLately = 12
+// maxLately bounds how many of the newest calls a planner is told of.
+const maxLately = 12
 
 // lately returns, for the planner's prompt, what was done for the user last, with its outcomes. It tells
 // only of tools by their names: what they were given and have returned may be labelled, and no label would
 // show in the prompt. The last exchanges of the conversation are before the planner anyway.
 func (n *Node) lately(ctx context.Context, user string) (string, error) {
-	entries, _, err := n.WorkLog(ctx, user, worklog.Filter{}, "", mostLately)
+	entries, _, err := n.WorkLog(ctx, user, worklog.Filter{}, "", maxLately)
 	if err != nil || len(entries) == 0 {
 		return "", err
 	}

@@ -212,8 +212,8 @@ func aboutQuestion(q policy.Question) string {
 	return what + " for " + q.User
 }
 
-// mostExplained bounds the actions of a request that are explained.
-const mostExplained = 20
+// maxExplained bounds the actions of a request that are explained.
+const maxExplained = 20
 
 // explainRecorded explains a recorded action, or the actions of a request.
 func (n *Node) explainRecorded(ctx context.Context, j Explainer, user, which string) ([]PolicyAnswer, error) {
@@ -248,7 +248,7 @@ func (n *Node) intentsOf(ctx context.Context, user, which string) ([]client.Inte
 	var out []client.Intent
 	after := store.Cursor("")
 	for range pages {
-		list, next, err := n.Intents(ctx, user, IntentFilter{}, after, mostExplained)
+		list, next, err := n.Intents(ctx, user, IntentFilter{}, after, maxExplained)
 		if err != nil {
 			return nil, err
 		}
@@ -257,14 +257,14 @@ func (n *Node) intentsOf(ctx context.Context, user, which string) ([]client.Inte
 				out = append(out, v)
 			}
 		}
-		if after = next; after == "" || len(out) >= mostExplained {
+		if after = next; after == "" || len(out) >= maxExplained {
 			break
 		}
 	}
 	if len(out) == 0 {
 		return nil, none
 	}
-	return out[:min(len(out), mostExplained)], nil
+	return out[:min(len(out), maxExplained)], nil
 }
 
 // explainIntent authorizes an action again under the conditions of its first

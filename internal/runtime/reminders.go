@@ -19,8 +19,8 @@ type Reminder struct {
 	At           time.Time // when it went off
 }
 
-// mostReminders is how many reminders are kept for a follower that does not take them.
-const mostReminders = 500
+// maxReminders is how many reminders are kept for a follower that does not take them.
+const maxReminders = 500
 
 // reminders passes on reminders to their users at once. The zero value is ready to use.
 type reminders struct {
@@ -60,7 +60,7 @@ func (r *reminders) add(user string, new Reminder) Reminder {
 
 // put queues a reminder. The caller holds reminders.mu.
 func (f *reminderFollower) put(r Reminder) {
-	if f.queue = append(f.queue, r); len(f.queue) > mostReminders {
+	if f.queue = append(f.queue, r); len(f.queue) > maxReminders {
 		f.queue = f.queue[1:]
 	}
 	select {

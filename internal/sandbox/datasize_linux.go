@@ -16,9 +16,9 @@ type gauge struct {
 	next time.Time // when to measure again: measuring itself takes time
 }
 
-// leastEntry is the least size that a file or folder counts, because it takes up that much on
+// minEntry is the least size that a file or folder counts, because it takes up that much on
 // disk.
-const leastEntry = 4 << 10
+const minEntry = 4 << 10
 
 // newGauge measures a folder once: a program whose folder is full does not start.
 func newGauge(dir string, limit int64) (*gauge, error) {
@@ -40,7 +40,7 @@ func (g *gauge) size() int64 {
 			return nil // it was removed during the walk
 		}
 		if info, err := d.Info(); err == nil {
-			sum += max(leastEntry, info.Sys().(*syscall.Stat_t).Blocks*512)
+			sum += max(minEntry, info.Sys().(*syscall.Stat_t).Blocks*512)
 		}
 		return nil
 	})

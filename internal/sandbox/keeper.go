@@ -38,8 +38,8 @@ type Keeper[S Server] struct {
 	tasks    sync.WaitGroup
 }
 
-// longestPause bounds the pause between two starts.
-const longestPause = time.Minute
+// maxPause bounds the pause between two starts.
+const maxPause = time.Minute
 
 // life is one run of the server, from start to end.
 type life[S Server] struct {
@@ -158,7 +158,7 @@ func (k *Keeper[S]) begin() {
 func (k *Keeper[S]) fail(f Failed) *Failed {
 	k.failures++
 	if n := k.failures - k.Spare; n > 0 {
-		f.Wait = min(k.Pause<<min(n-1, 16), longestPause)
+		f.Wait = min(k.Pause<<min(n-1, 16), maxPause)
 	}
 	k.last, k.next = f, time.Now().Add(f.Wait)
 	return &f

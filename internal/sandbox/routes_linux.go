@@ -57,9 +57,9 @@ func (f *forwarder) hold(c io.Closer) (drop func()) {
 	return func() { stop(); c.Close() }
 }
 
-// mostPassed is how many connections to one address are forwarded at once; further ones wait.
+// maxPassed is how many connections to one address are forwarded at once; further ones wait.
 // Each takes two of Steward's own file descriptors.
-const mostPassed = 64
+const maxPassed = 64
 
 // dialer connects to the address that a connection is forwarded to.
 type dialer func(ctx context.Context, network, address string) (net.Conn, error)
@@ -68,7 +68,7 @@ type dialer func(ctx context.Context, network, address string) (net.Conn, error)
 func (f *forwarder) serve(l net.Listener, dial dialer, address string) {
 	f.wg.Go(func() {
 		defer f.hold(l)()
-		passing := make(chan struct{}, mostPassed)
+		passing := make(chan struct{}, maxPassed)
 		for {
 			passing <- struct{}{} // close ends the forwarded connections
 			conn, err := l.Accept()

@@ -314,7 +314,7 @@ func TestForwarderBounds(t *testing.T) {
 	defer f.close()
 	f.serve(in, new(net.Dialer).DialContext, l.Addr().String())
 	var all []net.Conn
-	for range mostPassed + 20 {
+	for range maxPassed + 20 {
 		c := must.Get(net.Dial("tcp", in.Addr().String()))
 		must.Get(c.Write([]byte("x")))
 		all = append(all, c)
@@ -323,7 +323,7 @@ func TestForwarderBounds(t *testing.T) {
 		must.Get(io.ReadFull(c, make([]byte, 1)))
 		c.Close()
 	}
-	if most.Load() > mostPassed {
+	if most.Load() > maxPassed {
 		t.Errorf("%d connections at once", most.Load())
 	}
 }

@@ -48,7 +48,7 @@ func Edit(path string, changes ...Change) error {
 // rewrite replaces a file by what change makes of it. If change fails, it returns what a person can
 // write by hand.
 func rewrite(path string, change func([]byte) (out []byte, byHand string, err error)) error {
-	text, err := strict.ReadText(path, largestFile)
+	text, err := strict.ReadText(path, maxFile)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fault.New(fault.Invalid, "settings_unreadable", "%s cannot be read: %w", path, err).WithHint("fix or move the file")
 	}

@@ -19,7 +19,7 @@ import (
 // FileName is the name of the settings files.
 const FileName = "steward.yaml"
 
-const largestFile = 1 << 20 // bytes; real ones have a few hundred
+const maxFile = 1 << 20 // bytes; real ones have a few hundred
 
 // Kind is a kind of source. A later one in the list wins over an earlier one.
 type Kind string
@@ -241,7 +241,7 @@ func same(a, b string) bool {
 }
 
 func (l *loading) file(path, shown string, kind Kind, optional bool) error {
-	text, err := strict.ReadText(path, largestFile)
+	text, err := strict.ReadText(path, maxFile)
 	switch {
 	case optional && errors.Is(err, fs.ErrNotExist):
 		return nil
@@ -350,7 +350,7 @@ func (l *loading) provider(name string) {
 		p.Key = Secret(key)
 		l.from[path+".key"] = Source{FromEnv, p.KeyEnv}
 	case p.KeyFile != "":
-		text, err := strict.ReadText(p.KeyFile, largestFile)
+		text, err := strict.ReadText(p.KeyFile, maxFile)
 		if err != nil {
 			l.faults = append(l.faults, fmt.Sprintf("%s: %s.key_file cannot be read: %v", l.where(path), path, err))
 			return

@@ -338,7 +338,7 @@ func TestVendorsVariables(t *testing.T) {
 
 func TestFilesThatCannotBeRead(t *testing.T) {
 	w := newWorld(t)
-	big := w.write(filepath.Join(w.home, "big.yaml"), strings.Repeat("# padding\n", largestFile/9))
+	big := w.write(filepath.Join(w.home, "big.yaml"), strings.Repeat("# padding\n", maxFile/9))
 	for _, file := range []string{filepath.Join(w.home, "none.yaml"), w.home, big} {
 		if _, err := w.load(Options{File: file}); !fault.HasCode(err, "settings_unreadable") {
 			t.Errorf("%s: %v", file, err)

@@ -18,9 +18,9 @@ import (
 )
 
 const (
-	mostArgs    = 40 // arguments in a list
-	mostPreview = 60 // lines of a preview
-	mostName    = 24 // columns of an argument's name
+	maxArgs    = 40 // arguments in a list
+	maxPreview = 60 // lines of a preview
+	maxName    = 24 // columns of an argument's name
 )
 
 // planTool is the tool that carries out a plan. Its preview is the whole plan.
@@ -50,7 +50,7 @@ func (t *turn) question(f *client.Frame, more string) string {
 	}
 	wide := 0
 	for _, v := range a.Values {
-		wide = max(wide, min(lipgloss.Width(oneLine(Visible(v.Name), mostName)), mostName))
+		wide = max(wide, min(lipgloss.Width(oneLine(Visible(v.Name), maxName)), maxName))
 	}
 	for _, v := range a.Values {
 		lines = append(lines, t.value(&v, wide))
@@ -60,8 +60,8 @@ func (t *turn) question(f *client.Frame, more string) string {
 	}
 	if a.Preview != "" {
 		preview := strings.Split(strings.TrimSuffix(a.Preview, "\n"), "\n")
-		left := len(preview) - mostPreview
-		for _, l := range preview[:min(len(preview), mostPreview)] {
+		left := len(preview) - maxPreview
+		for _, l := range preview[:min(len(preview), maxPreview)] {
 			say(lipgloss.NewStyle(), "  "+Visible(l))
 		}
 		if left > 0 {
@@ -73,7 +73,7 @@ func (t *turn) question(f *client.Frame, more string) string {
 
 // value shows an argument beside its name. wide is the width of the column of names.
 func (t *turn) value(v *client.Value, wide int) string {
-	style, name := lipgloss.NewStyle(), oneLine(Visible(v.Name), mostName)
+	style, name := lipgloss.NewStyle(), oneLine(Visible(v.Name), maxName)
 	text := Visible(v.Text)
 	if len(v.Marks) > 0 {
 		style, text = t.warn, "! "+strings.Join(v.Marks, ", ")+": "+text
@@ -149,8 +149,8 @@ func argumentList(args []client.Argument) (list string, marked bool) {
 		}
 	}
 	all := append(first, rest...)
-	if n := len(all) - mostArgs; n > 0 {
-		all = append(all[:mostArgs], fmt.Sprintf("%d more", n))
+	if n := len(all) - maxArgs; n > 0 {
+		all = append(all[:maxArgs], fmt.Sprintf("%d more", n))
 	}
 	return fmt.Sprintf("%s, %s: %s", counted(len(args), "argument"), SizeOf(total), strings.Join(all, " · ")), len(first) > 0
 }

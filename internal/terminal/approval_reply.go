@@ -186,18 +186,18 @@ func (m *liveScreen) showWidths(q *client.Approval) {
 		head = "From now on in this conversation, without asking:"
 	}
 	text := m.turn.warn.Render(m.turn.paint.wrap(head))
-	for i, w := range q.Widths[:min(len(q.Widths), mostWidths)] {
+	for i, w := range q.Widths[:min(len(q.Widths), maxWidths)] {
 		text += "\n" + m.turn.hang(lipgloss.NewStyle(), fmt.Sprintf("%d %s", i+1, Visible(w.Name)))
 	}
 	m.turn.print(kindNote, text)
 }
 
-// mostWidths is how many widths one key can choose among.
-const mostWidths = 9
+// maxWidths is how many widths one key can choose among.
+const maxWidths = 9
 
 // widthKey handles a key while the widths are shown. A width is shown in full before it can be given.
 func (m *liveScreen) widthKey(a *activity, name string, now, before time.Time) tea.Cmd {
-	widths := a.Approval.Widths[:min(len(a.Approval.Widths), mostWidths)]
+	widths := a.Approval.Widths[:min(len(a.Approval.Widths), maxWidths)]
 	if now.Sub(before) < quiet || now.Sub(m.reply.since) < quiet || len(name) != 1 || name[0] < '1' || int(name[0]-'0') > len(widths) {
 		return nil
 	}
@@ -378,7 +378,7 @@ func (m *liveScreen) showTerms(p intent.Pattern, hash string) {
 func (m *liveScreen) replyLines(a *activity, n int) (above, below string) {
 	switch m.reply.stage {
 	case choosingWidth:
-		n := min(len(a.Approval.Widths), mostWidths)
+		n := min(len(a.Approval.Widths), maxWidths)
 		return fmt.Sprintf("Which of them? 1-%d", n), fmt.Sprintf("1-%d shows what it covers · Esc goes back", n)
 	case showingTerms:
 		return "Give this standing approval? y/n/e", "y gives it · n goes back · e edits it · Esc goes back"

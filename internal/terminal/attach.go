@@ -20,8 +20,8 @@ import (
 
 // Bounds of what a message of the chat attaches.
 const (
-	mostAttached    = 20
-	largestAttached = 10 << 20 // of one file
+	maxAttached      = 20
+	maxAttachedBytes = 10 << 20 // of one file
 )
 
 // Attachment makes a block from a file. The content determines its type, and for recordings and
@@ -72,13 +72,13 @@ func mentioned(text string, private func(path string) bool) (files []client.Bloc
 		case err == nil && info.IsDir():
 			continue
 		}
-		if seen = append(seen, path); len(seen) > mostAttached {
-			return nil, fault.New(fault.TooLarge, "too_much_attached", "a message attaches at most %d files", mostAttached).WithHint("send several messages")
+		if seen = append(seen, path); len(seen) > maxAttached {
+			return nil, fault.New(fault.TooLarge, "too_much_attached", "a message attaches at most %d files", maxAttached).WithHint("send several messages")
 		}
 		if private != nil && private(path) {
 			return nil, Private(name)
 		}
-		b, err := strict.ReadFile(path, largestAttached)
+		b, err := strict.ReadFile(path, maxAttachedBytes)
 		if err != nil {
 			return nil, fault.New(fault.Invalid, "file_unreadable", "%s cannot be attached: %w", name, err).
 				WithHint("correct the path, or move the @ if it is meant as text")
@@ -140,8 +140,8 @@ func pastedFile(text string) (string, bool) {
 	return path, err == nil && info.Mode().IsRegular()
 }
 
-// mostPaths is how many files a completion considers.
-const mostPaths = 2000
+// maxPaths is how many files a completion considers.
+const maxPaths = 2000
 
 // pathCompletions completes the path at the end of a message.
 func pathCompletions(text string) (out []string) {
@@ -160,7 +160,7 @@ func pathCompletions(text string) (out []string) {
 		return nil
 	}
 	defer d.Close() // only read from
-	entries, err := d.ReadDir(mostPaths)
+	entries, err := d.ReadDir(maxPaths)
 	if err != nil {
 		return nil // it is not a folder, or empty
 	}

@@ -64,14 +64,14 @@ func TestMentions(t *testing.T) {
 			t.Errorf("%q: %v %d", text, err, len(got))
 		}
 	}
-	put(t, "large.txt", make([]byte, largestAttached+1))
+	put(t, "large.txt", make([]byte, maxAttachedBytes+1))
 	for text, code := range map[string]string{"@/no/such.png": "file_unreadable", `@"no such"`: "file_unreadable", "@large.txt": "file_unreadable", "@/dev/zero": "file_unreadable"} {
 		if _, err := mentioned(text, nil); !fault.HasCode(err, code) || fault.Of(err).Remedy == "" {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
 	var many strings.Builder
-	for i := range mostAttached + 1 {
+	for i := range maxAttached + 1 {
 		name := "f" + strings.Repeat("x", i)
 		put(t, name, []byte("x"))
 		many.WriteString("@" + name + " ")

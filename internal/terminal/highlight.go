@@ -67,12 +67,12 @@ func (r *renderer) highlighter(name string) *highlighter {
 	return h
 }
 
-// longestColoured is the longest line in bytes that is coloured.
-const longestColoured = 2000
+// maxColoured is the longest line in bytes that is coloured.
+const maxColoured = 2000
 
 // line colours one line. It takes time in proportion to the line's length.
 func (h *highlighter) line(s string) string {
-	if len(s) > longestColoured {
+	if len(s) > maxColoured {
 		return s
 	}
 	var b strings.Builder

@@ -70,7 +70,7 @@ func TestHighlightKeepsTheText(t *testing.T) {
 		}
 	})
 	h := r.highlighter("go")
-	if long := strings.Repeat("func ", longestColoured); h.line(long) != long {
+	if long := strings.Repeat("func ", maxColoured); h.line(long) != long {
 		t.Error("a long line is coloured")
 	}
 }

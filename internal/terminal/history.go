@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	keptLines  = 1000
-	largestOne = 64 << 10 // bytes; longer texts are not kept in the file
+	keptLines = 1000
+	maxOne    = 64 << 10 // bytes; longer texts are not kept in the file
 )
 
 // history is the earlier input, oldest first. Its file has a JSON string per line.
@@ -37,7 +37,7 @@ func openHistory(file string) (*history, error) {
 	}
 	defer f.Close()
 	sc := bufio.NewScanner(f)
-	sc.Buffer(nil, 8*largestOne)
+	sc.Buffer(nil, 8*maxOne)
 	for sc.Scan() {
 		var s string
 		if json.Unmarshal(sc.Bytes(), &s) == nil && s != "" {
@@ -81,7 +81,7 @@ func (h *history) add(s string) error {
 		return nil
 	}
 	h.lines = append(h.lines, s)
-	if h.file == "" || len(s) > largestOne {
+	if h.file == "" || len(s) > maxOne {
 		return nil
 	}
 	f, err := os.OpenFile(h.file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)

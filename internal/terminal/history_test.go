@@ -31,7 +31,7 @@ func TestHistory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, s := range []string{"one", "two\nlines", "two\nlines", strings.Repeat("x", largestOne+1)} {
+	for _, s := range []string{"one", "two\nlines", "two\nlines", strings.Repeat("x", maxOne+1)} {
 		if err := h.add(s); err != nil {
 			t.Fatal(err)
 		}

@@ -31,8 +31,8 @@ const (
 	shortPasteBytes = 2000
 )
 
-// mostInputLines is the number of lines up to which the input holds a text that is edited.
-const mostInputLines = 5000
+// maxInputLines is the number of lines up to which the input holds a text that is edited.
+const maxInputLines = 5000
 
 // paste puts a pasted text into the input.
 func (m *liveScreen) paste(text string) tea.Cmd {
@@ -140,7 +140,7 @@ func (m *liveScreen) setInput(text string) {
 	m.input.Reset()
 	for i, part := range strings.Split(text, pasteEnd) {
 		typed, pasted, ok := strings.Cut(part, pasteStart)
-		if i == 0 && !ok && (changedByInput(typed) || strings.Count(typed, "\n") >= mostInputLines) {
+		if i == 0 && !ok && (changedByInput(typed) || strings.Count(typed, "\n") >= maxInputLines) {
 			typed = m.label(typed)
 		}
 		m.input.InsertString(typed)
@@ -247,8 +247,8 @@ func (m *liveScreen) setCursor(at int) {
 	m.input.SetCursorColumn(at)
 }
 
-// mostPasteShown is how many lines of a paste are shown.
-const mostPasteShown = 2000
+// maxPasteShown is how many lines of a paste are shown.
+const maxPasteShown = 2000
 
 // showPastes prints the pastes in the input, and reports whether there are any.
 func (m *liveScreen) showPastes() bool {
@@ -259,7 +259,7 @@ func (m *liveScreen) showPastes() bool {
 		}
 		any = true
 		lines := strings.Split(strings.TrimSuffix(m.pastes[label], "\n"), "\n")
-		shown := lines[:min(len(lines), mostPasteShown)]
+		shown := lines[:min(len(lines), maxPasteShown)]
 		out := m.turn.dim.Render(m.turn.paint.wrap(label)) + "\n" + m.turn.paint.wrap(untabbed(safe(strings.Join(shown, "\n"))))
 		if n := len(lines) - len(shown); n > 0 {
 			out += "\n" + m.turn.dim.Render(fmt.Sprintf("… %d more lines", n))

@@ -66,7 +66,7 @@ func TestALongPasteIsShownBefore(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	d.do(tea.KeyPressMsg{Code: 'o', Mod: tea.ModCtrl})
-	if got := d.look(); strings.Count(got, "abcdefgh") != mostPasteShown+1 || !strings.Contains(got, "… 1500 more lines") {
+	if got := d.look(); strings.Count(got, "abcdefgh") != maxPasteShown+1 || !strings.Contains(got, "… 1500 more lines") {
 		t.Errorf("%d lines", strings.Count(got, "\n"))
 	}
 	if d.enterSends() != text {

@@ -277,8 +277,8 @@ type wordWrap struct {
 	column    int
 }
 
-// mostHeld is how long a word is held that does not end, in bytes.
-const mostHeld = 1000
+// maxHeld is how long a word is held that does not end, in bytes.
+const maxHeld = 1000
 
 // next returns what can be given out once text has arrived. The last word is held until it ends.
 func (p *wordWrap) next(text string, width int) string {
@@ -286,7 +286,7 @@ func (p *wordWrap) next(text string, width int) string {
 	for _, r := range text {
 		if r != ' ' && r != '\n' && r != '\t' {
 			p.word += string(r)
-			if r >= 0x1100 && lipgloss.Width(string(r)) > 1 || len(p.word) > mostHeld { // Chinese has no blanks
+			if r >= 0x1100 && lipgloss.Width(string(r)) > 1 || len(p.word) > maxHeld { // Chinese has no blanks
 				p.flush(&out, width)
 			}
 			continue

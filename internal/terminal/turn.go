@@ -209,8 +209,8 @@ func (t *turn) prose(text string) {
 	}
 }
 
-// mostEchoed is how many lines of a person's own message are shown.
-const mostEchoed = 20
+// maxEchoed is how many lines of a person's own message are shown.
+const maxEchoed = 20
 
 func (t *turn) user(said client.Content) {
 	text := untabbed(safe(said.Text()))
@@ -220,8 +220,8 @@ func (t *turn) user(said client.Content) {
 		}
 	}
 	lines := strings.Split(lipgloss.Wrap(text, max(t.paint.width-3, 1), ""), "\n")
-	if n := len(lines) - mostEchoed; n > 1 {
-		lines = append(lines[:mostEchoed:mostEchoed], t.dim.Render(fmt.Sprintf("… %d more lines, %s in all", n, SizeOf(len(said.Text())))))
+	if n := len(lines) - maxEchoed; n > 1 {
+		lines = append(lines[:maxEchoed:maxEchoed], t.dim.Render(fmt.Sprintf("… %d more lines, %s in all", n, SizeOf(len(said.Text())))))
 	}
 	for i, l := range lines {
 		mark := "  "

@@ -152,13 +152,13 @@ func (t *turn) complete(f *client.Frame) {
 	t.print(kindNote, t.dim.Render(t.paint.wrap(foot)))
 }
 
-// mostSources is the most sources of an answer that are shown.
-const mostSources = 50
+// maxSources is the most sources of an answer that are shown.
+const maxSources = 50
 
 // sources numbers the sources of an answer. Their text is untrusted.
 func sources(list []client.Citation) (lines []string) {
 	for i, c := range list {
-		if i == mostSources {
+		if i == maxSources {
 			return append(lines, fmt.Sprintf("… and %d more; steward conversations show last has all", len(list)-i))
 		}
 		lines = append(lines, fmt.Sprintf("[%d] %s", i+1, oneLine(message.Citation(c).String(), 400)))

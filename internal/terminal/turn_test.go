@@ -446,7 +446,7 @@ func TestQuestionsOfAgentsBelow(t *testing.T) {
 func TestTheSourcesOfAnAnswerAreNumberedUnderIt(t *testing.T) {
 	tr, one := newTurn(t, 60), "1"
 	cited := []client.Citation{{URL: "https://w.test/1", Title: "Rain\x1b[2J\nnow"}, {URL: "https://w.test/2"}}
-	for range mostSources {
+	for range maxSources {
 		cited = append(cited, client.Citation{Title: fmt.Sprint("book ", len(cited))})
 	}
 	got := show(tr, token(one, "It rains."), complete(one, client.Frame{Content: Words("It rains."), Citations: cited}))

@@ -21,7 +21,7 @@ import (
 // that doubles with each level of the value. So the applications are counted first, up to a bound.
 const (
 	maxSchemaDepth = 256     // of a schema itself
-	leastEffort    = 1 << 17 // applications that any arguments may take; longer ones may take proportionally more
+	minEffort      = 1 << 17 // applications that any arguments may take; longer ones may take proportionally more
 	maxApplied     = 10_000  // nested applications
 )
 
@@ -54,7 +54,7 @@ func referring(schema []byte) (root any, err error) {
 // checkEffort refuses a value, of size bytes, that would take too long to validate (TooLarge,
 // args_too_complex).
 func checkEffort(schema, v any, size int) error {
-	e := effort{root: schema, left: leastEffort + 4*size, refs: map[string]any{}}
+	e := effort{root: schema, left: minEffort + 4*size, refs: map[string]any{}}
 	if schema == nil || e.apply(schema, v, 0) {
 		return nil
 	}

@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	mostMemory = 512             // MiB that Steward may use; documents are read in processes of their own
-	mostTime   = 2 * time.Minute // for one call: which only a hang reaches
+	maxMemory = 512             // MiB that Steward may use; documents are read in processes of their own
+	maxTime   = 2 * time.Minute // for one call: which only a hang reaches
 )
 
 // bomb is content that is made to use up time or memory, and what the tool's result must say about it.
@@ -31,7 +31,7 @@ func (w *world) check(t *testing.T, b bomb, name string, a args) {
 	t.Helper()
 	begun := time.Now()
 	answer := w.do(name, a)
-	if took := time.Since(begun); took > mostTime {
+	if took := time.Since(begun); took > maxTime {
 		t.Errorf("%s took %v", b.name, took)
 	}
 	if len(answer.Text) > 100_000 || !regexp.MustCompile(b.want).MatchString(answer.Text) {
@@ -46,8 +46,8 @@ func (w *world) within(t *testing.T) {
 	if status, _ := w.HTTP(http.MethodGet, "/readyz", nil); status != http.StatusOK {
 		t.Errorf("/readyz answers %d", status)
 	}
-	if got := w.peak(); got > mostMemory {
-		t.Errorf("it has used %d MiB, more than %d", got, mostMemory)
+	if got := w.peak(); got > maxMemory {
+		t.Errorf("it has used %d MiB, more than %d", got, maxMemory)
 	}
 }
 
@@ -182,7 +182,7 @@ func TestMailThatIsABomb(t *testing.T) {
 		w.wants(say, wish{does: []step{call("mail.search", args{"from": fmt.Sprintf("bomb%d@", i)}), found("mail.read", "id", `id (home/[^\s)]+)\)`)}})
 		begun := time.Now()
 		a := w.Ask(say, nil)
-		if len(a.Results) != 2 || len(a.Text) > 100_000 || !strings.Contains(a.Text, "Bomb") || time.Since(begun) > mostTime {
+		if len(a.Results) != 2 || len(a.Text) > 100_000 || !strings.Contains(a.Text, "Bomb") || time.Since(begun) > maxTime {
 			t.Errorf("%d: %d results, %d bytes after %v: %.300q", i, len(a.Results), len(a.Text), time.Since(begun), a.Text)
 		}
 		t.Logf("%d %v %d MiB %.200q", i, time.Since(begun), w.peak(), a.Text[max(0, len(a.Text)-200):])

@@ -23,9 +23,9 @@ type deed struct {
 	gone   bool   // no process of it is left soon after the call
 }
 
-// mostRise is by how many bytes Steward's memory may rise, whatever a tool
+// maxRise is by how many bytes Steward's memory may rise, whatever a tool
 // does.
-const mostRise = 64 << 20
+const maxRise = 64 << 20
 
 // endsIn is how long the processes of an ended program may remain: it must miss
 // a ping and then gets time to end.
@@ -88,7 +88,7 @@ func (s *steward) suffer(agent, prefix, good string, groups ...[]deed) {
 	w := stop()
 	median, longest := w.latency()
 	s.t.Logf("memory rose by %d MiB; of %d calls of an ordinary tool the middle one took %v, the longest %v", w.rise>>20, len(w.times), median, longest)
-	if w.rise > mostRise {
+	if w.rise > maxRise {
 		s.t.Errorf("memory rose by %d MiB", w.rise>>20)
 	}
 	for _, group := range groups {
@@ -228,7 +228,7 @@ func TestServersThatDoNotStart(t *testing.T) {
 	w := stop()
 	median, longest := w.latency()
 	t.Logf("of %d calls of an ordinary tool the middle one took %v, the longest %v", len(w.times), median, longest)
-	if w.rise > mostRise {
+	if w.rise > maxRise {
 		t.Errorf("memory rose by %d MiB", w.rise>>20)
 	}
 	// A server that keeps exiting is restarted after increasing pauses, so only

@@ -2,8 +2,8 @@ package watch
 
 import "time"
 
-// mostQuiet bounds the wait for a folder that never rests, in multiples of Quiet.
-const mostQuiet = 20
+// maxQuiet bounds the wait for a folder that never rests, in multiples of Quiet.
+const maxQuiet = 20
 
 // Debouncer debounces changes of a folder, so that files put into it one by one are
 // read once. The folder is at rest when no change was reported for the time
@@ -20,7 +20,7 @@ func (r *Debouncer) Record() {
 	if r.C == nil {
 		r.since = time.Now()
 	}
-	if r.C == nil || time.Since(r.since) < mostQuiet*r.Quiet {
+	if r.C == nil || time.Since(r.since) < maxQuiet*r.Quiet {
 		r.C = time.After(r.Quiet)
 	}
 }

@@ -76,13 +76,13 @@ func orMissing(err error, ref string) error {
 		WithHint("steward log lists the calls with their names")
 }
 
-const leastName = 4
+const minName = 4
 
 // parseRef parses "MESSAGE/BLOCK".
 func parseRef(s string) (name string, block int, err error) {
 	name, number, ok := strings.Cut(strings.ToLower(strings.TrimSpace(s)), "/")
 	block, numErr := strconv.Atoi(number)
-	if !ok || numErr != nil || block < 0 || len(name) < leastName || strings.Trim(name, "0123456789abcdef-") != "" {
+	if !ok || numErr != nil || block < 0 || len(name) < minName || strings.Trim(name, "0123456789abcdef-") != "" {
 		return "", 0, fault.New(fault.Invalid, "ref_invalid", "%.80q does not name a tool call", s).
 			WithHint("use the form of steward log, for example 5a3f1d/1, or last")
 	}

@@ -21,18 +21,18 @@ type Calibrator struct {
 }
 
 const (
-	leastFactor   = 0.25
-	mostFactor    = 4
-	leastTokens   = 32   // smaller requests are ignored
-	mostMedia     = 0.25 // requests with a larger share of pictures are ignored
-	leastReported = 0.2  // a smaller share of the estimate cannot be a count of all tokens
-	mostHidden    = 64_000
-	leastRequests = 5    // before a model counts as calibrated
-	memory        = 0.95 // the weight of earlier requests
+	minFactor   = 0.25
+	maxFactor   = 4
+	minTokens   = 32   // smaller requests are ignored
+	maxMedia    = 0.25 // requests with a larger share of pictures are ignored
+	minReported = 0.2  // a smaller share of the estimate cannot be a count of all tokens
+	maxHidden   = 64_000
+	minRequests = 5    // before a model counts as calibrated
+	memory      = 0.95 // the weight of earlier requests
 
 	// The margin, as a share of the expected value.
-	leastMargin = 0.05
-	mostMargin  = 0.25
+	minMargin = 0.05
+	maxMargin = 0.25
 
 	maxModels = 512 // names come from outside, so the number is bounded
 )
@@ -50,10 +50,10 @@ type learned struct {
 func (c *Calibrator) Learn(model string, parts Parts, reportedInput int64) {
 	size, reported := float64(parts.Tokens()), float64(reportedInput)
 	text := float64(parts.text) / sixteenths
-	if size < leastTokens || size-text > mostMedia*size || reported < leastReported*size || reported > mostFactor*size+mostHidden {
+	if size < minTokens || size-text > maxMedia*size || reported < minReported*size || reported > maxFactor*size+maxHidden {
 		return
 	}
-	ratio := min(reported/text, mostFactor)
+	ratio := min(reported/text, maxFactor)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	l, ok := c.models[model]
@@ -65,12 +65,12 @@ func (c *Calibrator) Learn(model string, parts Parts, reportedInput int64) {
 
 // factor returns the correction of the estimate, or 0 if too little is known.
 func (l learned) factor() float64 {
-	if l.Requests < leastRequests {
+	if l.Requests < minRequests {
 		return 0
 	}
 	mean := l.Reported / l.Estimated
 	spread := math.Sqrt(max(0, l.Squares/l.Estimated-mean*mean)) / mean
-	return min(max(mean*(1+min(max(2*spread, leastMargin), mostMargin)), leastFactor), mostFactor)
+	return min(max(mean*(1+min(max(2*spread, minMargin), maxMargin)), minFactor), maxFactor)
 }
 
 // For returns a counter for a model ("provider/model").

@@ -122,8 +122,8 @@ func (b *body) tools() ([][]byte, error) {
 // mostUses bounds how often a tool of Anthropic's own is used in one request, and mostFetched the
 // tokens of a page that it fetches.
 const (
-	mostUses    = 8
-	mostFetched = 50_000
+	maxUses    = 8
+	maxFetched = 50_000
 )
 
 // hosted appends Anthropic's own tools, in the versions that all models have.
@@ -133,9 +133,9 @@ func (b *body) hosted(list []byte) []byte {
 	for _, t := range b.opt.Tools {
 		switch t {
 		case "web_search":
-			list = fmt.Appendf(list, `,{"type":"web_search_20250305","name":"web_search","max_uses":%d}`, mostUses)
+			list = fmt.Appendf(list, `,{"type":"web_search_20250305","name":"web_search","max_uses":%d}`, maxUses)
 		case "web_fetch":
-			list = fmt.Appendf(list, `,{"type":"web_fetch_20250910","name":"web_fetch","max_uses":%d,"max_content_tokens":%d,"citations":{"enabled":true}}`, mostUses, mostFetched)
+			list = fmt.Appendf(list, `,{"type":"web_fetch_20250910","name":"web_fetch","max_uses":%d,"max_content_tokens":%d,"citations":{"enabled":true}}`, maxUses, maxFetched)
 		case "code_execution":
 			list = append(list, `,{"type":"code_execution_20250825","name":"code_execution"}`...)
 		}

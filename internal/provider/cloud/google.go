@@ -27,7 +27,7 @@ const (
 // tokenFor limits a request for a token.
 const tokenFor = 30 * time.Second
 
-const largestKeyFile = 1 << 20 // bytes
+const maxKeyFile = 1 << 20 // bytes
 
 // Google is a transport that signs in at Google. It is safe for concurrent use.
 type Google struct {
@@ -84,7 +84,7 @@ func (g *Google) open() error {
 			file = filepath.Join(g.Getenv("HOME"), ".config/gcloud/application_default_credentials.json")
 		}
 		var err error
-		if text, err = strict.ReadText(file, largestKeyFile); err != nil {
+		if text, err = strict.ReadText(file, maxKeyFile); err != nil {
 			return notSigned("the credentials for Google cannot be read: %w", err)
 		}
 	}

@@ -11,8 +11,8 @@ import (
 // minOutput is the least max_output_tokens that the API accepts.
 const minOutput = 16
 
-// mostHosted bounds how often the server's own tools are used in one request.
-const mostHosted = 16
+// maxHosted bounds how often the server's own tools are used in one request.
+const maxHosted = 16
 
 // encodeTools returns the tools, separated by commas. Parameters are sent unchanged, except for the
 // members that OpenAI requires of an object schema. In the responses API, functions are strict unless
@@ -61,7 +61,7 @@ func (s *settings) addResponses(r *llm.Request) {
 		}
 	}
 	if len(r.Tools.Specs()) > 0 && len(s.hosted) > 0 {
-		s.Int("max_tool_calls", mostHosted)
+		s.Int("max_tool_calls", maxHosted)
 	}
 	slices.Sort(include)
 	if len(include) > 0 {

@@ -64,7 +64,7 @@ func (c *Client) Refused(status int, h http.Header, body []byte) *fault.Error {
 	if r.Code == "" {
 		r.Code = codeOf(status)
 	}
-	r.long(status, string(body[:min(len(body), mostWords)]))
+	r.long(status, string(body[:min(len(body), maxWords)]))
 	if r.Message == "" {
 		r.Message = excerpt(body)
 	}
@@ -124,7 +124,7 @@ func (c *Client) Told(r Refusal) *fault.Error {
 	if r.Code == "" {
 		r.Code = CodeProvider
 	}
-	if r.Code == CodeRefused && effortWords.MatchString(strings.ToLower(r.Message[:min(len(r.Message), mostWords)])) {
+	if r.Code == CodeRefused && effortWords.MatchString(strings.ToLower(r.Message[:min(len(r.Message), maxWords)])) {
 		r.Code = CodeNoEffort
 	}
 	e := c.Fault(r.Code, r.Message, r.After)
@@ -265,14 +265,14 @@ func (c *Client) safe(err error) error {
 	return err
 }
 
-// leastSecret is the minimum length of the keys that are searched for in messages. Shorter ones
+// minSecret is the minimum length of the keys that are searched for in messages. Shorter ones
 // occur in other words by chance, and protect nothing.
-const leastSecret = 6
+const minSecret = 6
 
 // clean makes a foreign message safe to show: without secrets, on one line, short.
 func (c *Client) clean(s string) string {
 	for _, secret := range c.opt.Secrets {
-		if len(secret) >= leastSecret {
+		if len(secret) >= minSecret {
 			s = strings.ReplaceAll(s, secret, "[secret]")
 		}
 	}

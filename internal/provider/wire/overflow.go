@@ -42,13 +42,13 @@ var (
 	allowed   = regexp.MustCompile(`max|limit|allow|at most|up to|window|context|only|support|<|than|exceed|\bover\b|should be|between|accept|can handle|限`)
 )
 
-// leastNumber is the smallest number that is taken for a count of tokens.
-const leastNumber = 256
+// minNumber is the smallest number that is taken for a count of tokens.
+const minNumber = 256
 
 // plainWords returns the beginning of a refusal in a form that is easy to match.
 func plainWords(message string) string {
-	if len(message) > mostWords {
-		message = message[:mostWords]
+	if len(message) > maxWords {
+		message = message[:maxWords]
 	}
 	message = strings.ToLower(message)
 	for {
@@ -83,12 +83,12 @@ func neverFits(message string) bool {
 		return false
 	}
 	limit, requested := atoi(found[1]), atoi(found[2])
-	return limit >= leastNumber && requested > limit
+	return limit >= minNumber && requested > limit
 }
 
 func atoi(s string) int {
 	n, err := strconv.Atoi(s)
-	if err != nil || n > mostWindow {
+	if err != nil || n > maxWindow {
 		return 0
 	}
 	return n
@@ -111,7 +111,7 @@ func counts(m string) (list []count) {
 		from, to := max(before, at[0]-near), min(len(m), at[1]+near)
 		lead := m[from:at[0]]
 		before = at[1]
-		if n < leastNumber || unitAfter.MatchString(m[at[1]:]) || strings.HasSuffix(lead, " by ") || !aboutLength.MatchString(m[max(0, at[0]-near):to]) {
+		if n < minNumber || unitAfter.MatchString(m[at[1]:]) || strings.HasSuffix(lead, " by ") || !aboutLength.MatchString(m[max(0, at[0]-near):to]) {
 			continue
 		}
 		list = append(list, count{n, allowed.MatchString(lead)})

@@ -63,8 +63,8 @@ const (
 
 // mostTag is the most bytes that a tag or token has, and mostHeader a header.
 const (
-	mostTag    = 64
-	mostHeader = 256
+	maxTag    = 64
+	maxHeader = 256
 )
 
 // Say adds text of a server that leaves reasoning and special tokens in it.
@@ -171,7 +171,7 @@ func (s *speech) text(a *Assembly, in []byte) (rest []byte) {
 	}
 	tag, whole := s.tagOf(in)
 	switch {
-	case tag == "" && !whole && len(in) < mostTag:
+	case tag == "" && !whole && len(in) < maxTag:
 		return in
 	case tag == "" || s.quoted():
 		n := max(len(tag), 1)
@@ -224,7 +224,7 @@ func (s *speech) tagOf(in []byte) (tag string, no bool) {
 				return token, true
 			case bytes.HasPrefix([]byte(bar+">"), after):
 				return "", false
-			case !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '_' && r != '▁' && r != '-' && r != unicode.ReplacementChar || i > mostTag:
+			case !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '_' && r != '▁' && r != '-' && r != unicode.ReplacementChar || i > maxTag:
 				return "", true
 			}
 		}
@@ -289,7 +289,7 @@ func (s *speech) token(a *Assembly, tag string) {
 // head reads the header of a message: who writes it, in which channel, and for whom.
 func (s *speech) head(in []byte) (rest []byte) {
 	end := bytes.Index(in, []byte(s.until))
-	if end < 0 && len(in) < mostHeader {
+	if end < 0 && len(in) < maxHeader {
 		return in
 	}
 	if end < 0 { // it is none

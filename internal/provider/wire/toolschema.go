@@ -97,8 +97,8 @@ func combines(k Keyword) bool {
 	return k.Name == "type" && string(k.Value) != `"object"`
 }
 
-// mostLifted bounds how deeply combinations are lifted.
-const mostLifted = 4
+// maxLifted bounds how deeply combinations are lifted.
+const maxLifted = 4
 
 // lifted returns the keywords of a root as one object that has the properties of all its branches. What all
 // branches require is required; what only some require is said in the description.
@@ -142,7 +142,7 @@ type lifting struct {
 
 // add adds a branch. It returns what it requires, and the choices that it leaves.
 func (l *lifting) add(branch []Keyword, depth int) (required, choices []string) {
-	if depth > mostLifted {
+	if depth > maxLifted {
 		return nil, nil
 	}
 	if ref := Decode(valueOf(branch, "$ref")).String(); ref != "" {
@@ -253,11 +253,11 @@ func withRequired(list []Keyword) []Keyword {
 	return append(list, Keyword{"required", AppendStrings(nil, names)})
 }
 
-// mostKey is the most bytes of the name of a property.
-const mostKey = 64
+// maxKey is the most bytes of the name of a property.
+const maxKey = 64
 
 func takesKey(name string) bool {
-	return IsID(strings.ReplaceAll(name, ".", "_"), mostKey)
+	return IsID(strings.ReplaceAll(name, ".", "_"), maxKey)
 }
 
 // newNames returns the names under which properties are sent that have names of another form.
@@ -282,7 +282,7 @@ func newNames(properties []byte) map[string]string {
 			return '_'
 		}, p.Name)
 		clean = strings.TrimLeft(clean, "_")
-		if clean = clean[:min(len(clean), mostKey-4)]; clean == "" {
+		if clean = clean[:min(len(clean), maxKey-4)]; clean == "" {
 			clean = "property"
 		}
 		name := clean
@@ -345,12 +345,12 @@ func OriginalArgs(schema, args []byte) []byte {
 
 type restoring struct{ root []Keyword }
 
-// mostNested bounds how deeply arguments are restored.
-const mostNested = 64
+// maxNested bounds how deeply arguments are restored.
+const maxNested = 64
 
 // value restores a value that may be of any of the schemas.
 func (o *restoring) value(schemas [][]Keyword, raw []byte, depth int) []byte {
-	if depth > mostNested {
+	if depth > maxNested {
 		return raw
 	}
 	schemas = o.branches(schemas, 0)
@@ -407,7 +407,7 @@ func (o *restoring) member(schemas [][]Keyword, name string) (original string, b
 
 // branches returns the schemas and those that they combine or refer to.
 func (o *restoring) branches(schemas [][]Keyword, depth int) (out [][]Keyword) {
-	if depth > mostLifted {
+	if depth > maxLifted {
 		return schemas
 	}
 	for _, s := range schemas {

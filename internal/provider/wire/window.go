@@ -40,7 +40,7 @@ func Window(message string) int {
 func wordedWindow(message string) int {
 	for _, words := range windowWords {
 		if found := words.FindStringSubmatch(message); found != nil {
-			if n, err := strconv.Atoi(found[1]); err == nil && n > 0 && n <= mostWindow {
+			if n, err := strconv.Atoi(found[1]); err == nil && n > 0 && n <= maxWindow {
 				return n
 			}
 		}
@@ -49,6 +49,6 @@ func wordedWindow(message string) int {
 }
 
 const (
-	mostWords  = 4096 // bytes of a refusal that are looked at
-	mostWindow = 100_000_000
+	maxWords  = 4096 // bytes of a refusal that are looked at
+	maxWindow = 100_000_000
 )

@@ -79,9 +79,9 @@ const (
 	saturation    = 1.2
 	lengthShare   = 0.4
 
-	leastAlike = 0.3 // similarity of words that count
-	mostAlike  = 40  // words that one counts as
-	mostAsked  = 64  // words of a request that are compared with all others
+	minAlike = 0.3 // similarity of words that count
+	maxAlike = 40  // words that one counts as
+	maxAsked = 64  // words of a request that are compared with all others
 )
 
 // NewFinder returns a finder of documents, which are identified by their indexes
@@ -173,7 +173,7 @@ func (f *Finder) know(word string) *known {
 	}
 	k = &known{}
 	k.sum.Add(word, 1)
-	if near, ok := f.words.Near(word, leastAlike, mostAlike); ok {
+	if near, ok := f.words.Near(word, minAlike, maxAlike); ok {
 		k.likes = []like{}
 		for _, n := range near {
 			k.likes = append(k.likes, like{f.alike[n.Number], float64(n.Alike * n.Alike)})
@@ -205,7 +205,7 @@ func (f *Finder) Scores(request string) (scores []float64, whole float64) {
 		} else if t.word != "" {
 			whole += weight * rarest * (saturation + 1) / 2
 		}
-		if t.word != "" && asked == mostAsked {
+		if t.word != "" && asked == maxAsked {
 			about.Add(t.word, 1)
 		} else if t.word != "" {
 			k := f.know(t.word)

@@ -38,9 +38,9 @@ func New(secret []string, args map[string]any, hidden bool) *Masker {
 // Join adds the secrets of another call's masker.
 func (m *Masker) Join(other *Masker) { m.seen = append(m.seen, other.seen...) }
 
-// leastKept is the minimum length of a secret whose other occurrences are masked.
+// minKept is the minimum length of a secret whose other occurrences are masked.
 // Shorter ones are parts of words.
-const leastKept = 4
+const minKept = 4
 
 // collect collects the values of secrets, plain and as in JSON text. If hidden is
 // set, all of v is secret.
@@ -48,7 +48,7 @@ func (m *Masker) collect(v any, hidden bool) {
 	switch v := v.(type) {
 	case string:
 		for _, s := range []string{v, strings.TrimSpace(v), escaped(v)} {
-			if hidden && len(s) >= leastKept {
+			if hidden && len(s) >= minKept {
 				m.seen = append(m.seen, s)
 			}
 		}
@@ -208,7 +208,7 @@ func (m *Masker) Text(s string) string {
 	for _, secret := range m.seen {
 		s = without(s, secret)
 	}
-	if len(s) < leastKept {
+	if len(s) < minKept {
 		return s
 	}
 	lower := strings.ToLower(s)
@@ -231,8 +231,8 @@ func (m *Masker) Text(s string) string {
 	})
 }
 
-// leastRandom is the minimum length of a run of characters that may be a key.
-const leastRandom = 24
+// minRandom is the minimum length of a run of characters that may be a key.
+const minRandom = 24
 
 // hasRun reports whether a text has a run of characters that may be a key.
 func hasRun(s string) bool {
@@ -240,7 +240,7 @@ func hasRun(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; kindOf(c) == 0 && strings.IndexByte("_-+/=", c) < 0 {
 			run = 0
-		} else if run++; run >= leastRandom {
+		} else if run++; run >= minRandom {
 			return true
 		}
 	}

@@ -63,8 +63,8 @@ type class struct {
 // The bounds of the classes. A message with an image takes about 14 times its size in memory until it has
 // been answered, and a list of tiny messages up to 40 times.
 const (
-	smallBody   = 16 << 10
-	mostWaiting = 8 // large bodies of one user that wait
+	smallBody  = 16 << 10
+	maxWaiting = 8 // large bodies of one user that wait
 
 	middleBody = 256 << 10        // of a frame of unknown size, before room for the largest is needed
 	spareRoom  = 1 << 20          // of a user, for messages whose turns continue while a large one is read
@@ -199,9 +199,9 @@ func (c Caller) Reserve(ctx context.Context, n int64) (release func(), err error
 	i := s.intake
 	i.mu.Lock()
 	u := i.user(s)
-	if u.waiting >= mostWaiting {
+	if u.waiting >= maxWaiting {
 		i.mu.Unlock()
-		return nil, fault.New(fault.RateLimited, "too_many_waiting", "%d large messages of %s are already waiting", mostWaiting, s.name).
+		return nil, fault.New(fault.RateLimited, "too_many_waiting", "%d large messages of %s are already waiting", maxWaiting, s.name).
 			WithHint("send them one after the other").Retrying(fault.RetryBackoff, 0)
 	}
 	u.waiting++
@@ -388,12 +388,12 @@ type Watcher interface {
 	Watch(ctx context.Context, user string, conversation id.ID, from runtime.Cursor) iter.Seq2[runtime.Frame, error]
 }
 
-// longestTurn is how long a turn counts. One that waits longer, for example for an approval, holds little.
-const longestTurn = 10 * time.Minute
+// maxTurn is how long a turn counts. One that waits longer, for example for an approval, holds little.
+const maxTurn = 10 * time.Minute
 
 // AwaitTurn returns when a turn has ended, ctx is done, or the turn has lasted for long.
 func AwaitTurn(ctx context.Context, w Watcher, user string, acc runtime.Accepted) {
-	ctx, cancel := context.WithTimeout(ctx, longestTurn)
+	ctx, cancel := context.WithTimeout(ctx, maxTurn)
 	defer cancel()
 	for f, err := range w.Watch(ctx, user, acc.Conversation, runtime.Cursor{Seq: acc.Seq}) {
 		if err != nil || f.Interaction == acc.Interaction && (f.Kind == runtime.FrameComplete || f.Kind == runtime.FrameError) {

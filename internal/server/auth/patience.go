@@ -85,14 +85,14 @@ func (b *awaited) Close() (err error) {
 	return err
 }
 
-// mostRest is how much of an unread body is read so that the connection can be reused; net/http has
+// maxRest is how much of an unread body is read so that the connection can be reused; net/http has
 // the same limit.
-const mostRest = 256 << 10
+const maxRest = 256 << 10
 
 // rest reads what is left of the body, and reports whether it reached the end.
 func (b *awaited) rest() bool {
 	b.hurry(func() {
-		_, err := io.CopyN(io.Discard, b.ReadCloser, mostRest+1)
+		_, err := io.CopyN(io.Discard, b.ReadCloser, maxRest+1)
 		b.over.Store(errors.Is(err, io.EOF))
 	})
 	return b.over.Load()
@@ -139,15 +139,15 @@ func (x *answering) WriteHeader(status int) {
 	x.ResponseWriter.WriteHeader(status)
 }
 
-// mostPiece is how much is written under one deadline, because a long answer over a slow line does
+// maxPiece is how much is written under one deadline, because a long answer over a slow line does
 // not mean that the peer has stopped reading.
-const mostPiece = 64 << 10
+const maxPiece = 64 << 10
 
 // Write implements io.Writer.
 func (x *answering) Write(p []byte) (n int, err error) {
 	x.settle(http.StatusOK)
 	for more := true; more && err == nil; more = n < len(p) {
-		piece := p[n:min(n+mostPiece, len(p))]
+		piece := p[n:min(n+maxPiece, len(p))]
 		x.hurry(func() {
 			var took int
 			took, err = x.ResponseWriter.Write(piece)

@@ -155,8 +155,8 @@ type listTasksResponse struct {
 	Next  store.Cursor `json:"next,omitzero"`
 }
 
-// mostTasks bounds a page of tasks, and is its size unless the caller says otherwise.
-const mostTasks = plan.MaxTasks
+// maxTasks bounds a page of tasks, and is its size unless the caller says otherwise.
+const maxTasks = plan.MaxTasks
 
 // listTasks serves plan.Plan.ListTasks.
 func (f *Server) listTasks(ctx context.Context, in *listTasksRequest) (out listTasksResponse, err error) {
@@ -168,8 +168,8 @@ func (f *Server) listTasks(ctx context.Context, in *listTasksRequest) (out listT
 	if err != nil {
 		return out, err
 	}
-	if in.Limit <= 0 || in.Limit > mostTasks {
-		in.Limit = mostTasks
+	if in.Limit <= 0 || in.Limit > maxTasks {
+		in.Limit = maxTasks
 	}
 	tasks, next, err := f.Work.Tasks(ctx, c.User, under, in.After, in.Limit)
 	out.Next = next

@@ -124,7 +124,7 @@ func (c *conn) read() error {
 			c.handle(buf.Bytes())
 		}
 		c.takeRoom()()
-		if buf.Cap() > mostHeld {
+		if buf.Cap() > maxHeld {
 			buf = bytes.Buffer{}
 		}
 	}
@@ -272,7 +272,7 @@ func (c *conn) batch(buf *[]byte, it item) (rest item, more, slow bool, err erro
 		next, more = c.join(&it)
 		if it.raw == nil {
 			it.raw = appendFrame((*buf)[:0], &it.frame)
-			if cap(it.raw) <= mostKept {
+			if cap(it.raw) <= maxKept {
 				*buf = it.raw
 			}
 		}
@@ -314,5 +314,5 @@ func joins(a, b *item) bool {
 	return a.raw == nil && b.raw == nil && f.Kind == g.Kind &&
 		(f.Kind == runtime.FrameToken || f.Kind == runtime.FrameReasoning) &&
 		f.Conversation == g.Conversation && f.Message == g.Message && f.Block == g.Block &&
-		len(f.Text) < mostKept
+		len(f.Text) < maxKept
 }

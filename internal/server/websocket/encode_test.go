@@ -87,7 +87,7 @@ func TestJoin(t *testing.T) {
 	for _, it := range []item{
 		tok(tk, 1, 1, 0, "b", 2), tok(tk, 1, 1, 0, "c", 3), tok(tk, 1, 1, 1, "d", 4), tok(runtime.FrameReasoning, 1, 1, 1, "e", 5),
 		tok(runtime.FrameReasoning, 1, 1, 1, "f", 6), tok(tk, 2, 1, 1, "g", 7), tok(tk, 2, 2, 1, "h", 8), {raw: []byte("{}")}, {raw: []byte("{}")},
-		tok(tk, 1, 1, 0, strings.Repeat("x", mostKept), 9), tok(tk, 1, 1, 0, "y", 10),
+		tok(tk, 1, 1, 0, strings.Repeat("x", maxKept), 9), tok(tk, 1, 1, 0, "y", 10),
 	} {
 		c.out <- it
 	}
@@ -152,9 +152,9 @@ func TestCork(t *testing.T) {
 	}
 	write("d")
 	k.hold()
-	write(strings.Repeat("x", mostHeld))
+	write(strings.Repeat("x", maxHeld))
 	write("yz")
-	if len(under.writes) != 4 || len(under.writes[3]) != mostHeld {
+	if len(under.writes) != 4 || len(under.writes[3]) != maxHeld {
 		t.Errorf("%d writes when much is held", len(under.writes))
 	}
 	under.fail = errors.New("gone")
@@ -162,7 +162,7 @@ func TestCork(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	k.hold()
-	write(strings.Repeat("x", mostHeld))
+	write(strings.Repeat("x", maxHeld))
 	if _, err := k.Write([]byte("y")); !errors.Is(err, under.fail) {
 		t.Errorf("got %v", err)
 	}

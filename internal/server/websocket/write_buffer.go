@@ -39,8 +39,8 @@ type writeBuffer struct {
 }
 
 const (
-	mostHeld = 64 << 10 // bytes buffered, and bytes of one piece
-	mostKept = 16 << 10 // the size of the buffer that an idle connection keeps
+	maxHeld = 64 << 10 // bytes buffered, and bytes of one piece
+	maxKept = 16 << 10 // the size of the buffer that an idle connection keeps
 )
 
 func (k *writeBuffer) hold() {
@@ -64,7 +64,7 @@ func (k *writeBuffer) Write(p []byte) (int, error) {
 	if !k.holding {
 		return k.Conn.Write(p)
 	}
-	if len(k.held)+len(p) > mostHeld {
+	if len(k.held)+len(p) > maxHeld {
 		if err := k.release(); err != nil {
 			return 0, err
 		}
@@ -78,14 +78,14 @@ func (k *writeBuffer) Write(p []byte) (int, error) {
 func (k *writeBuffer) release() error {
 	rest := k.held
 	k.held = k.held[:0]
-	if cap(k.held) > mostKept {
+	if cap(k.held) > maxKept {
 		k.held = nil
 	}
 	if len(rest) == 0 {
 		return nil
 	}
 	for len(rest) > 0 {
-		n := min(len(rest), mostHeld)
+		n := min(len(rest), maxHeld)
 		began := time.Now()
 		if err := k.Conn.SetWriteDeadline(began.Add(2 * k.patience)); err != nil {
 			return err

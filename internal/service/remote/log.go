@@ -22,7 +22,7 @@ import (
 const (
 	exportTimeout = 10 * time.Second
 	exportPause   = 30 * time.Second // after a failure, until the endpoint is tried again
-	mostWaiting   = 1 << 16          // log lines that wait to be sent
+	maxWaiting    = 1 << 16          // log lines that wait to be sent
 )
 
 // DialLog returns a handler that sends log lines to an OTLP endpoint over
@@ -46,7 +46,7 @@ func DialLog(address string, key service.Key, instead slog.Handler, log *slog.Lo
 		return nil, nil, fault.New(fault.Invalid, "service_invalid", "%s is not an OTLP endpoint: %w", address, err)
 	}
 	spill := &spilling{Exporter: exporter, address: address, instead: instead, log: log}
-	provider := sdk.NewLoggerProvider(sdk.WithProcessor(sdk.NewBatchProcessor(spill, sdk.WithExportInterval(time.Second), sdk.WithMaxQueueSize(mostWaiting))))
+	provider := sdk.NewLoggerProvider(sdk.WithProcessor(sdk.NewBatchProcessor(spill, sdk.WithExportInterval(time.Second), sdk.WithMaxQueueSize(maxWaiting))))
 	end := func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()

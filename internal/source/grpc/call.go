@@ -27,7 +27,7 @@ import (
 const (
 	maxAttempts = 3
 	firstWait   = 100 * time.Millisecond
-	longestWait = 2 * time.Second // that a server may ask for within a call; beyond that the error is returned to the caller
+	maxWait     = 2 * time.Second // that a server may ask for within a call; beyond that the error is returned to the caller
 )
 
 // callable is an approved tool.
@@ -113,7 +113,7 @@ func pause(ctx context.Context, n int, err error) bool {
 	if e.Retry == fault.RetryAfter {
 		wait = e.After
 	}
-	if at, ok := ctx.Deadline(); wait > longestWait || ok && time.Until(at) < 2*wait {
+	if at, ok := ctx.Deadline(); wait > maxWait || ok && time.Until(at) < 2*wait {
 		return false
 	}
 	timer := time.NewTimer(wait)

@@ -210,5 +210,5 @@ func (raw) Unmarshal(data []byte, v any) error {
 
 // options returns the options of every call.
 func options(most int) []rpc.CallOption {
-	return []rpc.CallOption{rpc.ForceCodec(raw{}), rpc.MaxCallRecvMsgSize(most), rpc.MaxCallSendMsgSize(mostBytes)}
+	return []rpc.CallOption{rpc.ForceCodec(raw{}), rpc.MaxCallRecvMsgSize(most), rpc.MaxCallSendMsgSize(maxBytes)}
 }

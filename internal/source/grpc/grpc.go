@@ -29,7 +29,7 @@ import (
 const (
 	DefaultMaxStreamed = 100     // messages of a stream
 	DefaultMaxBytes    = 4 << 20 // bytes of an answer, on the wire
-	mostBytes          = 64 << 20
+	maxBytes           = 64 << 20
 )
 
 // Declaration is a gRPC service, or one of its methods, as in agent.yaml under grpc: NAME, and in
@@ -124,8 +124,8 @@ func settle(env tool.Env, d Declaration) (Declaration, target, error) {
 	if err := checkChoice(env, &d); err != nil {
 		return d, to, err
 	}
-	if d.Timeout < 0 || d.AsyncAfter < 0 || d.MaxStreamed < 0 || d.MaxBytes < 0 || d.MaxBytes > mostBytes {
-		return d, to, badDeclaration("timeout, async_after, max_streamed and max_bytes must not be negative, and max_bytes must be at most %d", mostBytes).
+	if d.Timeout < 0 || d.AsyncAfter < 0 || d.MaxStreamed < 0 || d.MaxBytes < 0 || d.MaxBytes > maxBytes {
+		return d, to, badDeclaration("timeout, async_after, max_streamed and max_bytes must not be negative, and max_bytes must be at most %d", maxBytes).
 			WithHint("correct them, or leave them out")
 	}
 	if d.MaxStreamed == 0 {

@@ -22,7 +22,7 @@ type shape struct {
 	fields     int // of the message and all below it, saturated; those below a recursion do not count
 }
 
-const mostFields = 1 << 20
+const maxFields = 1 << 20
 
 func (s *shapes) recursive(md protoreflect.MessageDescriptor) bool { return s.of(md).recursive }
 func (s *shapes) fields(md protoreflect.MessageDescriptor) int     { return s.of(md).fields }
@@ -41,7 +41,7 @@ func (s *shapes) of(md protoreflect.MessageDescriptor) *shape {
 	fields := md.Fields()
 	for i := range fields.Len() {
 		fd := fields.Get(i)
-		own.fields = min(own.fields+1, mostFields)
+		own.fields = min(own.fields+1, maxFields)
 		if fd.IsMap() {
 			fd = fd.MapValue()
 		}
@@ -59,7 +59,7 @@ func (s *shapes) of(md protoreflect.MessageDescriptor) *shape {
 		if child == own {
 			own.recursive = true
 		}
-		own.fields = min(own.fields+child.fields, mostFields)
+		own.fields = min(own.fields+child.fields, maxFields)
 	}
 	if own.low == own.index {
 		s.closeGroup(own)

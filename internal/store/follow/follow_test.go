@@ -95,7 +95,7 @@ func TestQueue(t *testing.T) {
 	next(w, 1, 50, 22, false, 22)
 	next(w, 5, 50, 31, true, 23, 31)
 	w = &queue{most: 100}
-	page(w, mostBytes, 1)
+	page(w, maxBytes, 1)
 	page(w, 1, 2)
 	next(w, 9, 5, 1, true, 1)
 }

@@ -180,9 +180,9 @@ func (r *reader) giveOne(e *resource.Entry, fresh []*queue) []*queue {
 	return fresh
 }
 
-// mostBytes bounds the bytes queued for one subscriber. A single larger entry is
+// maxBytes bounds the bytes queued for one subscriber. A single larger entry is
 // still queued.
-const mostBytes = 4 << 20
+const maxBytes = 4 << 20
 
 // queue holds the entries that wait for one live subscriber.
 type queue struct {
@@ -205,7 +205,7 @@ func (w *queue) add(e *Entry) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	n := size(e)
-	if w.late = w.late || len(w.list) == w.most || w.bytes > 0 && w.bytes+n > mostBytes; !w.late {
+	if w.late = w.late || len(w.list) == w.most || w.bytes > 0 && w.bytes+n > maxBytes; !w.late {
 		w.list, w.bytes = append(w.list, e), w.bytes+n
 	}
 }
