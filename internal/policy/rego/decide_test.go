@@ -68,7 +68,7 @@ elsewhere if {
 func TestDefault(t *testing.T) {
 	fixed := policy.Flow{Fixed: true}
 	open := policy.Flow{Open: []string{""}, Why: "it was decided late"}
-	nobody := "nobody is there to approve it"
+	nobody := "is a program that cannot approve it"
 	for _, c := range []struct {
 		name string
 		q    policy.Question
@@ -117,7 +117,7 @@ func TestDefault(t *testing.T) {
 		{"cloud", asksModel(false, tainted), policy.Allow, "models may be asked", "default/models.rego:"},
 		{"secret to the cloud", asksModel(false, message.Secret), policy.Deny, "what is secret stays here, and openai/gpt is a model in the cloud", "default/models.rego:"},
 		{"secret at home", asksModel(true, message.Secret), policy.Allow, "", ""},
-		{"no such point", policy.Question{Point: "everything", User: "boss"}, policy.Deny, "no point of decision", ""},
+		{"no such point", policy.Question{Point: "everything", User: "boss"}, policy.Deny, "unknown decision point", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			j := opened(t, Options{})

@@ -85,7 +85,7 @@ func TestHotReload(t *testing.T) {
 
 	// The previous text is restored.
 	put(t, dir, "house.rego", "package steward\n\ndeny contains \"not now\" if true\n")
-	said.await(t, "again as they are in force")
+	said.await(t, "policies restored to those in force")
 	if err := j.Broken(); err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +117,7 @@ func TestHotReload(t *testing.T) {
 	if err := os.Rename(dir+"2", dir); err != nil {
 		t.Fatal(err)
 	}
-	said.await(t, "again as they are in force")
+	said.await(t, "policies restored to those in force")
 }
 
 // TestReloadWhileJudging checks that each decision uses a single version.
