@@ -58,7 +58,7 @@ func TestBrokenRecords(t *testing.T) {
 	}
 	c.say("still found")
 	w.expect("ana", "found", "still [found]")
-	if n := strings.Count(w.log.String(), "left out"); n != 4 {
+	if n := strings.Count(w.log.String(), "skipped a record"); n != 4 {
 		t.Errorf("%d lines:\n%s", n, w.log.String())
 	}
 }
