@@ -267,8 +267,8 @@ func (l *loop) askFitted(ctx context.Context) (*message.Message, error) {
 	}
 }
 
-// mostRefits bounds how often the context is reduced because the model rejected it as too
-// long, and mostGuesses how often because that may be the reason.
+// maxRefits bounds how often the context is reduced because the model rejected it as too
+// long, and maxGuesses how often because that may be the reason.
 const (
 	maxRefits  = 8
 	maxGuesses = 4

@@ -24,6 +24,7 @@ import (
 	"steward/internal/settings"
 )
 
+// WithoutRemedy returns the text of an error without the advice what to do.
 func WithoutRemedy(e *fault.Error) string {
 	c := *e
 	c.Remedy = ""

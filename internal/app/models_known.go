@@ -26,6 +26,7 @@ const (
 	updateFor    = time.Minute
 )
 
+// KnownFile is the file that replaces the built-in list of known models.
 func KnownFile(set *settings.Loaded) string { return filepath.Join(set.Data, "known-models.json") }
 
 // KnownModels returns what is built in together with the file that was fetched last.
@@ -96,6 +97,7 @@ func loopback(host string) bool {
 	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
+// TestedFile is the file with what steward models test has found.
 func TestedFile(set *settings.Loaded) string { return filepath.Join(set.Data, "tested-models.json") }
 
 // TestedModels returns what tests have found.

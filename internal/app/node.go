@@ -124,6 +124,8 @@ func (a *App) OpenLocal(ctx context.Context, set *settings.Loaded, log *slog.Log
 	return l, nil
 }
 
+// OpenStore opens the database of the data folder, which it makes if necessary. wrote is called after each
+// write; it may be nil.
 func (a *App) OpenStore(ctx context.Context, set *settings.Loaded, log *slog.Logger, wrote func(store.Scope, int, int64)) (*sqlite.Store, error) {
 	if err := a.MakeData(set); err != nil {
 		return nil, err
@@ -367,6 +369,7 @@ func (l *Local) anchor(set *settings.Loaded) func(context.Context) error {
 // HistoryFile is the file with what was typed into the chat.
 func HistoryFile(set *settings.Loaded) string { return filepath.Join(set.Data, "history") }
 
+// ToolLines lists the tools of the assistant, one on a line.
 func (l *Local) ToolLines() string {
 	var b strings.Builder
 	for _, t := range l.node.Tools("") {

@@ -133,6 +133,7 @@ func urlOf(addr net.Addr) string {
 	return "http://" + net.JoinHostPort(host, port)
 }
 
+// CannotListen explains why an address cannot be listened on, and what to do.
 func CannotListen(address string, err error) error {
 	host, _, _ := net.SplitHostPort(address)
 	free := net.JoinHostPort(cmp.Or(host, "127.0.0.1"), "0")
@@ -192,8 +193,10 @@ type Notice struct {
 	Version string `json:"version"`
 }
 
+// NoticeFile is the file by which commands find the Steward that serves a data folder.
 func NoticeFile(data string) string { return filepath.Join(data, "server.json") }
 
+// ReadNotice reads the notice of a data folder.
 func ReadNotice(data string) (Notice, error) {
 	var n Notice
 	b, err := os.ReadFile(NoticeFile(data))

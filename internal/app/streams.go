@@ -116,4 +116,5 @@ func Counted(n int, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
+// Plural is Counted for a word whose plural ends in s.
 func Plural(n int, what string) string { return Counted(n, what, what+"s") }

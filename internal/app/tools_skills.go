@@ -8,6 +8,7 @@ import (
 	"steward/internal/tools/skills"
 )
 
+// SkillStore returns where approved skills are kept.
 func SkillStore(set *settings.Loaded) skills.Store {
 	return skills.Store{Dir: filepath.Join(set.Data, "skills")}
 }

@@ -188,9 +188,9 @@ func (c *Catalog) refuse(ctx context.Context, by, path, reason string, s Status)
 		return Listing{}, fault.New(fault.Conflict, "agent_not_approved", "%s was never approved", path).
 			WithHint("to deny it permanently, run steward agents deny %s", path)
 	}
-	const mostReason = 500
-	if len(reason) > mostReason {
-		reason = strings.ToValidUTF8(reason[:mostReason], "") + "…"
+	const maxReason = 500
+	if len(reason) > maxReason {
+		reason = strings.ToValidUTF8(reason[:maxReason], "") + "…"
 	}
 	return c.decide(ctx, by, u, c.decision(u, by, s, reason))
 }

@@ -115,7 +115,7 @@ func (g *grant) check() error {
 const maxLooked = 128
 
 // setChecked sets the files to check before each call: those that the source names, which may be outside
-// the watched folders, and the first mostLooked of the others.
+// the watched folders, and the first maxLooked of the others.
 func (g *grant) setChecked(run []pin) {
 	var named, beside []pin
 	for _, p := range run {

@@ -54,7 +54,7 @@ func (a *program) run(ctx context.Context, args []string) int {
 	defer func() {
 		for _, w := range []io.Writer{a.stdout, a.Stderr} {
 			if s, ok := w.(*terminal.Screen); ok {
-				s.Flush() //nolint:errcheck // nobody is left to tell
+				s.Flush() //nolint:errcheck // the process ends
 			}
 		}
 	}()

@@ -30,8 +30,8 @@ func (r *reader) archive(in io.Reader, buffered io.Reader) {
 		r.give(nil, r.archiveFault(err))
 		return
 	}
-	const mostFiles = 200_000
-	if len(z.File) > mostFiles {
+	const maxFiles = 200_000
+	if len(z.File) > maxFiles {
 		r.give(nil, r.archiveFault(fmt.Errorf("it holds %d files", len(z.File))))
 		return
 	}

@@ -98,6 +98,7 @@ func (k *Kit) Choice(budget ToolBudget) Choice {
 	return c
 }
 
+// At returns the choice for a window of so many tokens.
 func (c Choice) At(window int64) Choice { c.Window = window; return c }
 
 // Take shows a tool, if it has room in a budget or is shown already.

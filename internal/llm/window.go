@@ -18,7 +18,7 @@ import (
 const (
 	// AssumedWindow is the window that is assumed for unknown models, in tokens.
 	AssumedWindow = 32_768
-	// minWindow is the smallest window that is accepted from a refusal, and leastGuess the
+	// minWindow is the smallest window that is accepted from a refusal, and minGuess the
 	// smallest that is inferred from a refusal that names none.
 	minWindow = 256
 	minGuess  = 1024

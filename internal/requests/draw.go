@@ -306,6 +306,7 @@ func OpenRequests(ctx context.Context, st store.Store, sc store.Scope) ([]Stored
 	return out, nil
 }
 
+// Message adds what a message used.
 func (t *Tally) Message(m *message.Message) { t.call(m.Model, m.Usage) }
 
 // Apart adds what an interaction used beside its messages.

@@ -41,6 +41,7 @@ type Gist struct {
 	Failed  bool     // a call did
 }
 
+// SumUp reads all messages below a place.
 func SumUp(ctx context.Context, st store.Store, sc store.Scope, under resource.URI) (s Gist, err error) {
 	for m, err := range MessagesUnder(ctx, st, sc, under) {
 		if err != nil {

@@ -82,6 +82,7 @@ func (e *Engine) plans(ctx context.Context, sc store.Scope, term store.Term, see
 	return nil
 }
 
+// DecodePlan decodes the record of a plan.
 func DecodePlan(it store.Item) (client.Plan, error) {
 	var p client.Plan
 	err := record.Decode(it.URI, it.Body, &p)

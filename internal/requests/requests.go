@@ -54,6 +54,7 @@ type Engine struct {
 	rows map[id.ID]struct{} // interactions below which requests are recorded
 }
 
+// New returns an engine over a store and its conversations. If price is nil, recorded costs are used.
 func New(st store.Store, e *conversation.Engine, price func(string, message.Usage) float64, log *slog.Logger) *Engine {
 	return &Engine{store: st, conversations: e, price: price, log: log, rows: map[id.ID]struct{}{}}
 }
@@ -65,6 +66,7 @@ func (e *Engine) Note(inter id.ID) {
 	e.rows[inter] = struct{}{}
 }
 
+// Noted reports whether requests exist below an interaction.
 func (e *Engine) Noted(inter id.ID) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -157,6 +159,7 @@ func (e *Engine) TurnRow(ctx context.Context, sc store.Scope, c record.Conversat
 	return []store.Change{Put(at, &row, record.RequestOpen, store.If{Absent: true})}, nil
 }
 
+// Put returns the change that stores a request in a state, with the terms by which it is found.
 func Put(at resource.URI, r *record.Request, state string, cond store.If) store.Change {
 	ch := store.Change{URI: at, Body: record.Encode(r), State: state, If: cond,
 		Terms: []store.Term{{Name: termRequest, Value: at.ID()}, {Name: termRequests}}}
@@ -211,6 +214,7 @@ type Stored struct {
 	State   string
 }
 
+// Load reads the request at a URI.
 func Load(ctx context.Context, st store.Store, sc store.Scope, at resource.URI) (Stored, error) {
 	r, err := st.Get(ctx, sc, at)
 	if err != nil {
@@ -417,4 +421,5 @@ func NotThere(err error) error {
 	return err
 }
 
+// UserOf returns the user whose space it is.
 func UserOf(s resource.Space) string { return strings.TrimPrefix(string(s), "user:") }

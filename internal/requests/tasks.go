@@ -48,6 +48,7 @@ func TasksBelow(ctx context.Context, st store.Store, sc store.Scope, msg resourc
 
 func byOrder(a, b PlannedTask) int { return cmp.Compare(a.Order, b.Order) }
 
+// DecodeTask decodes the record of a task.
 func DecodeTask(it store.Item) (PlannedTask, error) {
 	t := &plan.Task{}
 	err := record.Decode(it.URI, it.Body, t)
@@ -159,6 +160,7 @@ const (
 	TermTask = "task"
 )
 
+// AskPersonTool is the name of the tool by which an agent that was designed for a task asks the user.
 const AskPersonTool = "person.ask"
 
 // ViewTask returns the view of a task itself, without what is below it. worked are the requests that

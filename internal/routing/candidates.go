@@ -37,17 +37,17 @@ func learned(tree *catalog.Tree) (agents []Agent) {
 // Candidates returns the agents that a message may be routed to, without the
 // assistant, and what the assistant's own tools do.
 func (e *Engine) Candidates() (agents []Agent, own []string) {
-	if e.Opt.Catalog != nil {
-		agents = learned(e.Opt.Catalog.Tree())
+	if e.opt.Catalog != nil {
+		agents = learned(e.opt.Catalog.Tree())
 	}
 	taken := map[string]bool{}
-	for _, a := range e.Opt.Kits.SmallAgents() {
+	for _, a := range e.opt.Kits.SmallAgents() {
 		agents = append(agents, Agent{Name: a.Path, Description: a.About, Examples: a.Examples})
 		for _, name := range a.Kit.Names {
 			taken[name] = true
 		}
 	}
-	for _, s := range e.Opt.Kits.Fixed[kits.DefaultAgent].All.Specs() {
+	for _, s := range e.opt.Kits.Fixed[kits.DefaultAgent].All.Specs() {
 		if !taken[s.Name] && !taint.Plans(s.Name) {
 			first, _, _ := strings.Cut(s.Description, ".")
 			own = append(own, s.Name+" "+first)

@@ -33,7 +33,7 @@ import (
 
 // Engine finds the agents of messages that name none. Safe for concurrent use.
 type Engine struct {
-	Opt Options
+	opt Options
 
 	mu      sync.Mutex
 	routers map[string]*Router // by user; "" for those who have taught nothing
@@ -56,7 +56,8 @@ type Options struct {
 	Log  *slog.Logger
 }
 
-func NewEngine(o Options) *Engine { return &Engine{Opt: o} }
+// NewEngine returns an engine over the given parts.
+func NewEngine(o Options) *Engine { return &Engine{opt: o} }
 
 // The values of routeOptions.Mode.
 const (
@@ -121,15 +122,15 @@ func LastSaid(s *conversation.Session) *message.Message {
 func (e *Engine) Decide(ctx context.Context, q *Question) *Decision {
 	began := time.Now()
 	agents, own := e.Candidates()
-	fast, err := e.Opt.Models.Resolve(llm.FastAlias)
+	fast, err := e.opt.Models.Resolve(llm.FastAlias)
 	some, asks := e.HasOwn(), err == nil && !llm.Offline(fast.Models)
-	alone := !some && e.Opt.Mode != Always // without a model, and only if it cannot be missed
+	alone := !some && e.opt.Mode != Always // without a model, and only if it cannot be missed
 	if alone && (q.Ongoing || !e.remote()) || !some && !alone && !asks {
 		return nil
 	}
 	r, err := e.Router(ctx, q.User, agents, own)
 	if err != nil {
-		e.Opt.Log.Warn("a message cannot be routed: the assistant answers", "error", err)
+		e.opt.Log.Warn("a message cannot be routed: the assistant answers", "error", err)
 		return nil
 	}
 	d := &Decision{Agent: kits.DefaultAgent, Route: record.Route{Path: record.RouteDefault}}
@@ -168,31 +169,31 @@ func (e *Engine) Decide(ctx context.Context, q *Question) *Decision {
 
 // HasOwn reports whether the catalog has agents.
 func (e *Engine) HasOwn() bool {
-	return e.Opt.Catalog != nil && len(e.Opt.Catalog.Tree().Root.Children) > 0
+	return e.opt.Catalog != nil && len(e.opt.Catalog.Tree().Root.Children) > 0
 }
 
 // remote reports whether the default model is one that can be asked, and not the built-in one.
 func (e *Engine) remote() bool {
-	m, err := e.Opt.Models.Resolve(llm.DefaultAlias)
+	m, err := e.opt.Models.Resolve(llm.DefaultAlias)
 	return err == nil && !llm.Offline(m.Models)
 }
 
 // Answers reports whether an agent could answer now. Those that are built in need a
 // model for it, fast or not.
 func (e *Engine) Answers(path string, fast bool) bool {
-	kit, err := e.Opt.Kits.Of(path)
+	kit, err := e.opt.Kits.Of(path)
 	if err != nil || !fast && !e.OfCatalog(Agent{Name: path}) {
 		return false
 	}
 	if kit.Model != kits.RemoteModel {
-		_, err = e.Opt.Models.Resolve(e.Opt.Kits.ModelOf(kit))
+		_, err = e.opt.Models.Resolve(e.opt.Kits.ModelOf(kit))
 	}
 	return err == nil
 }
 
 // OfCatalog reports whether an agent is one of the catalog.
 func (e *Engine) OfCatalog(a Agent) bool {
-	return e.Opt.Catalog != nil && a.Name != "" && e.Opt.Catalog.Tree().ByPath[a.Name] != nil
+	return e.opt.Catalog != nil && a.Name != "" && e.opt.Catalog.Tree().ByPath[a.Name] != nil
 }
 
 const routePrompt = "You choose which agent a message of a user is for. You are given the agents and the message. " +
@@ -209,7 +210,7 @@ const routeSchema = `{"type":"object","properties":{"agent":{"type":"string","en
 func (e *Engine) askRouter(ctx context.Context, q *Question, d *Decision, fast llm.Resolved, agents []Agent) {
 	ctx, cancel := context.WithTimeout(ctx, routeTimeout)
 	defer cancel()
-	defer context.AfterFunc(e.Opt.Life, cancel)()
+	defer context.AfterFunc(e.opt.Life, cancel)()
 	names, list := offers(d.Ranked, agents)
 	var b strings.Builder
 	b.WriteString("THE AGENTS:\n" + list + "\n")
@@ -223,7 +224,7 @@ func (e *Engine) askRouter(ctx context.Context, q *Question, d *Decision, fast l
 	}
 	req := &llm.Request{System: routePrompt, User: q.User, Meter: q.Meter, Agent: kits.DefaultAgent, Labels: q.Labels,
 		Schema: &llm.Schema{Name: "choose_agent", JSON: fmt.Appendf(nil, routeSchema, listed, listed[1:])}, Sampling: llm.Sampling{MaxTokens: routeTokens}}
-	answer, err := e.Opt.Ask(ctx, fast, req, b.String())
+	answer, err := e.opt.Ask(ctx, fast, req, b.String())
 	var x struct {
 		Agent, Candidate string
 		Confidence       float64
@@ -235,7 +236,7 @@ func (e *Engine) askRouter(ctx context.Context, q *Question, d *Decision, fast l
 		err = fault.New(fault.Unavailable, "route_failed", "what the model answered does not have the asked-for form")
 	}
 	if err != nil {
-		e.Opt.Log.Warn("the fast model did not choose an agent", "error", err)
+		e.opt.Log.Warn("the fast model did not choose an agent", "error", err)
 		return
 	}
 	d.P = x.Confidence
@@ -279,4 +280,5 @@ func offers(ranked []Ranked, agents []Agent) (names []string, list string) {
 	return names, b.String() + "- " + kits.DefaultAgent + ": everything else\n"
 }
 
+// Clipped shortens a message to what the fast model is shown of it.
 func Clipped(text string) string { return llm.Cut(text, routeText) }

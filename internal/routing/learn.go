@@ -30,14 +30,14 @@ const (
 )
 
 // Router returns the router of a user, for these candidates; own are texts about
-// what the assistant does. It is made anew if the catalog, or what the user has
+// what the assistant does. It is rebuilt if the catalog, or what the user has
 // taught, has changed.
 func (e *Engine) Router(ctx context.Context, user string, agents []Agent, own []string) (*Router, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	var version uint64
-	if e.Opt.Catalog != nil {
-		version = e.Opt.Catalog.Tree().Version
+	if e.opt.Catalog != nil {
+		version = e.opt.Catalog.Tree().Version
 	}
 	if e.routers == nil || e.version != version {
 		e.routers, e.version = map[string]*Router{}, version
@@ -76,11 +76,11 @@ type taught struct{ agent, text string }
 func (e *Engine) taught(ctx context.Context, user string) ([]taught, error) {
 	sc, known := store.ForUser(user), map[string]bool{}
 	var out []taught
-	for run, err := range routedRuns(ctx, e.Opt.Store, sc, record.TermNamed, maxTaught) {
+	for run, err := range routedRuns(ctx, e.opt.Store, sc, record.TermNamed, maxTaught) {
 		if err != nil {
 			return nil, err
 		}
-		r, err := e.Opt.Store.Get(ctx, sc, run.Route.Said)
+		r, err := e.opt.Store.Get(ctx, sc, run.Route.Said)
 		if fault.Is(err, fault.NotFound) {
 			continue // erased
 		} else if err != nil {
@@ -126,7 +126,7 @@ func (e *Engine) Named(ctx context.Context, user string, s *conversation.Session
 		if said = LastSaid(s); said == nil {
 			return r
 		}
-		e, err := e.Opt.Conversations.Find(ctx, store.ForUser(user), s.Conversation().ID, said.ID)
+		e, err := e.opt.Conversations.Find(ctx, store.ForUser(user), s.Conversation().ID, said.ID)
 		if err != nil {
 			return r
 		}
@@ -156,11 +156,11 @@ const maxRecent = 20
 // in any conversation.
 func (e *Engine) routedBefore(ctx context.Context, user, text string) (string, bool) {
 	sc := store.ForUser(user)
-	for run, err := range routedRuns(ctx, e.Opt.Store, sc, record.TermRouted, maxRecent) {
+	for run, err := range routedRuns(ctx, e.opt.Store, sc, record.TermRouted, maxRecent) {
 		if err != nil {
 			return "", false
 		}
-		for m, err := range requests.MessagesUnder(ctx, e.Opt.Store, sc, run.URI.Parent()) {
+		for m, err := range requests.MessagesUnder(ctx, e.opt.Store, sc, run.URI.Parent()) {
 			if err != nil {
 				return "", false
 			}
@@ -172,7 +172,7 @@ func (e *Engine) routedBefore(ctx context.Context, user, text string) (string, b
 	return "", false
 }
 
-// Learn makes the user's router anew once something was taught, so that the next
+// Learn rebuilds the user's router once something was taught, so that the next
 // message finds it.
 func (e *Engine) Learn(user string, run *record.Run) {
 	if run.Term() != record.TermNamed {
@@ -181,10 +181,10 @@ func (e *Engine) Learn(user string, run *record.Run) {
 	e.mu.Lock()
 	delete(e.routers, user)
 	e.mu.Unlock()
-	e.Opt.Go(func() {
+	e.opt.Go(func() {
 		agents, own := e.Candidates()
-		if _, err := e.Router(e.Opt.Life, user, agents, own); err != nil {
-			e.Opt.Log.Warn("what was taught about routing is not known yet", "error", err)
+		if _, err := e.Router(e.opt.Life, user, agents, own); err != nil {
+			e.opt.Log.Warn("what was taught about routing is not known yet", "error", err)
 		}
 	})
 }
@@ -192,7 +192,7 @@ func (e *Engine) Learn(user string, run *record.Run) {
 // Explain says which agent a message would get at the beginning of a
 // conversation. No model is asked. Error codes: routing_off, message_empty.
 func (e *Engine) Explain(ctx context.Context, user, text string) (Decision, error) {
-	if e.Opt.Mode == Off {
+	if e.opt.Mode == Off {
 		return Decision{}, fault.New(fault.Unsupported, "routing_off", "messages are not routed: the assistant gets those that name no agent").
 			WithHint("set routing: auto in the settings")
 	}

@@ -91,7 +91,7 @@ func (n *Node) design(t *plan.Task) (*kits.Kit, error) {
 		return nil, err
 	}
 	kit := &kits.Kit{Registry: &tool.Registry{}, Tree: level.Tree, Own: true, Asks: map[string]bool{}, Definition: agent.Definition{
-		Name: designedPath(t), Version: "1", Prompt: t.SystemPrompt(), Limits: kits.Narrower(catalog.Limits{Iterations: cmp.Or(t.Iterations, plan.IterationsPlanned)}, n.opt.Limits)}}
+		Name: designedPath(t), Version: "1", Prompt: t.SystemPrompt(), Limits: kits.NarrowLimits(catalog.Limits{Iterations: cmp.Or(t.Iterations, plan.IterationsPlanned)}, n.opt.Limits)}}
 	for _, name := range append([]string{effect.ReadToolName}, t.Tools...) {
 		if !level.Has(name) || name == requests.StartTool || kit.Has(name) {
 			continue // taken away since it was planned

@@ -66,7 +66,7 @@ func (n *Node) settleOrphan(ctx context.Context, user string, r *requests.Stored
 		return err
 	case !found: // it was erased
 		run.Outcome, run.Error = string(agent.Failure), requests.CodeOrphaned
-		n.log.Warn("a request was left behind; nobody goes on with it", "request", r.At.String(), "kind", r.Kind)
+		n.log.Warn("request abandoned", "request", r.At.String(), "kind", r.Kind)
 	case run.Ended.IsZero():
 		return nil // it was resumed, or is when it is asked again
 	}

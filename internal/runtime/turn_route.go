@@ -20,7 +20,7 @@ import (
 // returns no record if neither is so.
 func (n *Node) route(ctx context.Context, c *chat, s *conversation.Session, t *Turn, m *message.Message, inter id.ID, used *account) (string, *record.Route, llm.Spend) {
 	conv := s.Conversation()
-	if n.routing.Opt.Mode == routing.Off || t.origin != "" || !conv.Asked.Zero() || !t.above.Zero() {
+	if n.opt.Routing == routing.Off || t.origin != "" || !conv.Asked.Zero() || !t.above.Zero() {
 		return "", nil, llm.Spend{}
 	}
 	if t.Agent != "" {
@@ -62,7 +62,7 @@ func (c *chat) offersPlan(job *agent.Job) {
 
 // routed tells watchers that another agent answers than before.
 func (n *Node) routed(c *chat, run *record.Run, before string) {
-	if n.routing.Opt.Mode == routing.Auto && !n.routing.HasOwn() {
+	if n.opt.Routing == routing.Auto && !n.routing.HasOwn() {
 		return // a small agent does what the assistant would do
 	}
 	if run.Route != nil && run.Route.Path != record.RouteNamed && run.Agent != before {

@@ -119,7 +119,7 @@ func (b *body) tools() ([][]byte, error) {
 	return [][]byte{[]byte(`,"tools":[`), list, end}, nil
 }
 
-// mostUses bounds how often a tool of Anthropic's own is used in one request, and mostFetched the
+// maxUses bounds how often a tool of Anthropic's own is used in one request, and maxFetched the
 // tokens of a page that it fetches.
 const (
 	maxUses    = 8

@@ -61,7 +61,7 @@ const (
 	bareFinal    = "assistantfinal"
 )
 
-// mostTag is the most bytes that a tag or token has, and mostHeader a header.
+// maxTag is the most bytes that a tag or token has, and maxHeader a header.
 const (
 	maxTag    = 64
 	maxHeader = 256
