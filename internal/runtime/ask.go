@@ -24,6 +24,7 @@ import (
 	"steward/internal/requests"
 	"steward/internal/resource"
 	"steward/internal/store"
+	"steward/internal/taint"
 	"steward/internal/tool"
 )
 
@@ -68,7 +69,8 @@ func askedRequest(call message.Ref) id.ID { return id.Derive("asked", call.Strin
 
 // Call asks the agent and waits for its answer.
 func (t *askTool) Call(ctx context.Context, in tool.Invocation) (tool.Result, error) {
-	a, ok := ctx.Value(turnCallKey{}).(*turnCall)
+	turn, _ := taint.From(ctx)
+	a, ok := turn.(*turnCall)
 	if !ok {
 		return tool.Result{}, fault.New(fault.Unsupported, "ask_outside", "agents are asked in conversations only").
 			WithHint("talk to it: steward chat --agent %s", t.path)

@@ -225,8 +225,6 @@ func (p *turnCall) meter() *llm.Meter {
 	return p.calls.meter()
 }
 
-type turnCallKey struct{}
-
 // around adds the turn to the context of a call whose tool works inside it.
 func (x *calls) around(ctx context.Context, call agent.Call) (context.Context, error) {
 	if x.kit.Asks[call.Name] {
@@ -237,8 +235,7 @@ func (x *calls) around(ctx context.Context, call agent.Call) (context.Context, e
 	} else if !taint.Plans(call.Name) {
 		return ctx, nil
 	}
-	p := &turnCall{x, call, nil}
-	return taint.With(context.WithValue(ctx, turnCallKey{}, p), p), nil
+	return taint.With(ctx, &turnCall{x, call, nil}), nil
 }
 
 // meter returns the turn's meter.

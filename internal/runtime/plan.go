@@ -351,7 +351,7 @@ func (w *treeWorker) Work(ctx context.Context, t *plan.Task, before []*plan.Task
 	call := agent.Call{Call: message.Call{Ref: ec.Ref, ToolCall: &message.ToolCall{Name: ec.Name, Args: args}},
 		Labels: labels, Progress: func(p agent.Progress) { w.progress(t, p) }}
 	defer w.progress(t, agent.Progress{})
-	res, err := w.node.effects.Run(context.WithValue(request.With(ctx, w.request), turnCallKey{}, &turnCall{w.calls, call, known.meter}), ec)
+	res, err := w.node.effects.Run(taint.With(request.With(ctx, w.request), &turnCall{w.calls, call, known.meter}), ec)
 	out := plan.Output{Conversation: record.AskedConversation(call.Ref)}
 	if err != nil {
 		out.Labels = w.node.seen(ctx, w.chat.user, out.Conversation).Labels

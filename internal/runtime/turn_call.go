@@ -2,15 +2,14 @@ package runtime
 
 import (
 	"context"
-	"encoding/json"
 
 	"steward/internal/agent"
 	"steward/internal/effect"
-	"steward/internal/fault"
 	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/record"
 	"steward/internal/store"
+	"steward/internal/taint"
 	"steward/internal/tool"
 )
 
@@ -104,18 +103,11 @@ func (p *turnCall) generate(ctx context.Context, q tool.Prompt) (tool.Answer, er
 	return tool.Answer{Text: r.Text(), Model: r.Model, Cut: r.Stop == message.StopLength}, nil
 }
 
-// inTurn returns the call of a turn that is carried out by the tool of this name, and
-// decodes its arguments unless into is nil.
+// inTurn is taint.InTurn for the tools of plans.
 func inTurn(ctx context.Context, name string, args []byte, into any) (*turnCall, error) {
-	x, ok := ctx.Value(turnCallKey{}).(*turnCall)
-	if !ok {
-		return nil, fault.New(fault.Unsupported, "plan_outside", "%s is for agents in conversations", name).
-			WithHint("begin a conversation: steward chat")
+	t, err := taint.InTurn(ctx, name, args, into)
+	if err != nil {
+		return nil, err
 	}
-	if into != nil {
-		if err := json.Unmarshal(args, into); err != nil {
-			return nil, fault.New(fault.Invalid, "args_invalid", "the arguments cannot be read: %w", err)
-		}
-	}
-	return x, nil
+	return t.(*turnCall), nil
 }

@@ -34,10 +34,16 @@ type turnKey struct{}
 // With adds the turn to the context of a call.
 func With(ctx context.Context, t Turn) context.Context { return context.WithValue(ctx, turnKey{}, t) }
 
-// inTurn returns the turn of a call of the tool of this name, and decodes the call's arguments unless
-// into is nil.
-func inTurn(ctx context.Context, name string, args []byte, into any) (Turn, error) {
-	x, ok := ctx.Value(turnKey{}).(Turn)
+// From returns the turn in the context of a call. It returns false outside of a turn.
+func From(ctx context.Context) (Turn, bool) {
+	t, ok := ctx.Value(turnKey{}).(Turn)
+	return t, ok
+}
+
+// InTurn returns the turn in the context of a call of the tool of this name, and decodes the call's
+// arguments unless into is nil. Error codes: plan_outside, args_invalid.
+func InTurn(ctx context.Context, name string, args []byte, into any) (Turn, error) {
+	t, ok := From(ctx)
 	if !ok {
 		return nil, fault.New(fault.Unsupported, "plan_outside", "%s is for agents in conversations", name).
 			WithHint("begin a conversation: steward chat")
@@ -47,7 +53,7 @@ func inTurn(ctx context.Context, name string, args []byte, into any) (Turn, erro
 			return nil, fault.New(fault.Invalid, "args_invalid", "the arguments cannot be read: %w", err)
 		}
 	}
-	return x, nil
+	return t, nil
 }
 
 // Tools returns the planning tools: plan.fix and text.extract. They work in calls whose context carries
@@ -75,7 +81,7 @@ func (planTool) Spec() tool.Spec {
 
 // Call implements tool.Tool.
 func (planTool) Call(ctx context.Context, in tool.Invocation) (tool.Result, error) {
-	p, err := inTurn(ctx, PlanTool, nil, nil)
+	p, err := InTurn(ctx, PlanTool, nil, nil)
 	if err != nil {
 		return tool.Result{}, err
 	}
@@ -180,7 +186,7 @@ type extractArgs struct {
 // Call implements tool.Tool.
 func (extractTool) Call(ctx context.Context, in tool.Invocation) (tool.Result, error) {
 	var a extractArgs
-	p, err := inTurn(ctx, ExtractTool, in.Args, &a)
+	p, err := InTurn(ctx, ExtractTool, in.Args, &a)
 	if err != nil {
 		return tool.Result{}, err
 	}

@@ -110,7 +110,7 @@ func TestHotReload(t *testing.T) {
 	if err := os.Rename(dir, dir+"2"); err != nil {
 		t.Fatal(err)
 	}
-	said.await(t, "are not in force")
+	said.await(t, "changed policies are invalid")
 	if d := judged(t, j, q); d.Reason != "closed" || !fault.HasCode(j.Broken(), "policy_unreadable") {
 		t.Fatalf("%+v", d)
 	}
