@@ -36,7 +36,7 @@ func TestAskTellsOfACallThatEndedBeforeAnybodyWatched(t *testing.T) {
 		t.Fatal(errs)
 	}
 
-	var notes bytes.Buffer
+	var notes output
 	a := &program{stdin: strings.NewReader(""), stdout: io.Discard, App: app.App{Stderr: &notes, Environ: env, Dir: t.TempDir(), Version: "test", AgentFolders: []string{agents}}}
 	set, err := a.Settings()
 	if err != nil {
@@ -102,7 +102,8 @@ func TestAskAsks(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			env := user(t)
-			var out, notes bytes.Buffer
+			var out bytes.Buffer
+			var notes output
 			a := &program{stdin: strings.NewReader(c.types), stdout: &out, App: app.App{Stderr: &notes, Environ: env, Dir: t.TempDir(), Version: "test"}}
 			set, err := a.Settings()
 			if err != nil {

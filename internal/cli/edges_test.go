@@ -106,7 +106,7 @@ func TestInput(t *testing.T) {
 		stdin any
 		want  string
 	}{{strings.NewReader(strings.Repeat("x", maxInput+1)), "input_too_large"}, {broken{}, "cannot be read"}, {strings.NewReader("\xff"), "input_invalid"}} {
-		var errs bytes.Buffer
+		var errs output
 		a := &program{stdin: c.stdin.(interface{ Read([]byte) (int, error) }), stdout: &bytes.Buffer{}, App: app.App{Stderr: &errs, Environ: user(t), Dir: t.TempDir()}}
 		if code := a.run(t.Context(), []string{"ask", "x"}); code != exitFailed || !strings.Contains(errs.String(), c.want) {
 			t.Errorf("%s: %d %s", c.want, code, &errs)

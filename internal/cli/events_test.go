@@ -56,7 +56,7 @@ func TestWatchingOutlivesTheServer(t *testing.T) {
 	}
 	publish("one")
 	out := &shared{news: make(chan struct{}, 100)}
-	var errs bytes.Buffer
+	var errs output
 	a := &program{stdin: strings.NewReader(""), stdout: out, App: app.App{Stderr: &errs, Environ: env, Dir: t.TempDir()}}
 	done := make(chan int, 1)
 	go func() {
@@ -70,7 +70,7 @@ func TestWatchingOutlivesTheServer(t *testing.T) {
 	}
 	publish("three") // published without a server
 	code := <-done
-	if n := strings.Count(out.String(), "\n"); code != exitOK || n != 3 || errs.Len() > 0 {
+	if n := strings.Count(out.String(), "\n"); code != exitOK || n != 3 || errs.String() != "" {
 		t.Errorf("%d, %d lines: %s%s", code, n, out, &errs)
 	}
 }

@@ -331,7 +331,8 @@ func TestAnMCPServerThatHangsCanBeLeft(t *testing.T) {
 			}
 			pid := filepath.Join(t.TempDir(), "pid")
 			signals := make(chan os.Signal, 1)
-			var out, errs bytes.Buffer
+			var out bytes.Buffer
+			var errs output
 			a := &program{stdin: strings.NewReader(""), stdout: &out, signals: signals, exit: func(int) { t.Error("ended at once") }, App: app.App{Stderr: &errs, Environ: env, Dir: t.TempDir()}}
 			go func() {
 				for tick := time.NewTicker(5 * time.Millisecond); ; <-tick.C {

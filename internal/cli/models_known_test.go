@@ -6,9 +6,10 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"steward/internal/app"
 	"strings"
 	"testing"
+
+	"steward/internal/app"
 )
 
 // A file of known models is fetched, checked and used; a broken one replaces nothing.

@@ -388,7 +388,8 @@ func at(t *testing.T, typed string, env []string, args ...string) (code int, std
 	if _, err := person.WriteString(typed); err != nil {
 		t.Fatal(err)
 	}
-	var out, errs bytes.Buffer
+	var out bytes.Buffer
+	var errs output
 	a := &program{stdin: tty, stdout: &out, App: app.App{Stderr: &errs, Environ: env, Dir: t.TempDir(), Version: "test"}}
 	code = a.run(context.Background(), args)
 	return code, out.String(), errs.String()

@@ -1,9 +1,10 @@
 package cli
 
 import (
-	"steward/test/served"
 	"strings"
 	"testing"
+
+	"steward/test/served"
 )
 
 // TestNobodyWithoutAKeyKeepsAConnection: a stalled request without a key does not keep

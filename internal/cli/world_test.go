@@ -187,7 +187,8 @@ func TestSignals(t *testing.T) {
 	v := newVendor(t)
 	env := v.env(t)
 	signals := make(chan os.Signal, 2)
-	var out, errs bytes.Buffer
+	var out bytes.Buffer
+	var errs output
 	a := &program{stdin: strings.NewReader(""), stdout: &out, signals: signals, exit: func(int) { t.Error("ended at once") }, App: app.App{Stderr: &errs, Environ: env, Dir: t.TempDir()}}
 	go func() {
 		<-v.asked
@@ -229,7 +230,7 @@ func serveFor(t *testing.T, env []string) (*exec.Cmd, *session) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var errs bytes.Buffer
+	var errs output
 	cmd.Stderr = &errs
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

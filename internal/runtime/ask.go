@@ -17,7 +17,6 @@ import (
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/kits"
-	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/record"
 	"steward/internal/request"
@@ -322,48 +321,6 @@ func readable(args []byte) string {
 		return only
 	}
 	return strings.Join(members, "\n")
-}
-
-// liveRun is a run that is active.
-type liveRun struct {
-	interaction id.ID
-	agent       string
-	meter       *llm.Meter
-	done        chan struct{} // closed when the run is over
-	err         error         // valid after done: why the run could not continue and is not recorded as over
-}
-
-// newLive returns the liveRun of a run that is about to be launched.
-func newLive(run *record.Run, inter id.ID, meter *llm.Meter) *liveRun {
-	return &liveRun{interaction: inter, agent: run.Agent, meter: meter, done: make(chan struct{})}
-}
-
-// running returns the run of an interaction if it is active, otherwise nil.
-func (c *chat) running(inter id.ID) *liveRun {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.live == nil || c.live.interaction != inter {
-		return nil
-	}
-	return c.live
-}
-
-// moved returns a channel that is closed when the next run begins or ends.
-func (c *chat) moved() <-chan struct{} {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.moves == nil {
-		c.moves = make(chan struct{})
-	}
-	return c.moves
-}
-
-// move announces that a run has begun or ended. The caller holds c.mu.
-func (c *chat) move() {
-	if c.moves != nil {
-		close(c.moves)
-		c.moves = nil
-	}
 }
 
 // over records the consequences of a run's end. It closes what waited for the run's

@@ -59,7 +59,7 @@ func (n *Node) recordedCall(c *chat, r *requests.Stored) *backgroundCall {
 		ec.Message = r.At.Parent().ChildID(record.TypeMessage, r.Call.Message)
 	}
 	var spec tool.Spec
-	if found, ok := n.callee(r.Agent, r.Tool); ok {
+	if found, ok := n.kits.Callee(r.Agent, r.Tool); ok {
 		ec.Tool, spec = found, found.Spec()
 	}
 	spec.Name = r.Tool
@@ -99,15 +99,6 @@ func (n *Node) rerun(t *backgroundCall) (*message.ToolResult, error) {
 	}
 	call.Request, call.Notify = t.call.Request, t.notify
 	return n.effects.Run(t.work, call)
-}
-
-// callee returns the tool of that name of an agent.
-func (n *Node) callee(path, name string) (tool.Tool, bool) {
-	kit, err := n.kits.Of(cmp.Or(path, kits.DefaultAgent))
-	if err != nil {
-		return nil, false
-	}
-	return kit.Registry.Get(name)
 }
 
 // follow reports the progress of a background call until its end, records its

@@ -3,7 +3,6 @@ package runtime
 import (
 	"cmp"
 	"context"
-	"slices"
 
 	"steward/internal/effect"
 	"steward/internal/fault"
@@ -15,17 +14,6 @@ import (
 	"steward/internal/resource"
 	"steward/internal/store"
 )
-
-// TaskView is a background call as it is shown to a person.
-type TaskView struct {
-	ID       id.ID
-	Call     string // "MESSAGE/BLOCK": the call that began it
-	Tool     string
-	Status   string  // record.TaskAcknowledged, … or callAwaiting
-	Message  string  // in the tool's own words
-	Fraction float64 // above 0 to 1; 0: unknown
-	Approval *ApprovalView
-}
 
 // showTask shows the progress of a background call to the conversation's
 // watchers.
@@ -65,32 +53,6 @@ func taskView(task id.ID, p effect.Progress) TaskView {
 func (n *Node) showEnd(t *backgroundCall, r *requests.Stored) {
 	t.chat.feed.untask(t.id, &Frame{Kind: FrameTask, Interaction: record.IDOf(t.at, record.TypeInteraction),
 		Task: &TaskView{ID: t.id, Call: t.callID(), Tool: t.spec.Name, Status: cmp.Or(r.Status, record.TaskError), Message: r.Message, Fraction: r.Progress}})
-}
-
-// task pushes the progress of a background call, and keeps it for later watchers.
-func (f *feed) task(v TaskView, inter id.ID) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	fr := Frame{Kind: FrameTask, Interaction: inter, Task: &v}
-	if i := slices.IndexFunc(f.tasks, func(x Frame) bool { return x.Task.ID == v.ID }); i >= 0 {
-		if *f.tasks[i].Task == v {
-			return
-		}
-		f.tasks[i] = fr
-	} else {
-		f.tasks = append(f.tasks, fr)
-	}
-	f.push(fr)
-}
-
-// untask removes a task, and pushes how it has ended, unless end is nil.
-func (f *feed) untask(task id.ID, end *Frame) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.tasks = slices.DeleteFunc(f.tasks, func(x Frame) bool { return x.Task.ID == task })
-	if end != nil {
-		f.push(*end)
-	}
 }
 
 // stopTasks cancels the background calls of a deleted conversation and of the

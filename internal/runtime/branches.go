@@ -13,56 +13,6 @@ import (
 	"steward/internal/store"
 )
 
-// alone runs do while no turn of the conversation runs; if one is running, it
-// waits. Afterwards the conversation is loaded from the store again.
-func (n *Node) alone(ctx context.Context, user string, conv id.ID, do func(sc store.Scope) error) error {
-	c := n.enter(user, conv)
-	defer n.exit(c)
-	if err := c.lock(ctx, n.life); err != nil {
-		return err
-	}
-	defer c.unlock()
-	return c.anew(do)
-}
-
-// aloneFor is alone for a function with a result.
-func aloneFor[T any](ctx context.Context, n *Node, user string, conv id.ID, do func(sc store.Scope) (T, error)) (out T, err error) {
-	err = n.alone(ctx, user, conv, func(sc store.Scope) error {
-		out, err = do(sc)
-		return err
-	})
-	return out, err
-}
-
-// ifIdle is like alone, but returns false instead of waiting if a turn is
-// running: a turn may wait for a person for days.
-func (n *Node) ifIdle(user string, conv id.ID, do func(sc store.Scope) error) (bool, error) {
-	c := n.enter(user, conv)
-	defer n.exit(c)
-	if !c.tryLock() {
-		return false, nil
-	}
-	defer c.unlock()
-	return true, c.anew(do)
-}
-
-// anew runs do, and makes the conversation be loaded from the store again
-// afterwards. The caller holds the turn lock.
-func (c *chat) anew(do func(sc store.Scope) error) error {
-	err := do(store.ForUser(c.user))
-	if err == nil {
-		c.forget()
-	}
-	return err
-}
-
-// forget makes the conversation be loaded from the store again.
-func (c *chat) forget() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.session = nil
-}
-
 // Branches returns a conversation's branches, oldest first, and the preferred
 // one. It is a consistent snapshot, unless others keep changing the conversation.
 func (n *Node) Branches(ctx context.Context, user string, conv id.ID) ([]record.Branch, string, error) {

@@ -164,7 +164,7 @@ func (n *Node) callable(x *external, name string) error {
 	}
 	t, ok := kit.Registry.Get(x.Tool)
 	if !ok || !slices.Contains(names, x.Tool) {
-		e := n.unknownTool(name)
+		e := n.kits.UnknownTool(name)
 		if e.Remedy != "" {
 			return e
 		}

@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"sync"
@@ -463,4 +464,44 @@ func (f *feed) args(ref message.Ref) string {
 		}
 	}
 	return ""
+}
+
+// task pushes the progress of a background call, and keeps it for later watchers.
+func (f *feed) task(v TaskView, inter id.ID) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	fr := Frame{Kind: FrameTask, Interaction: inter, Task: &v}
+	if i := slices.IndexFunc(f.tasks, func(x Frame) bool { return x.Task.ID == v.ID }); i >= 0 {
+		if *f.tasks[i].Task == v {
+			return
+		}
+		f.tasks[i] = fr
+	} else {
+		f.tasks = append(f.tasks, fr)
+	}
+	f.push(fr)
+}
+
+// untask removes a task, and pushes how it has ended, unless end is nil.
+func (f *feed) untask(task id.ID, end *Frame) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.tasks = slices.DeleteFunc(f.tasks, func(x Frame) bool { return x.Task.ID == task })
+	if end != nil {
+		f.push(*end)
+	}
+}
+
+// plan pushes how a task of a plan stands, and keeps it for later watchers.
+func (f *feed) plan(fr Frame) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	i, known := slices.BinarySearchFunc(f.planned, fr, func(a, b Frame) int {
+		return cmp.Or(cmp.Compare(a.Planned.Call, b.Planned.Call), cmp.Compare(a.Planned.Order, b.Planned.Order))
+	})
+	if !known {
+		f.planned = slices.Insert(f.planned, i, fr)
+	}
+	f.planned[i] = fr
+	f.push(fr)
 }

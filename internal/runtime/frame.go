@@ -3,6 +3,11 @@ package runtime
 import (
 	"time"
 
+	"steward/client"
+	"steward/internal/effect"
+	"steward/internal/intent"
+	"steward/internal/tool"
+
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/llm"
@@ -130,4 +135,67 @@ type CallView struct {
 	Result   *message.ToolResult
 
 	labels message.Labels // of the call, which decide what its Summary shows
+}
+
+// TaskView is a background call as it is shown to a person.
+type TaskView struct {
+	ID       id.ID
+	Call     string // "MESSAGE/BLOCK": the call that began it
+	Tool     string
+	Status   string  // record.TaskAcknowledged, … or callAwaiting
+	Message  string  // in the tool's own words
+	Fraction float64 // above 0 to 1; 0: unknown
+	Approval *ApprovalView
+}
+
+// PlannedView is how a task of a plan stands while the plan is carried out.
+type PlannedView struct {
+	Call     string `json:"call_id"`              // that carries out the plan: "MESSAGE/BLOCK"
+	Order    int    `json:"order"`                // of its making; a task comes before its subtasks
+	Approval string `json:"approval_id,omitzero"` // the question that it waits for; its status is callAwaiting
+
+	At resource.URI `json:"-"` // the task
+
+	// Task has, beside what every view of a request has, the agent "designed" for one that was
+	// made for the task. Its tokens and cost are those of its own attempts that have ended.
+	Task client.Request `json:"task"`
+}
+
+// ApprovalView is a question to a person, as a conversation's frames carry it.
+type ApprovalView struct {
+	ID        string          `json:"id"`   // an answer names it
+	Hash      string          `json:"hash"` // over everything that is shown; an answer repeats it
+	Reason    string          `json:"reason,omitzero"`
+	Expires   time.Time       `json:"expires,omitzero"`
+	Rule      string          `json:"rule,omitzero"`      // of the policy
+	Labels    []string        `json:"labels,omitempty"`   // labels of what the model was shown
+	Read      []string        `json:"read,omitempty"`     // untrusted sources that the model had read in this turn
+	Approvers string          `json:"approvers,omitzero"` // the group that answers; empty: the user
+	Foreign   bool            `json:"foreign,omitzero"`   // the user cannot answer, only a group that the user is not in
+	Preview   string          `json:"preview,omitzero"`   // what would change
+	Pattern   intent.Pattern  `json:"pattern,omitzero"`   // what a standing approval would cover
+	NoGrant   string          `json:"no_grant,omitzero"`  // why none can be given
+	Arguments []tool.Argument `json:"arguments,omitempty"`
+
+	Summary string         `json:"summary,omitzero"` // what the call does, in a sentence
+	Why     string         `json:"why,omitzero"`     // why it is asked about
+	Values  []effect.Value `json:"values,omitempty"` // arguments that neither Summary nor Preview shows
+	More    int            `json:"more,omitzero"`    // how many others there are
+	Widths  []effect.Width `json:"widths,omitempty"` // what a standing approval is offered for
+
+	// Set if the call to be allowed is not this one, but one made by an agent
+	// that this call asked, perhaps through others:
+	Agent string `json:"agent,omitzero"` // path of that agent
+	Tool  string `json:"tool,omitzero"`
+	Args  string `json:"-"` // canonical
+}
+
+// approvalView converts a question for a frame. It returns nil for nil.
+func approvalView(q *effect.Question) *ApprovalView {
+	if q == nil {
+		return nil
+	}
+	return &ApprovalView{ID: q.ID, Hash: q.Hash, Reason: q.Reason, Expires: q.Expires, Rule: q.Rule, Labels: q.Labels,
+		Read: q.Read, Approvers: q.Approvers, Foreign: !q.Yours, Preview: q.Preview, Pattern: q.Pattern, NoGrant: q.NoGrant, Arguments: q.Arguments,
+		Summary: q.Summary, Why: q.Why, Values: q.Values, More: q.More, Widths: q.Widths}
 }

@@ -79,7 +79,7 @@ func (n *Node) settleQueue(ctx context.Context, c *chat, inter resource.URI, sto
 		return err
 	}
 	rc := request.Context{ID: record.IDOf(inter, record.TypeInteraction), User: c.user, Conversation: record.ConversationURI(c.id)}
-	s := effect.Settlement{Under: inter, Stopped: stopped, Tools: n.callee,
+	s := effect.Settlement{Under: inter, Stopped: stopped, Tools: n.kits.Callee,
 		Notify:  func(p effect.Progress) { n.showQueued(c, inter, p) },
 		Settled: func(o effect.Outcome) { n.queuedEnded(c, inter, o.Call) }}
 	for _, r := range rows {

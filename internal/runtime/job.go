@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"steward/internal/policy"
+
 	"steward/internal/agent"
 	"steward/internal/conversation"
 	"steward/internal/effect"
@@ -161,7 +163,7 @@ func (x *calls) call(ctx context.Context, call agent.Call) (*message.ToolResult,
 		Generate: (&turnCall{x, call, nil}).generate,
 	}
 	if !x.kit.Has(call.Name) {
-		ec.Near, ec.Waits = x.kit.Names, n.awaited(call.Name)
+		ec.Near, ec.Waits = x.kit.Names, n.kits.Awaited(call.Name)
 		return n.callTool(ctx, c, x.request, ec)
 	}
 	var err error
@@ -369,4 +371,14 @@ func (p *place) end() {
 	p.over = true
 	p.mu.Unlock()
 	p.leave()
+}
+
+// left is what the turn of an interaction may still spend.
+func (c *chat) left(inter id.ID) policy.Left {
+	live := c.running(inter)
+	if live == nil || live.meter == nil {
+		return policy.Left{}
+	}
+	b := live.meter.Left()
+	return policy.Left{Tokens: int(b.MaxTokens), Cost: b.MaxCost}
 }

@@ -1,12 +1,10 @@
 package runtime
 
 import (
-	"bytes"
 	"context"
 	"strings"
 	"time"
 
-	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/record"
 	"steward/internal/requests"
@@ -111,13 +109,6 @@ func orDefault(d, std time.Duration) time.Duration {
 	return d
 }
 
-// revised notes that messages of a chat have left the context window.
-func (n *Node) revised(key chatKey) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.toPack[key] = struct{}{}
-}
-
 // packRevised packs the messages that have left the context window in
 // conversations that are not in use. A conversation that comes into use meanwhile
 // is packed the next time.
@@ -220,79 +211,4 @@ func (n *Node) anchor() {
 			cancel()
 		}
 	}()
-}
-
-// calibrationURI is the resource that stores how models count tokens.
-func calibrationURI() resource.URI { return resource.Root("llm.Calibration", "all") }
-
-// recallCalibration loads what was learned about how models count tokens and
-// about the windows that they named. If it cannot be read, it is learned again.
-func (n *Node) recallCalibration(ctx context.Context) error {
-	r, err := n.opt.Store.Get(ctx, store.ForNode(resource.System), calibrationURI())
-	if fault.Is(err, fault.NotFound) {
-		n.calibration, err = n.opt.Models.Learned()
-		return err
-	}
-	if err != nil {
-		return err
-	}
-	if err := n.opt.Models.Recall(r.Body); err != nil {
-		n.log.Warn("how models count tokens is learned anew", "error", err)
-	}
-	n.calibration = r.Body
-	return nil
-}
-
-// keepCalibration stores what was learned since.
-func (n *Node) keepCalibration(ctx context.Context) error {
-	n.calibrating.Lock()
-	defer n.calibrating.Unlock()
-	now, err := n.opt.Models.Learned()
-	if err != nil || bytes.Equal(now, n.calibration) {
-		return err
-	}
-	_, err = n.opt.Store.Commit(ctx, store.ForNode(resource.System), store.Batch{
-		Changes: []store.Change{{URI: calibrationURI(), Body: now}}})
-	if err == nil {
-		n.calibration = now
-	}
-	return err
-}
-
-// letGo evicts the idle conversations, which nobody is using, whose time is over,
-// and the least recently used ones while there are too many or they hold too much
-// memory. The others stay in memory, so that the next turn need not read them
-// from the store. It sets a timer for the next one that is due; no timer runs
-// while none is idle. The caller holds n.mu.
-func (n *Node) letGo(now time.Time) {
-	for {
-		var oldest *chat
-		count, bytes := 0, 0
-		for _, c := range n.chats {
-			if c.users > 0 {
-				continue
-			}
-			if count, bytes = count+1, bytes+c.size; oldest == nil || c.lastUsed.Before(oldest.lastUsed) {
-				oldest = c
-			}
-		}
-		if oldest == nil {
-			return
-		}
-		due := oldest.lastUsed.Add(n.opt.IdleFor).Sub(now)
-		if due > 0 && count <= n.opt.IdleChats && bytes <= n.opt.IdleBytes {
-			if n.idle == nil && !n.closed {
-				n.idle = time.AfterFunc(due, n.sweep)
-			}
-			return
-		}
-		delete(n.chats, oldest.chatKey)
-	}
-}
-
-func (n *Node) sweep() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.idle = nil
-	n.letGo(time.Now())
 }

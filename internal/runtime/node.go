@@ -24,14 +24,12 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"steward/internal/agent"
 	"steward/internal/conversation"
 	"steward/internal/effect"
 	"steward/internal/events"
-	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/jobs"
 	"steward/internal/kits"
@@ -215,10 +213,10 @@ func Open(ctx context.Context, opt Options) (*Node, error) {
 		RemoteModels: opt.RemoteModels, Ask: n.askTool, Design: n.redesign, Log: opt.Log})
 	n.entries = follow.New(follow.Options{Store: opt.Store, About: events.About})
 	n.effects = effect.New(effect.Options{Store: opt.Store, Authorizer: authorizerOf(opt.Authorizer), ApprovalTimeout: opt.ApprovalTimeout,
-		Directory: opt.People, Tool: n.callee, Called: Called(opt.Store), Mask: n.mask(), Zone: opt.Zone, Log: opt.Log})
+		Directory: opt.People, Tool: n.kits.Callee, Called: requests.Called(opt.Store), Mask: n.mask(), Zone: opt.Zone, Log: opt.Log})
 	n.conversations = conversation.New(opt.Store, conversation.Options{Tools: n.kits.ToolOf, Names: n.kits.NamesOf, Key: opt.ExportKey, Codecs: opt.Vendors.Codecs(), Log: opt.Log})
 	n.Records = NewRecords(RecordsOptions{Store: opt.Store, Conversations: n.conversations, Effects: n.effects, Search: opt.Search,
-		Price: func(model string, u message.Usage) float64 { return n.spent(model, u).Cost }, Tool: n.callee, Spec: n.kits.SpecOf, Zone: opt.Zone, Log: opt.Log})
+		Price: func(model string, u message.Usage) float64 { return n.spent(model, u).Cost }, Tool: n.kits.Callee, Spec: n.kits.SpecOf, Zone: opt.Zone, Log: opt.Log})
 	n.requests = n.Records.Engine
 	n.routing = routing.NewEngine(routing.Options{Mode: opt.Routing, Store: opt.Store, Conversations: n.conversations, Models: opt.Models, Kits: n.kits, Catalog: opt.Catalog,
 		Ask: n.askOnce, Life: n.life, Go: n.goes, Log: opt.Log})
@@ -294,136 +292,4 @@ func (n *Node) Close(ctx context.Context) error {
 	}
 	n.keepLife(ctx, false)
 	return n.keepCalibration(ctx)
-}
-
-var errClosed = fault.New(fault.Unavailable, "closing", "Steward is closing").Retrying(fault.RetryBackoff, 0)
-
-// chatKey names a conversation for a user. Because the user is part of the key,
-// somebody else's conversation never shares a chat.
-type chatKey struct {
-	user string
-	id   id.ID
-}
-
-// chat is a conversation in memory. It is in use, or has been idle for a short
-// while.
-type chat struct {
-	chatKey
-	feed feed
-	turn chan struct{} // holds a token while a turn runs; waiters are served in order
-
-	chosen atomic.Pointer[kits.Choice] // the tools that the last request showed
-
-	mu      sync.Mutex
-	session *conversation.Session   // nil: not loaded
-	cancel  context.CancelCauseFunc // of the run; nil: idle
-	live    *liveRun                // the run; nil: idle
-	moves   chan struct{}           // closed when a run begins or ends; nil: nobody waits for that
-	steer   []*steering
-	reads   taint.Gates
-	ids     []id.ID                          // of the turn's first messages and of those that steer it
-	sending map[idempotencyKey]chan struct{} // by what is being sent: closed when the sending is over
-	leaving int                              // callers that wait for the turn to delete or rewind it
-
-	// Guarded by Node.mu:
-	users    int // runs, waiting senders and watchers that use it
-	lastUsed time.Time
-	size     int // bytes that it holds while idle
-}
-
-// enter finds or creates the chat and keeps it in memory until exit.
-func (n *Node) enter(user string, conv id.ID) *chat {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	key := chatKey{user, conv}
-	c := n.chats[key]
-	if c == nil {
-		c = &chat{chatKey: key, turn: make(chan struct{}, 1)}
-		c.feed.conversation = conv
-		n.chats[key] = c
-	}
-	c.users++
-	return c
-}
-
-// exit releases the chat. When nobody else uses it, it may be evicted.
-func (n *Node) exit(c *chat) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if c.users--; c.users > 0 {
-		return
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.session == nil && !c.feed.failed() {
-		delete(n.chats, c.chatKey)
-		return
-	}
-	c.lastUsed, c.size = time.Now(), 0
-	if c.session != nil {
-		c.size = c.session.Size()
-	}
-	n.letGo(c.lastUsed)
-}
-
-// exists reports whether the chat's conversation is known to exist.
-func (c *chat) exists() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.session != nil
-}
-
-// spawn runs f in an idle worker if there is one. A worker's stack has already
-// grown to the size that a turn needs. Growing a new one costs 3 % of a turn.
-func (n *Node) spawn(f func()) {
-	select {
-	case n.work <- f:
-	default:
-		go n.worker(f)
-	}
-}
-
-// worker runs f and further work, until it has been idle for Options.IdleFor.
-func (n *Node) worker(f func()) {
-	idle := time.NewTimer(n.opt.IdleFor)
-	defer idle.Stop()
-	for {
-		f()
-		idle.Reset(n.opt.IdleFor)
-		select {
-		case f = <-n.work:
-		case <-idle.C:
-			return
-		case <-n.life.Done():
-			return
-		}
-	}
-}
-
-// goes runs f in a goroutine that Close waits for. It returns false, without
-// running f, if the node is closing: Close may no longer be waiting, and the next
-// start finds what is left to do.
-func (n *Node) goes(f func()) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.closed {
-		return false
-	}
-	n.runs.Go(f)
-	return true
-}
-
-// Held returns how many conversations are in memory.
-func (n *Node) Held() int {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return len(n.chats)
-}
-
-// Running reports whether a turn of the user's conversation is running.
-func (n *Node) Running(user string, conv id.ID) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	c := n.chats[chatKey{user, conv}]
-	return c != nil && len(c.turn) > 0
 }

@@ -10,7 +10,6 @@ import (
 	"sync"
 
 	"steward/internal/agent"
-	"steward/internal/catalog"
 	"steward/internal/effect"
 	"steward/internal/fault"
 	"steward/internal/id"
@@ -231,7 +230,7 @@ func (w *treeWorker) world(ctx context.Context) plan.World {
 	can := func(name string, unknown plan.Code) plan.Code {
 		t, ok := kit.Registry.Get(name)
 		switch {
-		case !ok && w.node.awaited(name) != "":
+		case !ok && w.node.kits.Awaited(name) != "":
 			return plan.NotApproved
 		case !ok || name == requests.StartTool || unknown == plan.UnknownAgent && !kit.Asks[name]:
 			return unknown
@@ -248,29 +247,6 @@ func (w *treeWorker) world(ctx context.Context) plan.World {
 		Near:  func(name string) []string { return tool.Near(name, kit.Names, 2) },
 		Agent: func(path string) plan.Code { return can(path+".ask", plan.UnknownAgent) },
 	}
-}
-
-// awaited returns the agent or the source of tools that must be approved before there is a tool of
-// this name; empty: none.
-func (n *Node) awaited(name string) string {
-	if n.opt.Catalog == nil {
-		return ""
-	}
-	for _, l := range n.opt.Catalog.Listings() {
-		source := l.Kind == catalog.KindSource && strings.HasPrefix(name, l.Path[strings.Index(l.Path, ":")+1:]+".")
-		if l.Status == catalog.Pending && (source || l.Path+".ask" == name) || slices.Contains(l.Waiting, name) {
-			return l.Path
-		}
-	}
-	return ""
-}
-
-// unknownTool returns the error for the name of a tool that does not exist, or not yet.
-func (n *Node) unknownTool(name string) *fault.Error {
-	if path := n.awaited(name); path != "" {
-		return fault.New(fault.Denied, "agent_not_approved", "%.80q waits for your approval", name).WithHint("steward agents approve %s", path)
-	}
-	return fault.New(fault.NotFound, "tool_unknown", "there is no tool named %.80q", name)
 }
 
 // load reads the tasks of the tree, in the order in which they were made.

@@ -3,18 +3,14 @@ package runtime
 import (
 	"cmp"
 	"context"
-	"strings"
 
 	"steward/internal/agent"
 	"steward/internal/catalog"
 	"steward/internal/effect"
 	"steward/internal/kits"
-	"steward/internal/llm"
 	"steward/internal/plan"
 	"steward/internal/policy"
 	"steward/internal/requests"
-	"steward/internal/resource"
-	"steward/internal/store"
 	"steward/internal/taint"
 	"steward/internal/tool"
 )
@@ -51,36 +47,11 @@ func (w *treeWorker) assign(ctx context.Context, t *plan.Task, ec effect.Call) (
 // redesign makes the agent again that was designed for a task, from the task's record, since what it
 // has begun may outlive its tree and this process. Error code: agent_not_found.
 func (n *Node) redesign(path string) (*kits.Kit, error) {
-	t, err := designedFor(context.WithoutCancel(n.life), n.opt.Store, path)
+	t, err := requests.DesignedFor(context.WithoutCancel(n.life), n.opt.Store, path)
 	if err != nil {
 		return nil, err
 	}
 	return n.design(t.Task)
-}
-
-// designedFor returns the task that an agent was designed for. Error code: agent_not_found.
-func designedFor(ctx context.Context, st store.Store, path string) (requests.PlannedTask, error) {
-	q := store.Query{Term: store.Term{Name: requests.TermTask, Value: strings.TrimPrefix(path, kits.DesignedPrefix)}, Type: requests.TypeTask, Limit: 1}
-	page, err := st.Query(ctx, store.ForNode(resource.System), q)
-	if err != nil || len(page.Items) == 0 {
-		return requests.PlannedTask{}, cmp.Or(err, kits.UnknownAgent(path))
-	}
-	return requests.DecodeTask(page.Items[0])
-}
-
-// Called returns a function that says in words what an agent was designed for; of others,
-// it says nothing.
-func Called(st store.Store) func(ctx context.Context, path string) string {
-	return func(ctx context.Context, path string) string {
-		if !strings.HasPrefix(path, kits.DesignedPrefix) {
-			return ""
-		}
-		t, err := designedFor(ctx, st, path)
-		if err != nil {
-			return ""
-		}
-		return llm.Line("an agent for the task " + t.Name + ": " + t.Purpose)
-	}
 }
 
 // design makes the agent for a task. It has the tools that the plan selected, none

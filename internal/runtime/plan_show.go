@@ -1,31 +1,14 @@
 package runtime
 
 import (
-	"cmp"
 	"context"
-	"slices"
 
-	"steward/client"
 	"steward/internal/agent"
 	"steward/internal/plan"
 	"steward/internal/record"
 	"steward/internal/requests"
-	"steward/internal/resource"
 	"steward/internal/store"
 )
-
-// PlannedView is how a task of a plan stands while the plan is carried out.
-type PlannedView struct {
-	Call     string `json:"call_id"`              // that carries out the plan: "MESSAGE/BLOCK"
-	Order    int    `json:"order"`                // of its making; a task comes before its subtasks
-	Approval string `json:"approval_id,omitzero"` // the question that it waits for; its status is callAwaiting
-
-	At resource.URI `json:"-"` // the task
-
-	// Task has, beside what every view of a request has, the agent "designed" for one that was
-	// made for the task. Its tokens and cost are those of its own attempts that have ended.
-	Task client.Request `json:"task"`
-}
 
 // designed stands for the path of an agent that is made for a task.
 const designed = "designed"
@@ -78,18 +61,4 @@ func (w *treeWorker) says(k *knownTask, p agent.Progress) {
 func (w *treeWorker) tell(k *knownTask, v PlannedView) {
 	k.shown = &v
 	w.chat.feed.plan(Frame{Kind: FramePlanned, Interaction: w.request.ID, Planned: &v})
-}
-
-// plan pushes how a task of a plan stands, and keeps it for later watchers.
-func (f *feed) plan(fr Frame) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	i, known := slices.BinarySearchFunc(f.planned, fr, func(a, b Frame) int {
-		return cmp.Or(cmp.Compare(a.Planned.Call, b.Planned.Call), cmp.Compare(a.Planned.Order, b.Planned.Order))
-	})
-	if !known {
-		f.planned = slices.Insert(f.planned, i, fr)
-	}
-	f.planned[i] = fr
-	f.push(fr)
 }

@@ -127,14 +127,14 @@ func (n *Node) explainCall(ctx context.Context, j Explainer, asked policy.Questi
 	}
 	note := ""
 	var ok bool
-	if c.Tool, ok = n.callee(asked.Agent, q.Tool); !ok {
+	if c.Tool, ok = n.kits.Callee(asked.Agent, q.Tool); !ok {
 		c.Tool, ok = n.kits.ToolOf(asked.Agent, q.Tool)
 		note = asked.Agent + " does not have it: a call of it fails"
 	}
 	switch {
 	case ok:
-	case q.Effect == "" && n.awaited(q.Tool) != "":
-		return PolicyAnswer{}, n.unknownTool(q.Tool)
+	case q.Effect == "" && n.kits.Awaited(q.Tool) != "":
+		return PolicyAnswer{}, n.kits.UnknownTool(q.Tool)
 	case q.Effect == "":
 		return PolicyAnswer{}, fault.New(fault.NotFound, "tool_unknown", "there is no tool %.100q", q.Tool).
 			WithHint("steward agents show tells those that there are; of one that there is not yet, say --effect query or action")
@@ -281,7 +281,7 @@ func (n *Node) explainIntent(ctx context.Context, j Explainer, v client.Intent) 
 		c.Action = effect.ActionUndo
 	}
 	spec := tool.Spec{Name: v.Tool, Effect: tool.Action}
-	t, ok := n.callee(v.Agent, v.Tool)
+	t, ok := n.kits.Callee(v.Agent, v.Tool)
 	if ok {
 		spec = t.Spec()
 	}
@@ -322,16 +322,6 @@ func (j authorizer) Authorize(ctx context.Context, q policy.Question) (policy.De
 		return other, err
 	}
 	return policy.Stricter(d, other), nil
-}
-
-// left is what the turn of an interaction may still spend.
-func (c *chat) left(inter id.ID) policy.Left {
-	live := c.running(inter)
-	if live == nil || live.meter == nil {
-		return policy.Left{}
-	}
-	b := live.meter.Left()
-	return policy.Left{Tokens: int(b.MaxTokens), Cost: b.MaxCost}
 }
 
 // ModelGate returns what keeps content from models that policy does not allow

@@ -334,3 +334,33 @@ func (p *Path) begins(ctx context.Context, st store.Store, sc store.Scope, conv 
 func (k *Records) RouteStats(ctx context.Context, user string) (routing.Stats, error) {
 	return routing.StatsOf(ctx, k.store, user)
 }
+
+// GrantEdited is a standing approval as an edit would change it.
+type GrantEdited struct {
+	Grant GrantView `json:"grant"`
+	Wider bool      `json:"wider"` // it would cover something that it does not cover now
+	Hash  string    `json:"hash"`  // must be repeated to confirm a wider grant
+}
+
+// GrantView is a standing approval as it is shown to a person.
+type GrantView struct {
+	effect.Grant
+	Labels []string `json:"labels,omitzero"`
+	State  string   `json:"state"` // "active", "expired", "revoked", or "lapsed": the tool has changed
+}
+
+// showGrant returns a standing approval as it is shown to a person.
+func (k *Records) showGrant(g effect.Grant) GrantView {
+	v := GrantView{Grant: g, Labels: g.Labels.Names(), State: "active"}
+	switch {
+	case !g.Revoked.IsZero():
+		v.State = "revoked"
+	case !g.Expires.IsZero() && !time.Now().Before(g.Expires):
+		v.State = "expired"
+	case k.parts.Tool != nil:
+		if t, ok := k.parts.Tool(g.Agent, g.Tool); !ok || t.Spec().Version != g.Version {
+			v.State = "lapsed"
+		}
+	}
+	return v
+}

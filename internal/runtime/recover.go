@@ -108,7 +108,7 @@ func (n *Node) answerOpen(ctx context.Context, c *chat, s *conversation.Session,
 		res := t.accepted()
 		_, err := n.opt.Store.Get(ctx, sc, t.at)
 		if fault.Is(err, fault.NotFound) { // otherwise it is a task, and continues independently
-			ec.Tool, _ = n.callee(r.Agent, call.Name)
+			ec.Tool, _ = n.kits.Callee(r.Agent, call.Name)
 			res, err = n.effects.SettleOrphaned(ctx, ec, interrupted(), "its turn could not go on")
 		}
 		if err != nil {
