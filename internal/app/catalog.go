@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"steward/internal/kits"
 	"steward/internal/secret"
 
 	"steward/internal/jobs"
@@ -23,7 +24,6 @@ import (
 	"steward/internal/effect"
 	"steward/internal/fault"
 	"steward/internal/identity"
-	"steward/internal/runtime"
 	"steward/internal/sandbox"
 	"steward/internal/search"
 	"steward/internal/service"
@@ -60,7 +60,7 @@ func (l *Local) openAgents(ctx context.Context, a *App, set *settings.Loaded, to
 		Services:   l.services.environ,
 		Snapshots:  filepath.Join(set.Data, "snapshots"),
 		Hide:       l.private,
-		Look:       runtime.LookAt(l.resolve),
+		Look:       kits.LookAt(l.resolve),
 		Confined:   sandbox.Available,
 	}
 	if err := sandbox.RemoveLeftovers(); err != nil {

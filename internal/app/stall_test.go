@@ -3,9 +3,10 @@ package app
 import (
 	"log/slog"
 	"net/http"
-	"steward/test/served"
 	"strings"
 	"testing"
+
+	"steward/test/served"
 )
 
 // TestAProgramThatStalls: a program that stalls does not keep its connection to the

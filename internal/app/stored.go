@@ -8,6 +8,7 @@ import (
 
 	"steward/internal/llm"
 	"steward/internal/message"
+	"steward/internal/requests"
 
 	"steward/internal/tools/builtin"
 
@@ -38,7 +39,7 @@ func (a *App) Stored(st *sqlite.Store, set *settings.Loaded, log *slog.Logger) (
 	people, index := identity.New(st), newIndex(set.Data, st, log)
 	zone := (&Local{Keys: people}).zone(set)
 	node := &runtime.Node{Records: runtime.NewRecords(runtime.RecordsOptions{Store: st, Conversations: a.engine(st), Search: index, Price: price,
-		Effects: effect.New(effect.Options{Store: st, Directory: people, Log: log, ApprovalTimeout: set.Timeouts.Approval, Called: runtime.Called(st), Spec: spec, Zone: zone}),
+		Effects: effect.New(effect.Options{Store: st, Directory: people, Log: log, ApprovalTimeout: set.Timeouts.Approval, Called: requests.Called(st), Spec: spec, Zone: zone}),
 		Spec:    spec, Zone: zone})}
 	return a.within(api.Options{Node: node, People: people, Own: ownProfile(set)}, nil, log,
 		func() error { return errors.Join(index.Close(), st.Close()) }), nil

@@ -1,4 +1,4 @@
-package runtime
+package importexport
 
 import (
 	"bytes"
@@ -26,11 +26,7 @@ type Converted struct {
 // Convert converts messages from one vendor's format to another's: a list, the body of a request or of an
 // answer, or what Convert itself returned. What it does not know it keeps as text. It reads its result back,
 // and lists in the notes everything that comes back otherwise. Error codes: format_unknown, history_….
-func (n *Node) Convert(ctx context.Context, doc []byte, from, to string) (Converted, error) {
-	return convert(ctx, n.opt.Vendors, doc, from, to)
-}
-
-func convert(ctx context.Context, vendors llm.Vendors, doc []byte, from, to string) (Converted, error) {
+func Convert(ctx context.Context, vendors llm.Vendors, doc []byte, from, to string) (Converted, error) {
 	source, others, known := formatOf(vendors, from)
 	unknown := from
 	var target llm.Format

@@ -1,4 +1,4 @@
-package runtime
+package importexport_test
 
 import (
 	"context"
@@ -75,7 +75,7 @@ func there(t interface {
 	Fatalf(string, ...any)
 }, doc []byte, from, to string) ([]byte, []string) {
 	t.Helper()
-	got, err := convert(context.Background(), vendors.All(), doc, from, to)
+	got, err := importexport.Convert(context.Background(), vendors.All(), doc, from, to)
 	if err != nil {
 		t.Fatalf("%s to %s: %v\n%s", from, to, err, doc)
 	}
@@ -94,7 +94,7 @@ func there(t interface {
 func held(t interface {
 	Helper()
 	Errorf(string, ...any)
-}, way string, was, is facts, notes []string) {
+}, way string, was, is importexport.Facts, notes []string) {
 	t.Helper()
 	for kind := range was {
 		if slices.Equal(was[kind], is[kind]) {
@@ -109,15 +109,15 @@ func held(t interface {
 // TestConvert: what survives a conversion to another form and back is equal, and everything else is named.
 func TestConvert(t *testing.T) {
 	formats := formats()
-	read := func(doc []byte, form string) facts {
+	read := func(doc []byte, form string) importexport.Facts {
 		t.Helper()
-		f, others, _ := formatOf(vendors.All(), form)
-		body, f, _ := whole(doc, f, others)
+		f, others, _ := importexport.FormatOf(vendors.All(), form)
+		body, f, _ := importexport.Whole(doc, f, others)
 		got, err := f.Codec.Import(body)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return factsOf(got.Messages)
+		return importexport.FactsOf(got.Messages)
 	}
 	for _, from := range slices.Sorted(maps.Keys(forms)) {
 		was := read([]byte(forms[from]), from)
@@ -159,7 +159,7 @@ func TestConvertAll(t *testing.T) {
 		if err != nil || len(got.Messages) == 0 {
 			t.Skip("nothing can be read of it")
 		}
-		first, err := convert(context.Background(), vendors.All(), doc, from, to)
+		first, err := importexport.Convert(context.Background(), vendors.All(), doc, from, to)
 		if err != nil {
 			t.Fatalf("%s to %s: %v\n%s", from, to, err, doc)
 		}
@@ -175,7 +175,7 @@ func TestConvertAll(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		held(t, from+" to "+to, factsOf(got.Messages), factsOf(back.Messages), first.Notes)
+		held(t, from+" to "+to, importexport.FactsOf(got.Messages), importexport.FactsOf(back.Messages), first.Notes)
 	})
 }
 
@@ -191,14 +191,14 @@ func TestConvertBodies(t *testing.T) {
 		{"ollama", `{"message":{"role":"assistant","content":"hi"},"done":true}`},
 	} {
 		for to := range formats() {
-			got, err := convert(context.Background(), vendors.All(), []byte(c.body), c.from, to)
+			got, err := importexport.Convert(context.Background(), vendors.All(), []byte(c.body), c.from, to)
 			if err != nil || !strings.Contains(string(got.Messages), `"hi"`) {
 				t.Errorf("%s to %s: %s, %v", c.body, to, got.Messages, err)
 			}
 		}
 	}
 	for _, none := range []string{`{}`, `[]`, `{"contents":[]}`, `{"prompt":"hi"}`} {
-		if _, err := convert(context.Background(), vendors.All(), []byte(none), "gemini", "openai"); !fault.HasCode(err, "history_empty") {
+		if _, err := importexport.Convert(context.Background(), vendors.All(), []byte(none), "gemini", "openai"); !fault.HasCode(err, "history_empty") {
 			t.Errorf("%s: %v", none, err)
 		}
 	}

@@ -321,3 +321,35 @@ func (k *Engine) NamesOf(path string) []string {
 	}
 	return kit.Names
 }
+
+// Callee returns the tool of that name of an agent.
+func (k *Engine) Callee(path, name string) (tool.Tool, bool) {
+	kit, err := k.Of(cmp.Or(path, DefaultAgent))
+	if err != nil {
+		return nil, false
+	}
+	return kit.Registry.Get(name)
+}
+
+// Awaited returns the agent or the source of tools that must be approved before there is a tool of
+// this name; empty: none.
+func (k *Engine) Awaited(name string) string {
+	if k.opt.Catalog == nil {
+		return ""
+	}
+	for _, l := range k.opt.Catalog.Listings() {
+		source := l.Kind == catalog.KindSource && strings.HasPrefix(name, l.Path[strings.Index(l.Path, ":")+1:]+".")
+		if l.Status == catalog.Pending && (source || l.Path+".ask" == name) || slices.Contains(l.Waiting, name) {
+			return l.Path
+		}
+	}
+	return ""
+}
+
+// UnknownTool returns the error for the name of a tool that does not exist, or not yet.
+func (k *Engine) UnknownTool(name string) *fault.Error {
+	if path := k.Awaited(name); path != "" {
+		return fault.New(fault.Denied, "agent_not_approved", "%.80q waits for your approval", name).WithHint("steward agents approve %s", path)
+	}
+	return fault.New(fault.NotFound, "tool_unknown", "there is no tool named %.80q", name)
+}

@@ -80,6 +80,10 @@ func (k *Kit) Has(name string) bool {
 // task's id follows.
 const DesignedPrefix = "designed/"
 
+// AskedOrigin is the prefix of the origin of a tool that asks an agent; the
+// agent's path follows.
+const AskedOrigin = "agent:"
+
 // kit builds the kit of a fixed agent.
 func (k *Engine) kit(d agent.Definition) (*Kit, error) {
 	if d.Name == "" {

@@ -12,6 +12,7 @@ import (
 
 	"steward/internal/fault"
 	"steward/internal/llm/embed"
+	"steward/internal/message"
 )
 
 // DefaultAlias and EmbedAlias are used in place of an empty name.
@@ -338,6 +339,12 @@ func (m *Models) Aliases() []string { return slices.Sorted(maps.Keys(m.aliases))
 
 // Price returns the price of a "provider/model", if it is known.
 func (m *Models) Price(name string) (Price, bool) { return priceOf(m.prices, name) }
+
+// Spent returns the tokens and the price of a call of a model.
+func (m *Models) Spent(name string, u message.Usage) Spend {
+	price, _ := m.Price(name)
+	return Spend{Tokens: u.Input + u.Output, Cost: price.Cost(u)}
+}
 
 // Listed is a model that a provider lists.
 type Listed struct {

@@ -213,6 +213,9 @@ func (d *drawer) intents(inter resource.URI) (map[message.Ref]string, error) {
 	return out, nil
 }
 
+// Tally returns an empty tally that knows the engine's prices.
+func (e *Engine) Tally() Tally { return Tally{Price: e.price} }
+
 // Tally sums up what requests have used.
 type Tally struct {
 	Price func(model string, u message.Usage) float64

@@ -1,10 +1,11 @@
-package runtime
+package requests
 
 import (
 	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 
 	"steward/client"
 	"steward/internal/conversation/worklog"
@@ -14,7 +15,6 @@ import (
 	"steward/internal/intent"
 	"steward/internal/message"
 	"steward/internal/record"
-	"steward/internal/requests"
 	"steward/internal/resource"
 	"steward/internal/store"
 )
@@ -28,7 +28,7 @@ type IntentFilter struct {
 
 // Intents returns a user's actions, most recently changed first, at most limit of
 // them. Error code: state_invalid.
-func (k *Records) Intents(ctx context.Context, user string, f IntentFilter, after store.Cursor, limit int) ([]client.Intent, store.Cursor, error) {
+func (e *Engine) Intents(ctx context.Context, user string, f IntentFilter, after store.Cursor, limit int) ([]client.Intent, store.Cursor, error) {
 	if f.State != "" && !f.State.Known() {
 		return nil, "", fault.New(fault.Invalid, "state_invalid", "%.40q is no state of an action", f.State).WithHint("use one of: %s", strings.ReplaceAll(strings.Trim(fmt.Sprint(intent.States()), "[]"), " ", ", "))
 	}
@@ -39,10 +39,10 @@ func (k *Records) Intents(ctx context.Context, user string, f IntentFilter, afte
 	if !f.Conversation.Zero() {
 		q.Under = record.ConversationURI(f.Conversation)
 	}
-	out, log := []client.Intent{}, k.told(user)
+	out, log := []client.Intent{}, e.WorkLog(user)
 	for {
 		q.Limit = min(max(limit-len(out), 1), store.DefaultLimit)
-		page, err := k.store.Query(ctx, store.ForUser(user), q)
+		page, err := e.store.Query(ctx, store.ForUser(user), q)
 		if err != nil {
 			return nil, "", err
 		}
@@ -67,8 +67,8 @@ func intentView(r resource.Resource, in *intent.Intent, log *worklog.Engine) cli
 		Args: json.RawMessage(in.Args), ArgsHash: in.ArgsHash, Key: in.Key, User: in.User, Agent: in.Agent, Lineage: in.Lineage,
 		Labels: in.Labels.Names(), Fixed: in.Fixed, Open: in.Open, Deferred: in.Deferred, Reason: in.Reason, Rule: in.Rule, Policy: in.Policy,
 		Approvers: in.Approvers, Approval: (*client.GivenApproval)(in.Approval), DeniedBy: in.DeniedBy, Resolved: (*client.Resolution)(in.Resolved), Attempts: in.Attempts,
-		Conversation: requests.IDText(record.IDOf(r.URI, record.TypeConversation)), Interaction: requests.IDText(record.IDOf(r.URI, record.TypeInteraction)),
-		Request: requests.IDText(in.Request), Created: in.Created, Changed: r.At, Call: requests.CallID(in.Call),
+		Conversation: IDText(record.IDOf(r.URI, record.TypeConversation)), Interaction: IDText(record.IDOf(r.URI, record.TypeInteraction)),
+		Request: IDText(in.Request), Created: in.Created, Changed: r.At, Call: CallID(in.Call),
 		Undoes: linked(in.Undoes), Undone: linked(in.Undone), Retries: linked(in.Retries), Retried: linked(in.Retried)}
 	v.Summary = log.Summary(message.Call{ToolCall: &message.ToolCall{Common: message.Common{Labels: in.Labels}, Name: in.Tool, Args: []byte(in.Args)}})
 	if in.State == intent.Awaiting {
@@ -86,16 +86,25 @@ func linked(text string) string {
 	return effect.IntentID(uri).String()
 }
 
+// WorkLog returns the work log in the words for a user.
+func (e *Engine) WorkLog(user string) *worklog.Engine {
+	var zone *time.Location
+	if e.zone != nil {
+		zone = e.zone(user)
+	}
+	return worklog.New(e.store, e.spec, zone)
+}
+
 // Intent returns everything about one of a user's actions. which is its id, at
 // least the first 8 characters of it, or its URI. Error codes: intent_not_found,
 // intent_ambiguous.
-func (k *Records) Intent(ctx context.Context, user, which string) (client.Intent, error) {
+func (e *Engine) Intent(ctx context.Context, user, which string) (client.Intent, error) {
 	sc := store.ForUser(user)
-	uri, err := k.resolveIntent(ctx, sc, which)
+	uri, err := e.FindIntent(ctx, sc, which)
 	if err != nil {
 		return client.Intent{}, err
 	}
-	r, err := k.store.Get(ctx, sc, uri)
+	r, err := e.store.Get(ctx, sc, uri)
 	if err != nil {
 		return client.Intent{}, err
 	}
@@ -103,8 +112,8 @@ func (k *Records) Intent(ctx context.Context, user, which string) (client.Intent
 	if err != nil {
 		return client.Intent{}, err
 	}
-	v := intentView(r, &in, k.told(user))
-	v.Called = requests.Called(k.store)(ctx, in.Agent)
+	v := intentView(r, &in, e.WorkLog(user))
+	v.Called = Called(e.store)(ctx, in.Agent)
 	if in.Result != nil {
 		res, err := effect.ResultOf(&in)
 		if err != nil {
@@ -116,13 +125,13 @@ func (k *Records) Intent(ctx context.Context, user, which string) (client.Intent
 		}
 	}
 	if in.State == intent.Awaiting {
-		q, err := k.Approval(ctx, user, v.URI, nil)
+		q, err := e.effects.Question(ctx, sc, v.URI, nil)
 		if err != nil && !fault.Is(err, fault.NotFound) && !fault.Is(err, fault.Conflict) { // answered in the meantime
 			return v, err
 		}
 		v.Hash = q.Hash
 	}
-	v.History, err = history(ctx, k.store, sc, uri)
+	v.History, err = history(ctx, e.store, sc, uri)
 	return v, err
 }
 
@@ -135,15 +144,15 @@ func history(ctx context.Context, st store.Store, sc store.Scope, uri resource.U
 		if err != nil {
 			return nil, err
 		}
-		for _, e := range page.Entries {
-			if e.Body == nil {
+		for _, x := range page.Entries {
+			if x.Body == nil {
 				continue
 			}
-			in, err := intent.Decode(e.Body)
+			in, err := intent.Decode(x.Body)
 			if err != nil {
 				return nil, err
 			}
-			out = append(out, client.IntentStep{At: e.At, Actor: e.Actor, State: string(in.State), Reason: in.Reason})
+			out = append(out, client.IntentStep{At: x.At, Actor: x.Actor, State: string(in.State), Reason: in.Reason})
 		}
 		if q.After = page.Next; !page.More {
 			return out, nil
@@ -151,8 +160,8 @@ func history(ctx context.Context, st store.Store, sc store.Scope, uri resource.U
 	}
 }
 
-// resolveIntent returns the URI of the intent that a text names.
-func (k *Records) resolveIntent(ctx context.Context, sc store.Scope, which string) (resource.URI, error) {
+// FindIntent returns the URI of the intent that a text names.
+func (e *Engine) FindIntent(ctx context.Context, sc store.Scope, which string) (resource.URI, error) {
 	missing := fault.New(fault.NotFound, "intent_not_found", "there is no action %.200q", which).WithHint("steward intents list shows them")
 	which = strings.TrimSpace(which)
 	if strings.HasPrefix(which, "cld:") {
@@ -160,14 +169,14 @@ func (k *Records) resolveIntent(ctx context.Context, sc store.Scope, which strin
 		if err != nil || uri.Type() != effect.TypeIntent {
 			return uri, missing
 		}
-		if _, err = k.store.Get(ctx, sc, uri); fault.Is(err, fault.NotFound) {
+		if _, err = e.store.Get(ctx, sc, uri); fault.Is(err, fault.NotFound) {
 			err = missing
 		}
 		return uri, err
 	}
-	own, err := requests.ByPrefix(which, "intent", "actions", missing, func(yield func(id.ID, error) bool) {
+	own, err := ByPrefix(which, "intent", "actions", missing, func(yield func(id.ID, error) bool) {
 		q := store.Query{Term: store.Term{Name: effect.TermIntents}, Type: effect.TypeIntent, Reverse: true, NoBody: true, Limit: 1000}
-		for it, err := range store.Items(ctx, k.store, sc, q) {
+		for it, err := range store.Items(ctx, e.store, sc, q) {
 			if !yield(effect.IntentID(it.URI), err) {
 				return
 			}
@@ -176,7 +185,7 @@ func (k *Records) resolveIntent(ctx context.Context, sc store.Scope, which strin
 	if err != nil {
 		return resource.URI{}, err
 	}
-	page, err := k.store.Query(ctx, sc, store.Query{Term: store.Term{Name: effect.TermIntent, Value: own.String()}, Type: effect.TypeIntent, Limit: 1, NoBody: true})
+	page, err := e.store.Query(ctx, sc, store.Query{Term: store.Term{Name: effect.TermIntent, Value: own.String()}, Type: effect.TypeIntent, Limit: 1, NoBody: true})
 	if err == nil && len(page.Items) == 0 {
 		err = missing
 	}

@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"steward/internal/conversation"
+	"steward/internal/effect"
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/kits"
@@ -33,6 +34,7 @@ import (
 	"steward/internal/request"
 	"steward/internal/resource"
 	"steward/internal/store"
+	"steward/internal/tool"
 )
 
 // Terms by which requests are found.
@@ -42,21 +44,36 @@ const (
 	termOpened   = "opened"   // a task by the interactions that its result opens
 )
 
+// Options are the parts of an Engine. Store, Conversations, Effects and Spec are required.
+type Options struct {
+	Store         store.Store
+	Conversations *conversation.Engine
+	Effects       *effect.Engine
+	Price         func(model string, u message.Usage) float64 // of a model call, in US dollars; nil: recorded costs are used
+	Spec          func(name string) (tool.Spec, bool)         // of tools that were called
+	Zone          func(user string) *time.Location            // a user's time zone; nil, or a nil result: unknown
+	Log           *slog.Logger
+}
+
 // Engine keeps requests, and the tasks and plans that were carried out, in the store. Safe for
 // concurrent use.
 type Engine struct {
 	store         store.Store
 	conversations *conversation.Engine
-	price         func(model string, u message.Usage) float64 // of a model call, in US dollars; nil: recorded costs are used
+	effects       *effect.Engine
+	price         func(model string, u message.Usage) float64
+	spec          func(name string) (tool.Spec, bool)
+	zone          func(user string) *time.Location
 	log           *slog.Logger
 
 	mu   sync.Mutex
 	rows map[id.ID]struct{} // interactions below which requests are recorded
 }
 
-// New returns an engine over a store and its conversations. If price is nil, recorded costs are used.
-func New(st store.Store, e *conversation.Engine, price func(string, message.Usage) float64, log *slog.Logger) *Engine {
-	return &Engine{store: st, conversations: e, price: price, log: log, rows: map[id.ID]struct{}{}}
+// New returns an engine made of the given parts.
+func New(o Options) *Engine {
+	return &Engine{store: o.Store, conversations: o.Conversations, effects: o.Effects, price: o.Price, spec: o.Spec, zone: o.Zone, log: o.Log,
+		rows: map[id.ID]struct{}{}}
 }
 
 // Note records that requests exist below an interaction.

@@ -169,3 +169,28 @@ func ViewTask(ctx context.Context, st store.Store, sc store.Scope, t PlannedTask
 	d := drawer{ctx: ctx, st: st, sc: sc}
 	return d.task(t, worked, maxDrawn)
 }
+
+// DesignedFor returns the task that an agent was designed for. Error code: agent_not_found.
+func DesignedFor(ctx context.Context, st store.Store, path string) (PlannedTask, error) {
+	q := store.Query{Term: store.Term{Name: TermTask, Value: strings.TrimPrefix(path, kits.DesignedPrefix)}, Type: TypeTask, Limit: 1}
+	page, err := st.Query(ctx, store.ForNode(resource.System), q)
+	if err != nil || len(page.Items) == 0 {
+		return PlannedTask{}, cmp.Or(err, kits.UnknownAgent(path))
+	}
+	return DecodeTask(page.Items[0])
+}
+
+// Called returns a function that says in words what an agent was designed for; of others,
+// it says nothing.
+func Called(st store.Store) func(ctx context.Context, path string) string {
+	return func(ctx context.Context, path string) string {
+		if !strings.HasPrefix(path, kits.DesignedPrefix) {
+			return ""
+		}
+		t, err := DesignedFor(ctx, st, path)
+		if err != nil {
+			return ""
+		}
+		return llm.Line("an agent for the task " + t.Name + ": " + t.Purpose)
+	}
+}

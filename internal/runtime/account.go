@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 
+	"steward/internal/fault"
+
 	"steward/internal/record"
 	"steward/internal/requests"
 
@@ -51,7 +53,7 @@ func (a *account) recall(ctx context.Context, meter *llm.Meter) error {
 		a.mu.Lock()
 		a.sum = a.sum.Add(u.Usage)
 		a.mu.Unlock()
-		meter.Add(a.node.spent(u.Model, u.Usage))
+		meter.Add(a.node.opt.Models.Spent(u.Model, u.Usage))
 	}
 	return nil
 }
@@ -77,4 +79,37 @@ func (n *Node) usedBelow(ctx context.Context, c *chat, inter resource.URI) messa
 		n.log.Warn("what a turn has used cannot be added up", "error", err)
 	}
 	return sum.Usage
+}
+
+// askOnce asks a model outside any conversation, on behalf of the request's user,
+// and returns the text of its answer.
+func (n *Node) askOnce(ctx context.Context, m llm.Resolved, req *llm.Request, text string) (string, error) {
+	req.Transcript = llm.Saying(&message.Text{Common: message.Common{Origin: "system"}, Text: text})
+	r, err := n.reply(ctx, m, req)
+	if err != nil {
+		return "", err
+	}
+	if r.Stop == message.StopLength {
+		return "", fault.New(fault.TooLarge, "answer_too_long", "the answer was cut off by its length limit").WithHint("ask for less")
+	}
+	return r.Text(), nil
+}
+
+// reply asks a model outside any conversation, on behalf of the request's user,
+// and records what it used: for the turn for which it is asked, if there is one.
+func (n *Node) reply(ctx context.Context, m llm.Resolved, req *llm.Request) (*llm.Reply, error) {
+	r, err := llm.Answer(ctx, m.Model, req)
+	if err != nil {
+		return nil, err
+	}
+	return r, n.used(ctx, req, r)
+}
+
+// used records what a reply used that is in no message.
+func (n *Node) used(ctx context.Context, req *llm.Request, r *llm.Reply) error {
+	ok, err := req.Meter.Record(r.Model, r.Usage)
+	if !ok {
+		err = n.conversations.Record(context.WithoutCancel(ctx), store.ForUser(req.User), resource.URI{}, r.Model, r.Usage)
+	}
+	return err
 }

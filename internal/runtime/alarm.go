@@ -25,7 +25,7 @@ func (n *Node) runAlarms() {
 	tell := func(ctx context.Context, a record.Alarm, o jobs.Occurrence) (final bool, err error) {
 		text := alarmTold(a, o, time.Now())
 		if _, again := notified.LoadOrStore(o.ID, true); !again && n.opt.Notify != nil {
-			n.goes(func() { n.notifyOf(a, text) })
+			n.life.Go(func() { n.notifyOf(a, text) })
 		}
 		final, err = n.tellAlarm(ctx, a, o, text)
 		if final || err == nil {
@@ -33,7 +33,7 @@ func (n *Node) runAlarms() {
 		}
 		return final, err
 	}
-	n.goes(func() {
+	n.life.Go(func() {
 		if err := n.opt.Alarms.Run(n.life, tell); err != nil && n.life.Err() == nil {
 			n.log.Error("no alarm goes off any more", "error", err)
 		}

@@ -106,7 +106,7 @@ func (t *askTool) Call(ctx context.Context, in tool.Invocation) (tool.Result, er
 // since that alone may reveal what it read. If the labels cannot be read, seen
 // assumes the worst.
 func (n *Node) seen(ctx context.Context, user string, conv id.ID) requests.Gist {
-	m, err := requests.SumUp(context.WithoutCancel(ctx), n.opt.Store, store.ForUser(user), record.ConversationURI(conv))
+	m, err := requests.SumUp(context.WithoutCancel(ctx), n.store, store.ForUser(user), record.ConversationURI(conv))
 	if err != nil {
 		n.log.ErrorContext(ctx, "what an agent had read cannot be told", "conversation", conv.String(), "error", err)
 		m.Labels = message.Private | message.Untrusted
@@ -323,19 +323,19 @@ func readable(args []byte) string {
 	return strings.Join(members, "\n")
 }
 
-// over records the consequences of a run's end. It closes what waited for the run's
+// Over implements turn.Work: it records the consequences of a run's end. It closes what waited for the run's
 // request (which is open still if it was recorded as the run ended), and stops the
 // agents that the run asked and that still work. It reports whether the run led to
 // requests that are not closed, among them perhaps queued actions: the caller has
 // them settled once it has released the turn lock.
-func (n *Node) over(c *chat, s *conversation.Session, live *liveRun) (led bool) {
+func (n *Node) Over(c *chat, s *conversation.Session, live *liveRun) (led bool) {
 	ctx := context.WithoutCancel(n.life) // the end is recorded even if the node closes now
 	closed := false
 	if at, run := n.requests.WorksOn(s), s.Run(); !at.Zero() {
 		answer := func() (bool, error) { return n.requests.Answer(ctx, c.user, at, run.Outcome, run.Error) }
 		var err error
 		if closed, err = answer(); err != nil {
-			n.goes(func() {
+			n.life.Go(func() {
 				n.retry("that a run has ended could not be recorded yet", func() error { _, err := answer(); return err }, nil, "request", at.String())
 			})
 		}
@@ -351,7 +351,7 @@ func (n *Node) over(c *chat, s *conversation.Session, live *liveRun) (led bool) 
 // stopBelow stops the agents that were asked in a turn that is over, since nobody
 // waits for them any more. It answers for those that had not begun.
 func (n *Node) stopBelow(ctx context.Context, user string, inter resource.URI) error {
-	open, err := requests.Find(ctx, n.opt.Store, store.ForUser(user), store.Query{Under: inter, State: record.RequestOpen})
+	open, err := requests.Find(ctx, n.store, store.ForUser(user), store.Query{Under: inter, State: record.RequestOpen})
 	if err != nil {
 		return err
 	}

@@ -59,10 +59,10 @@ type ended struct {
 	err error
 }
 
-// callTool runs a tool call of a turn. Most calls run to their end. A deferred
+// CallTool implements turn.Work: it runs a tool call of a turn. Most calls run to their end. A deferred
 // call is queued for the end of the turn. A background call returns at once or
 // after a while, and its result opens an interaction of its own.
-func (n *Node) callTool(ctx context.Context, c *chat, rc request.Context, ec effect.Call) (*message.ToolResult, error) {
+func (n *Node) CallTool(ctx context.Context, c *chat, rc request.Context, ec effect.Call) (*message.ToolResult, error) {
 	run := func() (*message.ToolResult, error) { return n.effects.Run(request.With(ctx, rc), ec) }
 	if ec.Tool == nil {
 		return run()
@@ -74,7 +74,7 @@ func (n *Node) callTool(ctx context.Context, c *chat, rc request.Context, ec eff
 	}
 	t := newBackgroundCall(c, ec, spec)
 	if !deferred {
-		_, err := n.opt.Store.Get(ctx, ec.Scope, t.at)
+		_, err := n.store.Get(ctx, ec.Scope, t.at)
 		if err == nil { // it became a background call before a crash
 			return t.accepted(), nil
 		}
@@ -148,11 +148,11 @@ const maxChain = 32
 // tooFar reports whether a turn follows from maxChain background calls in a row.
 func (n *Node) tooFar(ctx context.Context, sc store.Scope, conv, inter id.ID) (bool, error) {
 	for tasks := 0; tasks < maxChain; {
-		c, found, err := requests.Conversation(ctx, n.opt.Store, sc, conv)
+		c, found, err := requests.Conversation(ctx, n.store, sc, conv)
 		if err != nil || !found { // it is about to be created
 			return false, err
 		}
-		_, above, err := requests.Lineage(ctx, n.opt.Store, sc, c, inter)
+		_, above, err := requests.Lineage(ctx, n.store, sc, c, inter)
 		if err != nil || above.Kind == "" {
 			return false, err
 		}
@@ -285,18 +285,19 @@ func (t *backgroundCall) accepted() *message.ToolResult {
 // up.
 func (n *Node) start(t *backgroundCall) bool {
 	held := &ownWork{request: t.id, user: t.chat.user, conv: t.chat.id, cancel: t.cancel, task: t}
-	n.mu.Lock()
-	if n.closed || !n.leases.tryLock(held) { // whoever works on it follows the call: see carry
-		n.mu.Unlock()
+	release, ok := n.life.Hold()
+	if ok && !n.leases.tryLock(held) { // whoever works on it follows the call: see carry
+		release()
+		ok = false
+	}
+	if !ok {
 		t.cancel(request.ErrSuspend)
 		return false
 	}
-	n.runs.Add(1)
-	t.chat.users++
-	n.mu.Unlock()
+	n.hold(t.chat)
 	closing := context.AfterFunc(n.life, func() { t.cancel(context.Cause(n.life)) })
 	go func() {
-		defer n.runs.Done()
+		defer release()
 		defer n.exit(t.chat)
 		defer t.cancel(nil)
 		defer closing()

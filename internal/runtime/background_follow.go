@@ -106,7 +106,7 @@ func (n *Node) rerun(t *backgroundCall) (*message.ToolResult, error) {
 func (n *Node) follow(t *backgroundCall, known func()) {
 	defer known()
 	ctx := context.WithoutCancel(n.life)
-	r, err := requests.Load(ctx, n.opt.Store, t.call.Scope, t.at)
+	r, err := requests.Load(ctx, n.store, t.call.Scope, t.at)
 	if err != nil || r.State == "" {
 		n.abandon(t, err)
 		return
@@ -120,7 +120,7 @@ func (n *Node) follow(t *backgroundCall, known func()) {
 	}
 	known()
 	err = n.retry("the result of a task cannot be told yet", func() error {
-		r, err := requests.Load(ctx, n.opt.Store, t.call.Scope, t.at)
+		r, err := requests.Load(ctx, n.store, t.call.Scope, t.at)
 		if err != nil {
 			return err
 		}

@@ -7,7 +7,6 @@ import (
 	"steward/internal/effect"
 	"steward/internal/fault"
 	"steward/internal/id"
-	"steward/internal/plan"
 	"steward/internal/record"
 	"steward/internal/request"
 	"steward/internal/requests"
@@ -68,22 +67,19 @@ func (n *Node) stopTasks(ctx context.Context, user string, conv id.ID) {
 	n.leases.cancel(user, append(gone, conv), errDeleted)
 }
 
-// CancelRequest cancels a task of a plan, or what a user's request still does: its background call, or
+// Cancel cancels what a user's request still does: its background call, or
 // those below it, and the runs of the agents that work on it. The result states
 // what had begun and cannot be undone. which names the request as for
 // RequestTree. Error codes: request_not_found, request_ambiguous, request_closed
 // (Conflict), request_begun (Conflict): something continues to its end;
 // everything else below the request is cancelled nevertheless.
-func (n *Node) CancelRequest(ctx context.Context, user, which string) error {
-	if _, _, ok := n.liveTask(user, which); ok {
-		return n.OrderTask(ctx, user, which, plan.Cancel, nil)
-	}
+func (n *Node) Cancel(ctx context.Context, user, which string) error {
 	sc := store.ForUser(user)
-	own, err := requests.ResolveRequest(ctx, n.opt.Store, sc, which)
+	own, err := requests.ResolveRequest(ctx, n.store, sc, which)
 	if err != nil {
 		return err
 	}
-	r, err := requests.FindRequest(ctx, n.opt.Store, sc, own)
+	r, err := requests.FindRequest(ctx, n.store, sc, own)
 	if err != nil {
 		return err
 	}
@@ -121,7 +117,7 @@ func (n *Node) cancelRequest(ctx context.Context, user string, r *requests.Store
 		}
 		return nil
 	}
-	at, err := requests.Places(ctx, n.opt.Store, sc, r)
+	at, err := requests.Places(ctx, n.store, sc, r)
 	if err != nil {
 		return err
 	}
@@ -131,7 +127,7 @@ func (n *Node) cancelRequest(ctx context.Context, user string, r *requests.Store
 		if err := n.endIdle(ctx, user, inter); err != nil {
 			return err
 		}
-		below, err := requests.Find(ctx, n.opt.Store, sc, store.Query{Under: inter})
+		below, err := requests.Find(ctx, n.store, sc, store.Query{Under: inter})
 		if err != nil {
 			return err
 		}

@@ -44,7 +44,7 @@ func (n *Node) tell(t *backgroundCall, r requests.Stored) error {
 	}
 	conv := t.chat.id
 	for level := range requests.MaxLevels {
-		c, found, err := requests.Conversation(ctx, n.opt.Store, t.call.Scope, conv)
+		c, found, err := requests.Conversation(ctx, n.store, t.call.Scope, conv)
 		switch {
 		case err != nil:
 			return err
@@ -82,7 +82,7 @@ func (n *Node) tell(t *backgroundCall, r requests.Stored) error {
 // sendTold opens the interaction. Calling it again has no effect.
 func (n *Node) sendTold(ctx context.Context, t *backgroundCall, r *requests.Stored, c record.Conversation, level int, what telling) error {
 	inter := requests.Opened(t.id, level)
-	rc, _, err := requests.Lineage(ctx, n.opt.Store, t.call.Scope, c, inter)
+	rc, _, err := requests.Lineage(ctx, n.store, t.call.Scope, c, inter)
 	if err != nil {
 		return err
 	}
@@ -167,7 +167,7 @@ func (n *Node) awaitRun(ctx context.Context, c *chat, inter id.ID, wait func(*li
 // answerTold builds the message that passes on an agent's answer to a result.
 func (n *Node) answerTold(ctx context.Context, t *backgroundCall, c record.Conversation, inter id.ID) (telling, error) {
 	at := record.InteractionURI(c.ID, inter)
-	below, err := requests.SumUp(ctx, n.opt.Store, t.call.Scope, at)
+	below, err := requests.SumUp(ctx, n.store, t.call.Scope, at)
 	if err != nil {
 		return telling{}, err
 	}
@@ -178,7 +178,7 @@ func (n *Node) answerTold(ctx context.Context, t *backgroundCall, c record.Conve
 	name := cmp.Or(c.Agent, kits.DefaultAgent)
 	head := fmt.Sprintf("The agent %s, which you had asked, has more to say: a task of its own (%s, task %s) has ended since.", name, t.spec.Name, t.id)
 	if text == "" {
-		run, _, err := requests.LastRun(ctx, n.opt.Store, t.call.Scope, at)
+		run, _, err := requests.LastRun(ctx, n.store, t.call.Scope, at)
 		if err != nil {
 			return telling{}, err
 		}

@@ -14,6 +14,7 @@ import (
 	"steward/internal/intent"
 	"steward/internal/policy"
 	"steward/internal/record"
+	"steward/internal/requests"
 	"steward/internal/runtime"
 	"steward/internal/store"
 	"steward/internal/tool"
@@ -293,7 +294,7 @@ func TestRewindWithdrawsQueuedActions(t *testing.T) {
 			t.Errorf("deleted %v: %d withdrawn, %v", deleted, n, err)
 		}
 		w.quietened(conv)
-		if in := w.intents(runtime.IntentFilter{})[0]; in.State != string(intent.Cancelled) {
+		if in := w.intents(requests.IntentFilter{})[0]; in.State != string(intent.Cancelled) {
 			t.Errorf("deleted %v: %+v", deleted, in)
 		}
 	}

@@ -230,15 +230,13 @@ func (n *Node) runExternal(ctx context.Context, x *external) (*message.ToolResul
 // joined returns a context that ends with ctx and with the node. The node is not
 // closed before the returned function is called.
 func (n *Node) joined(ctx context.Context) (context.Context, func(), error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.closed {
+	release, ok := n.life.Hold()
+	if !ok {
 		return nil, nil, errClosed
 	}
-	n.runs.Add(1)
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(n.life, func() { cancel(context.Cause(n.life)) })
-	return ctx, func() { stop(); cancel(nil); n.runs.Done() }, nil
+	return ctx, func() { stop(); cancel(nil); release() }, nil
 }
 
 // query runs a query for as long as the caller waits.
@@ -288,7 +286,7 @@ func cutText(res *message.ToolResult, most int) bool {
 func (n *Node) act(ctx context.Context, x *external) (Executed, error) {
 	r := record.Request{Kind: record.RequestCall, Agent: x.path, Tool: x.Tool, Call: x.call.Ref,
 		CallID: x.ClientID, Args: string(x.args), User: x.user, Created: time.Now().UTC().Truncate(time.Microsecond)}
-	_, err := n.opt.Store.Commit(ctx, store.ForUser(x.user), store.Batch{Request: x.Request,
+	_, err := n.store.Commit(ctx, store.ForUser(x.user), store.Batch{Request: x.Request,
 		Changes: []store.Change{requests.Put(x.at, &r, record.RequestOpen, store.If{Absent: true})}})
 	again := fault.HasCode(err, "conflict")
 	if again { // another call with the same id is in progress, or has just ended
@@ -374,7 +372,7 @@ func (n *Node) closeCall(ctx context.Context, x *external, how message.Status) e
 // recorded returns the outcome of an action that was called before with the same
 // id, or nil if there is none yet.
 func (n *Node) recorded(ctx context.Context, x *external) (*message.ToolResult, error) {
-	r, err := requests.Load(ctx, n.opt.Store, store.ForUser(x.user), x.at)
+	r, err := requests.Load(ctx, n.store, store.ForUser(x.user), x.at)
 	switch {
 	case fault.Is(err, fault.NotFound):
 		return nil, nil

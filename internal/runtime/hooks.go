@@ -71,7 +71,7 @@ func (h *hooking) around(job *agent.Job, s *conversation.Session) {
 		job.Emit = func(ev agent.Event) {
 			next(ev)
 			if ev.Kind == agent.Finished && ev.Message != nil {
-				h.node.runs.Go(func() { h.tell(h.node.life, ev.Message.Text()) })
+				h.node.life.Go(func() { h.tell(h.node.life, ev.Message.Text()) })
 			}
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"steward/internal/effect"
 	"steward/internal/kits"
+	"steward/internal/lifetime"
 	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/policy"
@@ -25,7 +26,7 @@ func TestAwaitChangeWakesAtTheFirstExpiry(t *testing.T) {
 		for _, s := range []time.Duration{10, 2, 5} {
 			list = append(list, effect.Question{Expires: began.Add(s * time.Second)})
 		}
-		n := &Node{life: context.Background()}
+		n := &Node{life: lifetime.New(t.Context())}
 		if !n.awaitChange(t.Context(), nil, list) || time.Since(began) != 2*time.Second {
 			t.Errorf("it looked after %s", time.Since(began))
 		}
@@ -48,7 +49,7 @@ func TestDelegationKeepsBothObligations(t *testing.T) {
 		{policy.PointTool: ask, policy.PointDelegate: call},
 		{policy.PointTool: {Verdict: policy.Allow, Obligations: call.Obligations}, policy.PointDelegate: ask},
 	} {
-		d, err := authorizerOf(j).Authorize(t.Context(), policy.Question{Point: policy.PointTool, Tool: tool.Spec{Name: "email.ask", Origin: askedOrigin + "email"}})
+		d, err := authorizerOf(j).Authorize(t.Context(), policy.Question{Point: policy.PointTool, Tool: tool.Spec{Name: "email.ask", Origin: kits.AskedOrigin + "email"}})
 		if err != nil || d.Verdict != policy.Ask || d.Approvers != "parents" || d.Cap != 9 || len(d.Mask) != 1 {
 			t.Errorf("%+v, %v", d, err)
 		}

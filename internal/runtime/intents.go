@@ -35,7 +35,7 @@ func (n *Node) UndoIntent(ctx context.Context, user, which string) (client.Inten
 // the intent carried out.
 func (n *Node) again(ctx context.Context, user, which string, step effect.Step) (client.Intent, error) {
 	sc := store.ForUser(user)
-	of, err := n.resolveIntent(ctx, sc, which)
+	of, err := n.requests.FindIntent(ctx, sc, which)
 	if err != nil {
 		return client.Intent{}, err
 	}
@@ -98,7 +98,7 @@ func (n *Node) carry(user string, at resource.URI) (*backgroundCall, error) {
 	if over {
 		n.requests.Forget(turn)
 	}
-	row, err := requests.Load(ctx, n.opt.Store, store.ForUser(user), at)
+	row, err := requests.Load(ctx, n.store, store.ForUser(user), at)
 	if err != nil || row.State == "" {
 		return nil, requests.NotThere(err)
 	}
@@ -127,7 +127,7 @@ func (n *Node) await(ctx context.Context, t *backgroundCall) error {
 // intent_ambiguous, intent_transition_illegal (Conflict).
 func (n *Node) ResolveIntent(ctx context.Context, user, which string, w effect.Resolution) (client.Intent, error) {
 	sc := store.ForUser(user)
-	uri, err := n.resolveIntent(ctx, sc, which)
+	uri, err := n.requests.FindIntent(ctx, sc, which)
 	if err != nil {
 		return client.Intent{}, err
 	}
@@ -148,21 +148,21 @@ func (n *Node) ResolveIntent(ctx context.Context, user, which string, w effect.R
 			return client.Intent{}, err
 		}
 	}
-	return n.Intent(ctx, user, uri.String())
+	return n.requests.Intent(ctx, user, uri.String())
 }
 
 // AnswerIntent records a person's answer about an action that waits for one. hash
 // repeats the hash of what was shown (client.Intent.Hash). Error codes: those of
 // Decide, intent_not_found, intent_ambiguous.
 func (n *Node) AnswerIntent(ctx context.Context, user, which, hash, reason string, approve bool) (client.Intent, error) {
-	uri, err := n.resolveIntent(ctx, store.ForUser(user), which)
+	uri, err := n.requests.FindIntent(ctx, store.ForUser(user), which)
 	if err != nil {
 		return client.Intent{}, err
 	}
-	if err := n.Decide(ctx, user, Verdict{ID: uri.String(), Hash: hash, Approve: approve, Reason: reason}); err != nil {
+	if err := n.effects.Decide(ctx, store.ForUser(user), effect.Decision{ID: uri.String(), Hash: hash, Approve: approve, Reason: reason}); err != nil {
 		return client.Intent{}, err
 	}
-	return n.Intent(ctx, user, uri.String())
+	return n.requests.Intent(ctx, user, uri.String())
 }
 
 // CancelIntent withdraws an action that has not begun. Error codes:
@@ -170,7 +170,7 @@ func (n *Node) AnswerIntent(ctx context.Context, user, which, hash, reason strin
 // has begun, or is settled).
 func (n *Node) CancelIntent(ctx context.Context, user, which string) (client.Intent, error) {
 	sc := store.ForUser(user)
-	uri, err := n.resolveIntent(ctx, sc, which)
+	uri, err := n.requests.FindIntent(ctx, sc, which)
 	if err != nil {
 		return client.Intent{}, err
 	}
@@ -178,7 +178,7 @@ func (n *Node) CancelIntent(ctx context.Context, user, which string) (client.Int
 	if err != nil {
 		return client.Intent{}, err
 	}
-	v, err := n.Intent(ctx, user, uri.String())
+	v, err := n.requests.Intent(ctx, user, uri.String())
 	if err == nil && !ok {
 		err = fault.New(fault.Conflict, "intent_transition_illegal", "the action is %s: it cannot be cancelled any more", v.State).
 			Detail("from", string(v.State)).Detail("to", "cancelled").WithHint("what was done can perhaps be taken back: steward intents undo")

@@ -15,6 +15,7 @@ import (
 	"steward/internal/message"
 	"steward/internal/policy"
 	"steward/internal/record"
+	"steward/internal/requests"
 	"steward/internal/runtime"
 	"steward/internal/store"
 	"steward/internal/tool"
@@ -80,7 +81,7 @@ func TestCrashAtEachCommitOfUndoing(t *testing.T) {
 		f := w.approve(acc.Conversation, runtime.Cursor{}, true)
 		w.until(acc.Conversation, runtime.Cursor{}, isKind(runtime.FrameComplete))
 		w.quietened(acc.Conversation)
-		own := w.intents(runtime.IntentFilter{})[0]
+		own := w.intents(requests.IntentFilter{})[0]
 		if f.Call == nil || own.State != string(intent.Done) {
 			t.Fatalf("%+v", own)
 		}
@@ -154,7 +155,7 @@ func TestEffectsOfARunThatIsGivenUp(t *testing.T) {
 	g.plant()
 	w.open()
 	w.atRest(acc.Conversation)
-	list := w.intents(runtime.IntentFilter{})
+	list := w.intents(requests.IntentFilter{})
 	if len(list) != 1 || list[0].State != string(intent.Unknown) || !list[0].Dead {
 		t.Errorf("after it was given up: %+v", list)
 	}
@@ -169,7 +170,7 @@ func TestEffectsOfARunThatIsGivenUp(t *testing.T) {
 	if len(began) > 0 {
 		t.Error("it was sent again")
 	}
-	if list := w.intents(runtime.IntentFilter{}); len(list) != 1 {
+	if list := w.intents(requests.IntentFilter{}); len(list) != 1 {
 		t.Errorf("%+v", list)
 	}
 }
@@ -186,16 +187,16 @@ func TestInvalidIntentRequests(t *testing.T) {
 			t.Errorf("%q was tried again", which)
 		}
 	}
-	coded(t, third(w.Intents(ctx, "anna", runtime.IntentFilter{State: "odd"}, "", 10)), "state_invalid")
+	coded(t, third(w.Intents(ctx, "anna", requests.IntentFilter{State: "odd"}, "", 10)), "state_invalid")
 	conv, _ := w.turn(id.ID{}, `call ledger.add {"what":"x"}`)
 	w.quietened(conv)
-	in := w.intents(runtime.IntentFilter{})[0]
+	in := w.intents(requests.IntentFilter{})[0]
 	coded(t, second(w.UndoIntent(ctx, "anna", in.ID)), "intent_not_undoable") // what cannot be taken back was
 	x, err := w.ExecuteTool(ctx, "anna", runtime.Execution{Tool: "shop.order", Args: []byte(`{"what":"tea"}`)})
 	if err != nil || x.Result.Status != message.OK {
 		t.Fatal(x, err)
 	}
-	if _, err := w.UndoIntent(ctx, "anna", w.intents(runtime.IntentFilter{})[0].ID); !fault.HasCode(err, "intent_outside") {
+	if _, err := w.UndoIntent(ctx, "anna", w.intents(requests.IntentFilter{})[0].ID); !fault.HasCode(err, "intent_outside") {
 		t.Errorf("%v", err)
 	}
 }
@@ -204,7 +205,7 @@ func TestAnswerIntentNeedsItsHash(t *testing.T) {
 	s := newShop("shop.order", tool.Deferred)
 	w := newShopWorld(t, s, allows{"shop.order": policy.Ask})
 	conv, _ := w.turn(id.ID{}, order("tea"))
-	in := w.intents(runtime.IntentFilter{State: intent.Awaiting})[0]
+	in := w.intents(requests.IntentFilter{State: intent.Awaiting})[0]
 	v, err := w.Intent(t.Context(), "anna", in.ID)
 	if err != nil || v.Hash == "" || v.Expires.IsZero() {
 		t.Fatalf("%+v, %v", v, err)
@@ -230,12 +231,12 @@ func TestLongRetryContinues(t *testing.T) {
 	w := newShopWorld(t, s, allows{})
 	s.fail["tea"] = tool.NotDone(fault.New(fault.Unavailable, "shop_closed", "the shop is closed"))
 	conv, _ := w.turn(id.ID{}, order("tea"))
-	own := w.intents(runtime.IntentFilter{Dead: true})[0]
+	own := w.intents(requests.IntentFilter{Dead: true})[0]
 	delete(s.fail, "tea")
 	s.gate = make(chan struct{})
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
-		eventually(t, "it comes to be", func() bool { return len(w.intents(runtime.IntentFilter{State: intent.Executing})) == 1 })
+		eventually(t, "it comes to be", func() bool { return len(w.intents(requests.IntentFilter{State: intent.Executing})) == 1 })
 		cancel()
 	}()
 	v, err := w.RetryIntent(ctx, "anna", own.ID)
@@ -262,7 +263,7 @@ func TestRetryOfWhichNothingWasRecorded(t *testing.T) {
 	s.fail["tea"] = tool.NotDone(fault.New(fault.Unavailable, "shop_closed", "the shop is closed"))
 	conv, _ := w.turn(id.ID{}, order("tea"))
 	w.quietened(conv)
-	own := w.intents(runtime.IntentFilter{Dead: true})[0]
+	own := w.intents(requests.IntentFilter{Dead: true})[0]
 	failed := own.ID
 	fits := s.spec.Input
 	reopen := func(more ...tool.Tool) {

@@ -24,20 +24,20 @@ import (
 // resumed settle their queue when they end.
 func (n *Node) recoverQueues(ctx context.Context, queues map[resource.URI]string) error {
 	for inter, user := range queues {
-		run, found, err := requests.LastRun(ctx, n.opt.Store, store.ForUser(user), inter)
+		run, found, err := requests.LastRun(ctx, n.store, store.ForUser(user), inter)
 		if err != nil {
 			return err
 		}
 		if found && !run.Ended.IsZero() {
-			n.settleInteraction(user, inter, run.Outcome == string(agent.Stopped))
+			n.Settle(user, inter, run.Outcome == string(agent.Stopped))
 		}
 	}
 	return nil
 }
 
-// settleInteraction executes what was queued in a turn, and retries until it is
+// Settle implements turn.Work: it executes what was queued in a turn, and retries until it is
 // settled or the node closes; the next start finds what is left.
-func (n *Node) settleInteraction(user string, inter resource.URI, stopped bool) {
+func (n *Node) Settle(user string, inter resource.URI, stopped bool) {
 	own, conv := record.IDOf(inter, record.TypeInteraction), record.IDOf(inter, record.TypeConversation)
 	ctx, cancel := context.WithCancelCause(n.life)
 	held := &ownWork{request: own, user: user, conv: conv, cancel: cancel}
@@ -51,7 +51,7 @@ func (n *Node) settleInteraction(user string, inter resource.URI, stopped bool) 
 		cancel(nil)
 		n.exit(c)
 	}
-	went := n.goes(func() {
+	went := n.life.Go(func() {
 		defer leave()
 		n.retry("what a turn has queued cannot be settled yet", func() error { return n.settleQueue(ctx, c, inter, stopped) },
 			func(err error) bool { return n.gone(user, conv, err) }, "interaction", inter.String())
@@ -105,7 +105,7 @@ func (n *Node) settleQueue(ctx context.Context, c *chat, inter resource.URI, sto
 
 // queuedRows returns the records of the actions queued below an interaction.
 func (n *Node) queuedRows(sc store.Scope, inter resource.URI) ([]requests.Stored, error) {
-	rows, err := requests.Find(context.WithoutCancel(n.life), n.opt.Store, sc, store.Query{Under: inter, State: record.RequestOpen})
+	rows, err := requests.Find(context.WithoutCancel(n.life), n.store, sc, store.Query{Under: inter, State: record.RequestOpen})
 	return slices.DeleteFunc(rows, func(r requests.Stored) bool { return r.Wish != record.WishQueued }), err
 }
 
@@ -120,7 +120,7 @@ func (n *Node) showQueued(c *chat, inter resource.URI, p effect.Progress) {
 // settleQueue handles it.
 func (n *Node) queuedEnded(c *chat, inter resource.URI, call message.Ref) {
 	at := inter.ChildID(record.TypeRequest, record.TaskID(call))
-	r, err := requests.Load(context.WithoutCancel(n.life), n.opt.Store, store.ForUser(c.user), at)
+	r, err := requests.Load(context.WithoutCancel(n.life), n.store, store.ForUser(c.user), at)
 	if err == nil && r.State == record.RequestOpen {
 		err = n.toldQueued(c, &r)
 	}

@@ -113,7 +113,7 @@ func (w *world) quietened(conv id.ID) {
 	w.atRest(conv)
 }
 
-func (w *world) intents(f runtime.IntentFilter) []client.Intent {
+func (w *world) intents(f requests.IntentFilter) []client.Intent {
 	w.t.Helper()
 	list, _, err := w.Intents(w.t.Context(), "anna", f, "", 100)
 	ok(w.t, err)
@@ -154,7 +154,7 @@ func TestQueuedActionsAreDoneWhenTheTurnEnds(t *testing.T) {
 		t.Errorf("what went well was told: %q", told)
 	}
 	var states []string
-	for _, in := range w.intents(runtime.IntentFilter{Conversation: conv}) {
+	for _, in := range w.intents(requests.IntentFilter{Conversation: conv}) {
 		states = append(states, string(in.State))
 		if in.Rule != "test.rule" || in.Policy != "v7" || !in.Deferred || in.Agent != "assistant" || in.Conversation != conv.String() {
 			t.Errorf("%+v", in)
@@ -185,10 +185,10 @@ func TestStopCancelsQueuedActions(t *testing.T) {
 	w.open()
 	acc := w.send(id.ID{}, order("tea")+"\ncall go.on {}")
 	<-w.model.begun
-	eventually(t, "it comes to be", func() bool { return len(w.intents(runtime.IntentFilter{State: intent.Approved})) == 1 })
+	eventually(t, "it comes to be", func() bool { return len(w.intents(requests.IntentFilter{State: intent.Approved})) == 1 })
 	ok(t, w.Stop(t.Context(), "anna", acc.Conversation))
 	w.quietened(acc.Conversation)
-	if in := w.intents(runtime.IntentFilter{})[0]; in.State != string(intent.Cancelled) || s.list() != "" {
+	if in := w.intents(requests.IntentFilter{})[0]; in.State != string(intent.Cancelled) || s.list() != "" {
 		t.Errorf("%+v; done %q", in, s.list())
 	}
 	if told := w.heard(acc.Conversation, "intent:shop.order"); len(told) != 0 {
@@ -253,7 +253,7 @@ func TestConcurrentRunsDoNotMix(t *testing.T) {
 		at[run]++
 	}
 	for i, c := range convs {
-		list := w.intents(runtime.IntentFilter{Conversation: c})
+		list := w.intents(requests.IntentFilter{Conversation: c})
 		if len(list) != each || at[fmt.Sprint(i)] != each {
 			t.Errorf("run %d has %d actions and did %d", i, len(list), at[fmt.Sprint(i)])
 		}
@@ -269,7 +269,7 @@ func TestQueuedActionIsCancelled(t *testing.T) {
 	s := newShop("shop.order", tool.Deferred)
 	w := newShopWorld(t, s, allows{"shop.order": policy.Ask})
 	conv, _ := w.turn(id.ID{}, order("tea"))
-	in := w.intents(runtime.IntentFilter{State: intent.Awaiting})
+	in := w.intents(requests.IntentFilter{State: intent.Awaiting})
 	if len(in) != 1 {
 		t.Fatal(in)
 	}
@@ -291,7 +291,7 @@ func TestQueuedActionsEndWithTheirConversationOrRequest(t *testing.T) {
 		w := newShopWorld(t, s, allows{"shop.order": policy.Ask})
 		conv, _ := w.turn(id.ID{}, order("tea"))
 		w.until(conv, runtime.Cursor{}, func(f runtime.Frame) bool { return f.Kind == runtime.FrameTask && f.Task.Approval != nil })
-		in := w.intents(runtime.IntentFilter{State: intent.Awaiting})[0]
+		in := w.intents(requests.IntentFilter{State: intent.Awaiting})[0]
 		var err error
 		if deleted {
 			err = w.Delete(t.Context(), "anna", conv)
@@ -318,8 +318,8 @@ func TestQueuedActionThatHasBegunIsNotCancelled(t *testing.T) {
 	s.gate = make(chan struct{})
 	w := newShopWorld(t, s, allows{})
 	conv, _ := w.turn(id.ID{}, order("tea", "salt"))
-	eventually(t, "it comes to be", func() bool { return len(w.intents(runtime.IntentFilter{State: intent.Executing})) == 1 })
-	in := w.intents(runtime.IntentFilter{State: intent.Executing})[0]
+	eventually(t, "it comes to be", func() bool { return len(w.intents(requests.IntentFilter{State: intent.Executing})) == 1 })
+	in := w.intents(requests.IntentFilter{State: intent.Executing})[0]
 	coded(t, w.CancelRequest(t.Context(), "anna", in.Interaction), "request_begun") // cancelled
 	close(s.gate)
 	w.quietened(conv)
@@ -336,7 +336,7 @@ func TestToolOfAQueuedActionIsGone(t *testing.T) {
 	s := newShop("shop.order", tool.Deferred)
 	w := newShopWorld(t, s, allows{"shop.order": policy.Ask})
 	conv, _ := w.turn(id.ID{}, order("tea"))
-	own := w.intents(runtime.IntentFilter{})[0]
+	own := w.intents(requests.IntentFilter{})[0]
 	w.close()
 	w.more = nil
 	w.open()

@@ -43,7 +43,7 @@ func (n *Node) job(ctx context.Context, c *chat, s *conversation.Session, run *r
 	}
 	system := kit.Prompt
 	if kit.Name == kits.PlannerAgent {
-		system += n.offered()
+		system += n.planner.Offered()
 	}
 	if n.opt.Profile != nil {
 		speaks := kit.Name // with the user
@@ -79,17 +79,19 @@ func (n *Node) job(ctx context.Context, c *chat, s *conversation.Session, run *r
 		Limits:   kit.Limits, User: c.user, Agent: kit.Name, Lineage: rc.Lineage, Approach: "direct", Started: began,
 		Call:  x.call,
 		Steer: c.takeSteering, Emit: c.emit,
-		Meter: meter, Spent: n.spent,
+		Meter: meter, Spent: n.opt.Models.Spent,
 		Fitter: fit, Shown: func() *llm.Toolset { return fit.tools },
 	}
 	if !llm.Offline(model.Models) {
 		job.View = n.sent(c.user)
 	}
 	if kit.Name == kits.PlannerAgent {
-		job.Write = x.afterPlan
+		job.Write = func(ctx context.Context, failed error) (*message.Message, error) {
+			return n.planner.AfterPlan(ctx, x, failed)
+		}
 	}
 	if kit.Meta.Evaluation != "" {
-		job.Review = x.review
+		job.Review = func(ctx context.Context, answer *message.Message) string { return n.planner.Review(ctx, x, answer) }
 	}
 	job.Below = func(ctx context.Context) message.Usage { return n.usedBelow(ctx, c, s.Interaction()).Add(used.usage()) }
 	job.Await = n.awaitModel(c, s, model.Models)
@@ -114,12 +116,6 @@ func (n *Node) meter(kit *kits.Kit) *llm.Meter {
 		return llm.NewMeter(kit.Limits.Budget)
 	}
 	return n.opt.Models.NewMeter()
-}
-
-// spent returns the tokens and the price of a model call.
-func (n *Node) spent(model string, u message.Usage) llm.Spend {
-	price, _ := n.opt.Models.Price(model)
-	return llm.Spend{Tokens: u.Input + u.Output, Cost: price.Cost(u)}
 }
 
 // calls runs the tool calls of a run.
@@ -164,7 +160,7 @@ func (x *calls) call(ctx context.Context, call agent.Call) (*message.ToolResult,
 	}
 	if !x.kit.Has(call.Name) {
 		ec.Near, ec.Waits = x.kit.Names, n.kits.Awaited(call.Name)
-		return n.callTool(ctx, c, x.request, ec)
+		return n.worker.CallTool(ctx, c, x.request, ec)
 	}
 	var err error
 	if ec.Tool, err = n.kits.Usable(x.kit, call.Name); err != nil { // the call may have begun before a crash nevertheless
@@ -180,9 +176,7 @@ func (x *calls) call(ctx context.Context, call agent.Call) (*message.ToolResult,
 			"Put what belongs together into one plan, or start this one when you have the result of the first."), nil
 	}
 	if x.run.Plan && call.Name == requests.StartTool {
-		w := &treeWorker{turnCall: &turnCall{x, call, nil}}
-		_, problem := w.read(ctx, call.Args)
-		ec.Tool = planTree{asks: problem == ""} // the model corrects a plan that does not hold
+		ec.Tool = n.planner.Approvable(ctx, &turnCall{x, call, nil})
 	}
 	leave, err := x.findFlow(ctx, call, &ec)
 	if err != nil {
@@ -197,7 +191,7 @@ func (x *calls) call(ctx context.Context, call agent.Call) (*message.ToolResult,
 		defer p.end()
 		ec.Room = p.take
 	}
-	return n.callTool(ctx, c, x.request, ec)
+	return n.worker.CallTool(ctx, c, x.request, ec)
 }
 
 // startsAfter reports whether the reply of a call carries out another plan before it. The tasks of both

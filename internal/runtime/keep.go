@@ -21,7 +21,6 @@ const (
 
 // keep erases and packs, a minute after the start and then every hour.
 func (n *Node) keep() {
-	defer n.runs.Done()
 	next := time.NewTimer(time.Minute)
 	defer next.Stop()
 	for {
@@ -193,9 +192,7 @@ func (n *Node) anchor() {
 	if n.opt.Anchor == nil {
 		return
 	}
-	n.runs.Add(1)
-	go func() {
-		defer n.runs.Done()
+	n.life.Go(func() {
 		tick := time.NewTicker(orDefault(n.opt.AnchorEvery, anchorEvery))
 		defer tick.Stop()
 		for open := true; open; {
@@ -210,5 +207,5 @@ func (n *Node) anchor() {
 			}
 			cancel()
 		}
-	}()
+	})
 }

@@ -66,6 +66,13 @@ func (n *Node) enter(user string, conv id.ID) *chat {
 	return c
 }
 
+// hold keeps a chat in memory until exit, for somebody beside the one who entered it.
+func (n *Node) hold(c *chat) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	c.users++
+}
+
 // exit releases the chat. When nobody else uses it, it may be evicted.
 func (n *Node) exit(c *chat) {
 	n.mu.Lock()
@@ -99,12 +106,12 @@ func (n *Node) spawn(f func()) {
 	select {
 	case n.work <- f:
 	default:
-		go n.worker(f)
+		go n.runWorker(f)
 	}
 }
 
-// worker runs f and further work, until it has been idle for Options.IdleFor.
-func (n *Node) worker(f func()) {
+// runWorker runs f and further work, until it has been idle for Options.IdleFor.
+func (n *Node) runWorker(f func()) {
 	idle := time.NewTimer(n.opt.IdleFor)
 	defer idle.Stop()
 	for {
@@ -118,19 +125,6 @@ func (n *Node) worker(f func()) {
 			return
 		}
 	}
-}
-
-// goes runs f in a goroutine that Close waits for. It returns false, without
-// running f, if the node is closing: Close may no longer be waiting, and the next
-// start finds what is left to do.
-func (n *Node) goes(f func()) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.closed {
-		return false
-	}
-	n.runs.Go(f)
-	return true
 }
 
 // Held returns how many conversations are in memory.
@@ -177,7 +171,7 @@ func (n *Node) letGo(now time.Time) {
 		}
 		due := oldest.lastUsed.Add(n.opt.IdleFor).Sub(now)
 		if due > 0 && count <= n.opt.IdleChats && bytes <= n.opt.IdleBytes {
-			if n.idle == nil && !n.closed {
+			if n.idle == nil && n.life.Err() == nil {
 				n.idle = time.AfterFunc(due, n.sweep)
 			}
 			return
@@ -282,5 +276,14 @@ func (c *chat) move() {
 	if c.moves != nil {
 		close(c.moves)
 		c.moves = nil
+	}
+}
+
+// stopEvicting stops the timer for the next idle chat, when the node closes.
+func (n *Node) stopEvicting() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.idle != nil {
+		n.idle.Stop()
 	}
 }

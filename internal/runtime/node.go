@@ -33,6 +33,7 @@ import (
 	"steward/internal/id"
 	"steward/internal/jobs"
 	"steward/internal/kits"
+	"steward/internal/lifetime"
 	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/policy"
@@ -147,6 +148,8 @@ type Options struct {
 // Node is one running Steward. Safe for concurrent use.
 type Node struct {
 	Records
+	// Vendors have the formats of messages that conversations are exported and converted to.
+	Vendors   llm.Vendors
 	opt       Options
 	kits      *kits.Engine
 	routing   *routing.Engine
@@ -164,6 +167,8 @@ type Node struct {
 	reminders reminders
 
 	slots    slots // for the tool calls of all turns
+	worker   Worker
+	planner  Planner
 	leases   leases
 	requests *requests.Engine
 	outer    map[id.ID]*performing // actions called from outside that are in progress
@@ -172,11 +177,8 @@ type Node struct {
 
 	calibrating sync.Mutex
 	calibration []byte // the stored calibration of the models' token counts
-	closed      bool
 
-	life context.Context // ends when the node closes
-	end  context.CancelCauseFunc
-	runs sync.WaitGroup
+	life *lifetime.Lifetime
 	work chan func() // hands work to an idle worker
 }
 
@@ -199,7 +201,8 @@ func Open(ctx context.Context, opt Options) (*Node, error) {
 	}
 	opt.Store = lease.Store(opt.Store)
 	n := &Node{
-		opt: opt, log: opt.Log,
+		Vendors: opt.Vendors,
+		opt:     opt, log: opt.Log,
 		chats:  map[chatKey]*chat{},
 		toPack: map[chatKey]struct{}{},
 		slots:  make(slots, 8*opt.Parallel),
@@ -208,7 +211,8 @@ func Open(ctx context.Context, opt Options) (*Node, error) {
 		queue:  queueOf(opt.Store),
 		work:   make(chan func()),
 	}
-	n.life, n.end = context.WithCancelCause(context.WithoutCancel(ctx))
+	n.worker, n.planner = n, n
+	n.life = lifetime.New(ctx)
 	n.kits = kits.New(kits.Options{Tools: opt.Tools, Models: opt.Models, Catalog: opt.Catalog, Limits: opt.Limits, Small: opt.Routing != routing.Off,
 		RemoteModels: opt.RemoteModels, Ask: n.askTool, Design: n.redesign, Log: opt.Log})
 	n.entries = follow.New(follow.Options{Store: opt.Store, About: events.About})
@@ -216,10 +220,10 @@ func Open(ctx context.Context, opt Options) (*Node, error) {
 		Directory: opt.People, Tool: n.kits.Callee, Called: requests.Called(opt.Store), Mask: n.mask(), Zone: opt.Zone, Log: opt.Log})
 	n.conversations = conversation.New(opt.Store, conversation.Options{Tools: n.kits.ToolOf, Names: n.kits.NamesOf, Key: opt.ExportKey, Codecs: opt.Vendors.Codecs(), Log: opt.Log})
 	n.Records = NewRecords(RecordsOptions{Store: opt.Store, Conversations: n.conversations, Effects: n.effects, Search: opt.Search,
-		Price: func(model string, u message.Usage) float64 { return n.spent(model, u).Cost }, Tool: n.kits.Callee, Spec: n.kits.SpecOf, Zone: opt.Zone, Log: opt.Log})
+		Price: func(model string, u message.Usage) float64 { return opt.Models.Spent(model, u).Cost }, Tool: n.kits.Callee, Spec: n.kits.SpecOf, Zone: opt.Zone, Log: opt.Log})
 	n.requests = n.Records.Engine
 	n.routing = routing.NewEngine(routing.Options{Mode: opt.Routing, Store: opt.Store, Conversations: n.conversations, Models: opt.Models, Kits: n.kits, Catalog: opt.Catalog,
-		Ask: n.askOnce, Life: n.life, Go: n.goes, Log: opt.Log})
+		Ask: n.askOnce, Life: n.life, Go: n.life.Go, Log: opt.Log})
 	if err := opt.Tools.Add(n.effects.ReadTool()); err != nil {
 		return nil, err
 	}
@@ -239,7 +243,7 @@ func Open(ctx context.Context, opt Options) (*Node, error) {
 		return nil, err
 	}
 	if n.kits.Fixed[kits.PlannerAgent] == nil {
-		kit, err := plannerKit()
+		kit, err := n.plannerKit()
 		if err != nil {
 			return nil, err
 		}
@@ -248,8 +252,7 @@ func Open(ctx context.Context, opt Options) (*Node, error) {
 	if err := n.recallCalibration(ctx); err != nil {
 		return nil, err
 	}
-	n.runs.Add(1)
-	go n.keep()
+	n.life.Go(n.keep)
 	if opt.Idle {
 		return n, nil
 	}
@@ -268,18 +271,12 @@ func Open(ctx context.Context, opt Options) (*Node, error) {
 // Close suspends all runs, to be resumed at the next start. It returns when
 // nothing of the node runs any more, or with ctx's error.
 func (n *Node) Close(ctx context.Context) error {
-	n.mu.Lock()
-	already := n.closed
-	n.end(request.ErrSuspend) // first, so that whoever is refused finds the cause
-	n.closed = true
-	if n.idle != nil {
-		n.idle.Stop()
-	}
-	n.mu.Unlock()
+	first := n.life.End(request.ErrSuspend)
+	n.stopEvicting()
 	done := make(chan struct{})
 	go func() {
 		n.entries.Close()
-		n.runs.Wait()
+		n.life.Wait()
 		close(done)
 	}()
 	select {
@@ -287,7 +284,7 @@ func (n *Node) Close(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	if already || n.opt.Idle {
+	if !first || n.opt.Idle {
 		return nil
 	}
 	n.keepLife(ctx, false)

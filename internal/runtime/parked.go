@@ -8,7 +8,6 @@ import (
 	"steward/internal/agent"
 	"steward/internal/conversation"
 	"steward/internal/fault"
-	"steward/internal/plan"
 	"steward/internal/record"
 	"steward/internal/requests"
 	"steward/internal/resource"
@@ -42,7 +41,7 @@ type lifeRecord struct {
 // crashed.
 func (n *Node) begun(ctx context.Context) (crashed bool, err error) {
 	var last lifeRecord
-	r, err := n.opt.Store.Get(ctx, store.ForNode(resource.System), lifeURI())
+	r, err := n.store.Get(ctx, store.ForNode(resource.System), lifeURI())
 	if err == nil {
 		err = record.Decode(r.URI, r.Body, &last)
 	} else if fault.Is(err, fault.NotFound) {
@@ -58,7 +57,7 @@ func (n *Node) begun(ctx context.Context) (crashed bool, err error) {
 // keepLife records whether the node is running. If recording fails, one start too
 // many or too few is taken for one after a crash.
 func (n *Node) keepLife(ctx context.Context, open bool) {
-	_, err := n.opt.Store.Commit(ctx, store.ForNode(resource.System), store.Batch{Changes: []store.Change{{URI: lifeURI(), Body: record.Encode(lifeRecord{open})}}})
+	_, err := n.store.Commit(ctx, store.ForNode(resource.System), store.Batch{Changes: []store.Change{{URI: lifeURI(), Body: record.Encode(lifeRecord{open})}}})
 	if err != nil {
 		n.log.Warn("whether Steward runs could not be recorded", "error", err)
 	}
@@ -90,7 +89,7 @@ func (n *Node) countCrash(ctx context.Context, c *chat, r conversation.OpenRun, 
 }
 
 func (n *Node) putRun(ctx context.Context, c *chat, r conversation.OpenRun) error {
-	_, err := n.opt.Store.Commit(ctx, store.ForUser(c.user), store.Batch{Request: r.Interaction, Changes: []store.Change{{URI: r.URI,
+	_, err := n.store.Commit(ctx, store.ForUser(c.user), store.Batch{Request: r.Interaction, Changes: []store.Change{{URI: r.URI,
 		Body: record.Encode(r.Run), State: record.StateRunning, If: store.If{States: []string{record.StateRunning}}}}})
 	return err
 }
@@ -107,15 +106,12 @@ func (n *Node) unpark(ctx context.Context, c *chat, r conversation.OpenRun) (rec
 	return r.Run, nil
 }
 
-// ResumeRequest resumes a parked turn, or a paused task of a plan. which is the id of its request, or at
+// ResumeParked resumes a parked turn. which is the id of its request, or at
 // least the first 8 characters of it. Error codes: request_not_found,
 // request_ambiguous, request_not_parked.
-func (n *Node) ResumeRequest(ctx context.Context, user, which string) error {
-	if _, _, ok := n.liveTask(user, which); ok {
-		return n.OrderTask(ctx, user, which, plan.Resume, nil)
-	}
+func (n *Node) ResumeParked(ctx context.Context, user, which string) error {
 	sc := store.ForUser(user)
-	own, err := requests.ResolveRequest(ctx, n.opt.Store, sc, which)
+	own, err := requests.ResolveRequest(ctx, n.store, sc, which)
 	if err != nil {
 		return err
 	}
@@ -125,7 +121,7 @@ func (n *Node) ResumeRequest(ctx context.Context, user, which string) error {
 	}
 	i := slices.IndexFunc(runs, func(r conversation.OpenRun) bool { return r.Interaction == own && !r.Parked.IsZero() })
 	if i < 0 {
-		if _, err := requests.FindRequest(ctx, n.opt.Store, sc, own); err != nil {
+		if _, err := requests.FindRequest(ctx, n.store, sc, own); err != nil {
 			return err
 		}
 		return fault.New(fault.Conflict, "request_not_parked", "request %s is not parked", which).WithHint("steward requests list shows what is")

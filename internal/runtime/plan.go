@@ -44,9 +44,9 @@ var planner = agent.Definition{
 }
 
 // plannerKit builds the kit of the agent that plans.
-func plannerKit() (*kits.Kit, error) {
+func (n *Node) plannerKit() (*kits.Kit, error) {
 	kit := &kits.Kit{Definition: planner, Registry: &tool.Registry{}, Asks: map[string]bool{requests.StartTool: true}}
-	if err := kit.Registry.Add(planTree{}); err != nil {
+	if err := kit.Registry.Add(planTree{plans: n}); err != nil {
 		return nil, err
 	}
 	kit.Seal()
@@ -56,9 +56,9 @@ func plannerKit() (*kits.Kit, error) {
 // maxOffered bounds how many bytes of a planner's prompt list tools.
 const maxOffered = 32 << 10
 
-// offered lists for the planner the tools and agents that it may plan with, one
+// Offered implements turn.Planner: it lists for the planner the tools and agents that it may plan with, one
 // on a line.
-func (n *Node) offered() string {
+func (n *Node) Offered() string {
 	kit, err := n.kits.Of(kits.DefaultAgent)
 	if err != nil {
 		return ""
@@ -90,7 +90,10 @@ func (n *Node) offered() string {
 
 // planTree is plan.start: it carries out a plan as a tree of tasks. Called again
 // after a crash, it goes on with the tasks that it had made.
-type planTree struct{ asks bool } // a person is asked about the plan
+type planTree struct {
+	plans *Node
+	asks  bool // a person is asked about the plan
+}
 
 // Spec implements tool.Tool.
 func (p planTree) Spec() tool.Spec {
@@ -112,12 +115,12 @@ func (planTree) Preview(_ context.Context, in tool.Invocation) (string, error) {
 }
 
 // Call implements tool.Tool.
-func (planTree) Call(ctx context.Context, in tool.Invocation) (tool.Result, error) {
+func (p planTree) Call(ctx context.Context, in tool.Invocation) (tool.Result, error) {
 	a, err := inTurn(ctx, requests.StartTool, nil, nil)
 	if err != nil {
 		return tool.Result{}, err
 	}
-	w := &treeWorker{turnCall: &turnCall{a.calls, a.call, reserving(a.meter())}, at: a.session.MessageURI(in.Call.Message), args: in.Args, tasks: map[id.ID]*knownTask{}}
+	w := &treeWorker{plans: p.plans, turnCall: &turnCall{a.calls, a.call, reserving(a.meter())}, at: a.session.MessageURI(in.Call.Message), args: in.Args, tasks: map[id.ID]*knownTask{}}
 	tasks, err := w.load(ctx)
 	if err != nil {
 		return tool.Result{}, err
@@ -154,8 +157,9 @@ func reserving(turn *llm.Meter) *llm.Meter {
 // message that called plan.start.
 type treeWorker struct {
 	*turnCall
-	at   resource.URI
-	args []byte // the plan
+	plans *Node
+	at    resource.URI
+	args  []byte // the plan
 
 	mu    sync.Mutex
 	tasks map[id.ID]*knownTask
@@ -211,7 +215,7 @@ func (w *treeWorker) read(ctx context.Context, args []byte) (d *plan.Draft, prob
 	if w.call.Origin == originFallback {
 		return d, ""
 	}
-	if to := w.reserve(); to != "" && d.Confidence < minSure {
+	if to := w.plans.reserve(w.calls); to != "" && d.Confidence < minSure {
 		return nil, "The plan was not begun, since you are not sure of it. The agent " + to + " gets the request."
 	}
 	if bad := plan.Check(d, w.world(ctx)); bad != nil {
@@ -223,19 +227,19 @@ func (w *treeWorker) read(ctx context.Context, args []byte) (d *plan.Draft, prob
 // world is what plans are held against: what the assistant itself could do, and policy
 // does not deny to the user whatever the arguments and whatever was read before.
 func (w *treeWorker) world(ctx context.Context) plan.World {
-	kit, err := w.node.kits.Of(kits.DefaultAgent)
+	kit, err := w.plans.kits.Of(kits.DefaultAgent)
 	if err != nil {
 		return plan.World{}
 	}
 	can := func(name string, unknown plan.Code) plan.Code {
 		t, ok := kit.Registry.Get(name)
 		switch {
-		case !ok && w.node.kits.Awaited(name) != "":
+		case !ok && w.plans.kits.Awaited(name) != "":
 			return plan.NotApproved
 		case !ok || name == requests.StartTool || unknown == plan.UnknownAgent && !kit.Asks[name]:
 			return unknown
 		}
-		d, err := w.node.effects.Authorize(ctx, policy.PointTool, effect.Call{Name: name, Tool: t, Message: w.at, Scope: w.scope, Request: w.request,
+		d, err := w.plans.effects.Authorize(ctx, policy.PointTool, effect.Call{Name: name, Tool: t, Message: w.at, Scope: w.scope, Request: w.request,
 			Agent: w.kit.Name, Lineage: w.request.Lineage, Flow: policy.Flow{Fixed: true}, Attended: true})
 		if err == nil && d.Always {
 			return plan.PermissionDenied
@@ -251,7 +255,7 @@ func (w *treeWorker) world(ctx context.Context) plan.World {
 
 // load reads the tasks of the tree, in the order in which they were made.
 func (w *treeWorker) load(ctx context.Context) ([]*plan.Task, error) {
-	stored, err := requests.TasksBelow(ctx, w.node.opt.Store, store.ForUser(w.chat.user), w.at)
+	stored, err := requests.TasksBelow(ctx, w.plans.store, store.ForUser(w.chat.user), w.at)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var out []*plan.Task
@@ -284,7 +288,7 @@ func (w *treeWorker) Save(ctx context.Context, tasks, over []*plan.Task) error {
 	var err error
 	rec := store.Receipt{Versions: make([]uint64, len(changes))} // nobody needs those of a tree that is over
 	if over == nil {
-		rec, err = w.node.opt.Store.Commit(ctx, store.ForUser(w.chat.user), store.Batch{Request: w.request.ID, Changes: changes})
+		rec, err = w.plans.store.Commit(ctx, store.ForUser(w.chat.user), store.Batch{Request: w.request.ID, Changes: changes})
 	} else {
 		err = w.record(ctx, over, changes)
 	}
@@ -327,10 +331,10 @@ func (w *treeWorker) Work(ctx context.Context, t *plan.Task, before []*plan.Task
 	call := agent.Call{Call: message.Call{Ref: ec.Ref, ToolCall: &message.ToolCall{Name: ec.Name, Args: args}},
 		Labels: labels, Progress: func(p agent.Progress) { w.progress(t, p) }}
 	defer w.progress(t, agent.Progress{})
-	res, err := w.node.effects.Run(taint.With(request.With(ctx, w.request), &turnCall{w.calls, call, known.meter}), ec)
+	res, err := w.plans.effects.Run(taint.With(request.With(ctx, w.request), &turnCall{w.calls, call, known.meter}), ec)
 	out := plan.Output{Conversation: record.AskedConversation(call.Ref)}
 	if err != nil {
-		out.Labels = w.node.seen(ctx, w.chat.user, out.Conversation).Labels
+		out.Labels = w.plans.seen(ctx, w.chat.user, out.Conversation).Labels
 		return out, aside(ctx, err)
 	}
 	if out.Labels, out.Summary = res.Labels, res.Text(); res.Status != message.OK {
@@ -356,7 +360,7 @@ func (w *treeWorker) earlier(ctx context.Context, t *plan.Task) (string, message
 	ref := taskCall(t, t.Attempt-1)
 	conv := record.AskedConversation(ref)
 	var b strings.Builder
-	for m, err := range requests.MessagesUnder(ctx, w.node.opt.Store, store.ForUser(w.chat.user), record.ConversationURI(conv)) {
+	for m, err := range requests.MessagesUnder(ctx, w.plans.store, store.ForUser(w.chat.user), record.ConversationURI(conv)) {
 		if err != nil {
 			return "", 0, err
 		}
@@ -372,7 +376,7 @@ func (w *treeWorker) earlier(ctx context.Context, t *plan.Task) (string, message
 	}
 	text := b.String()
 	return "\n\nIt was begun before. Do not do again what was done then.\n" + llm.Fenced("what was called then", strings.ToValidUTF8(text[:min(len(text), maxEarlier)], "")),
-		w.node.seen(ctx, w.chat.user, conv).Labels, nil
+		w.plans.seen(ctx, w.chat.user, conv).Labels, nil
 }
 
 // assignment returns what the agent is asked: the task, what it is a part of, and
@@ -458,4 +462,12 @@ func (w *treeWorker) progress(t *plan.Task, p agent.Progress) {
 		w.told = say
 		w.call.Progress(say)
 	}
+}
+
+// Approvable implements turn.Planner: it returns plan.start for a call after which a person is asked about
+// the plan, unless the plan does not hold: then the model corrects it first.
+func (n *Node) Approvable(ctx context.Context, t *turnCall) tool.Tool {
+	w := &treeWorker{plans: n, turnCall: t}
+	_, problem := w.read(ctx, t.call.Args)
+	return planTree{plans: n, asks: problem == ""}
 }

@@ -30,23 +30,23 @@ const (
 // originFallback is the origin of a plan that Steward has written because planning failed.
 const originFallback = "system"
 
-// afterPlan writes the planner's next message where no model has to. The answer of a plan
+// AfterPlan implements turn.Planner: it writes the planner's next message where no model has to. The answer of a plan
 // of one task is that of its agent. If planning has failed for good, and routing has kept
 // an agent in reserve, Steward writes the plan: that agent gets the whole request. This
 // plan is carried out like any other, also after a crash.
-func (x *calls) afterPlan(ctx context.Context, failed error) (*message.Message, error) {
+func (n *Node) AfterPlan(ctx context.Context, x *calls, failed error) (*message.Message, error) {
 	msgs := x.session.Transcript().Messages()
 	res := msgs[len(msgs)-1].Result()
 	if failed == nil && (res == nil || res.Name != requests.StartTool) {
 		return nil, nil
 	}
-	st, sc := x.node.opt.Store, store.ForUser(x.chat.user)
+	st, sc := n.store, store.ForUser(x.chat.user)
 	tasks, err := requests.TasksBelow(ctx, st, sc, x.session.Interaction())
 	if err != nil || len(tasks) > 1 {
 		return nil, err
 	}
 	if len(tasks) == 0 {
-		return x.fallBack(ctx, msgs, failed)
+		return n.fallBack(ctx, x, msgs, failed)
 	}
 	if asked := msgs[len(msgs)-2].Calls(); len(asked) > 0 && asked[0].Origin == originFallback {
 		x.run.Route.Fallback = true
@@ -63,8 +63,8 @@ func (x *calls) afterPlan(ctx context.Context, failed error) (*message.Message, 
 }
 
 // reserve returns the agent that routing has kept for the case that planning fails, or "".
-func (x *calls) reserve() string {
-	if r := x.run.Route; r != nil && r.Candidate != "" && r.Candidate != kits.PlannerAgent && x.node.routing.Answers(r.Candidate, true) {
+func (n *Node) reserve(x *calls) string {
+	if r := x.run.Route; r != nil && r.Candidate != "" && r.Candidate != kits.PlannerAgent && n.routing.Answers(r.Candidate, true) {
 		return r.Candidate
 	}
 	return ""
@@ -72,7 +72,7 @@ func (x *calls) reserve() string {
 
 // fallBack gives the request to the agent in reserve if planning has failed for good. The
 // last of msgs is the result of a plan that was not begun, unless the model has failed.
-func (x *calls) fallBack(ctx context.Context, msgs []*message.Message, failed error) (*message.Message, error) {
+func (n *Node) fallBack(ctx context.Context, x *calls, msgs []*message.Message, failed error) (*message.Message, error) {
 	refused, why := 0, ""
 	for _, m := range slices.Backward(msgs) {
 		if m.Role == message.User {
@@ -102,7 +102,7 @@ func (x *calls) fallBack(ctx context.Context, msgs []*message.Message, failed er
 		}
 		why = "the model was not sure of its plan"
 	}
-	to := x.reserve()
+	to := n.reserve(x)
 	turn, err := x.turn(ctx)
 	if err != nil || to == "" {
 		return nil, err

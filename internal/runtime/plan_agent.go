@@ -23,8 +23,8 @@ func designedPath(t *plan.Task) string { return kits.DesignedPrefix + t.ID.Strin
 func (w *treeWorker) assign(ctx context.Context, t *plan.Task, ec effect.Call) (effect.Call, error) {
 	give := func(path string) effect.Call {
 		ec.Name = t.Name + ".ask"
-		ec.Tool = &askTool{node: w.node, path: path, task: true, spec: tool.Spec{Name: ec.Name, Effect: tool.Query, Timeout: askTimeout, Reach: tool.ReachHere,
-			Origin: askedOrigin + path, Input: []byte(askSchema), Description: "Works on the task " + t.Name, Log: tool.LogSpec{Summary: "Work on " + t.Name}}}
+		ec.Tool = &askTool{node: w.plans, path: path, task: true, spec: tool.Spec{Name: ec.Name, Effect: tool.Query, Timeout: askTimeout, Reach: tool.ReachHere,
+			Origin: kits.AskedOrigin + path, Input: []byte(askSchema), Description: "Works on the task " + t.Name, Log: tool.LogSpec{Summary: "Work on " + t.Name}}}
 		return ec
 	}
 	if t.Assistant != "" {
@@ -36,18 +36,18 @@ func (w *treeWorker) assign(ctx context.Context, t *plan.Task, ec effect.Call) (
 	}
 	if path != "" {
 		given := give(path)
-		if d, err := w.node.effects.Authorize(ctx, policy.PointTool, given); err == nil && d.Verdict == policy.Allow {
+		if d, err := w.plans.effects.Authorize(ctx, policy.PointTool, given); err == nil && d.Verdict == policy.Allow {
 			return given, nil
 		}
 	}
-	_, err = w.node.design(t)
+	_, err = w.plans.design(t)
 	return give(designedPath(t)), err
 }
 
 // redesign makes the agent again that was designed for a task, from the task's record, since what it
 // has begun may outlive its tree and this process. Error code: agent_not_found.
 func (n *Node) redesign(path string) (*kits.Kit, error) {
-	t, err := requests.DesignedFor(context.WithoutCancel(n.life), n.opt.Store, path)
+	t, err := requests.DesignedFor(context.WithoutCancel(n.life), n.store, path)
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +74,7 @@ func (n *Node) design(t *plan.Task) (*kits.Kit, error) {
 	}
 	own := []tool.Tool{askPerson{}}
 	if !t.Parent.Zero() {
-		own = append(own, askPlan{}, readTask{})
+		own = append(own, askPlan{n}, readTask{n})
 	}
 	for _, x := range own {
 		if err := kit.Registry.Add(x); err != nil {

@@ -116,7 +116,7 @@ func (e *examples) like(ctx context.Context, st store.Store, user, asked string)
 // whose requests are most similar to this one. They are read again, so that none is
 // shown that was deleted or erased.
 func (n *Node) exemplify(ctx context.Context, user, asked string) (string, error) {
-	found, err := n.examples.like(ctx, n.opt.Store, user, asked)
+	found, err := n.examples.like(ctx, n.store, user, asked)
 	if err != nil {
 		return "", err
 	}
@@ -143,4 +143,15 @@ func (n *Node) exemplify(ctx context.Context, user, asked string) (string, error
 		return "", nil
 	}
 	return "\n\nPlans of similar requests that succeeded, as examples. Plan what is asked now, not what was asked then:" + b.String(), nil
+}
+
+// Earlier implements turn.Planner: it returns, for the planner's prompt, similar plans that succeeded, and
+// what was done for the user last.
+func (n *Node) Earlier(ctx context.Context, user, asked string) (string, error) {
+	like, err := n.exemplify(ctx, user, asked)
+	if err != nil {
+		return "", err
+	}
+	lately, err := n.lately(ctx, user)
+	return like + lately, err
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"steward/internal/conversation/worklog"
+	"steward/internal/store"
 )
 
 // maxLately bounds how many of the newest calls a planner is told of.
@@ -15,7 +16,7 @@ const maxLately = 12
 // only of tools by their names: what they were given and have returned may be labelled, and no label would
 // show in the prompt. The last exchanges of the conversation are before the planner anyway.
 func (n *Node) lately(ctx context.Context, user string) (string, error) {
-	entries, _, err := n.WorkLog(ctx, user, worklog.Filter{}, "", maxLately)
+	entries, _, err := n.requests.WorkLog(user).Log(ctx, store.ForUser(user), worklog.Filter{}, "", maxLately)
 	if err != nil || len(entries) == 0 {
 		return "", err
 	}

@@ -25,7 +25,7 @@ func queueOf(st store.Store) *lease.Queue {
 // again and goes on from what is stored.
 func (w *treeWorker) lead(ctx context.Context, made []*plan.Task) error {
 	for {
-		l, err := w.node.queue.Begin(ctx, store.ForUser(w.chat.user), lease.At(w.at))
+		l, err := w.plans.queue.Begin(ctx, store.ForUser(w.chat.user), lease.At(w.at))
 		if err != nil {
 			return err
 		}
@@ -42,7 +42,7 @@ func (w *treeWorker) lead(ctx context.Context, made []*plan.Task) error {
 		if !errors.Is(err, lease.ErrLost) || ctx.Err() != nil {
 			return err
 		}
-		w.node.log.Warn("the lease of a tree of tasks was lost; its work is taken up again", "tree", w.at.String())
+		w.plans.log.Warn("the lease of a tree of tasks was lost; its work is taken up again", "tree", w.at.String())
 	}
 }
 
@@ -70,7 +70,7 @@ func (w *treeWorker) work(ctx context.Context, tasks []*plan.Task, fresh bool) e
 	check := func(d []plan.Draft) []plan.Problem {
 		return plan.Check(&plan.Draft{Purpose: "corrections", Subtasks: d}, w.world(ctx))
 	}
-	n, live := w.node, &liveTree{w, plan.New(w, tasks, plan.Options{Check: check, Fresh: fresh})}
+	n, live := w.plans, &liveTree{w, plan.New(w, tasks, plan.Options{Check: check, Fresh: fresh})}
 	n.mu.Lock()
 	n.trees[live] = struct{}{}
 	n.mu.Unlock()

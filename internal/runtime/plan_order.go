@@ -60,3 +60,21 @@ func (n *Node) OrderTask(ctx context.Context, user, which string, c plan.Command
 	}
 	return t.run.Order(ctx, c, own, edited)
 }
+
+// CancelRequest cancels a task of a plan, or what another request of a user's still
+// does; see work.Engine.Cancel.
+func (n *Node) CancelRequest(ctx context.Context, user, which string) error {
+	if _, _, ok := n.liveTask(user, which); ok {
+		return n.OrderTask(ctx, user, which, plan.Cancel, nil)
+	}
+	return n.Cancel(ctx, user, which)
+}
+
+// ResumeRequest resumes a paused task of a plan, or a parked turn; see
+// work.Engine.ResumeParked.
+func (n *Node) ResumeRequest(ctx context.Context, user, which string) error {
+	if _, _, ok := n.liveTask(user, which); ok {
+		return n.OrderTask(ctx, user, which, plan.Resume, nil)
+	}
+	return n.ResumeParked(ctx, user, which)
+}

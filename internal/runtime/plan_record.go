@@ -66,7 +66,7 @@ func (w *treeWorker) record(ctx context.Context, tasks []*plan.Task, changes []s
 		p.Started = turn[i].At
 	}
 	p.Request = strings.ToValidUTF8(p.Request[:min(len(p.Request), maxAsked)], "")
-	below, err := requests.Find(ctx, w.node.opt.Store, store.ForUser(w.chat.user), store.Query{Under: w.at.Parent()})
+	below, err := requests.Find(ctx, w.plans.store, store.ForUser(w.chat.user), store.Query{Under: w.at.Parent()})
 	if err != nil {
 		return err
 	}
@@ -92,7 +92,7 @@ func (w *treeWorker) record(ctx context.Context, tasks []*plan.Task, changes []s
 		return err
 	}
 	p.ID = root.ID.String()
-	w.node.examples.learn(w.chat.user, &p)
+	w.plans.examples.learn(w.chat.user, &p)
 	return nil
 }
 
@@ -108,8 +108,8 @@ func draftOf(tasks []*plan.Task) ([]byte, error) {
 // usedSoFar adds up what the turn has used, from what is stored: the memory of a process that was killed
 // is gone. below are the requests of the turn.
 func (w *treeWorker) usedSoFar(ctx context.Context, below []requests.Stored) (requests.Tally, error) {
-	st, sc := w.node.opt.Store, store.ForUser(w.chat.user)
-	sum := requests.Tally{Price: w.node.parts.Price}
+	st, sc := w.plans.store, store.ForUser(w.chat.user)
+	sum := w.plans.requests.Tally()
 	for m, err := range requests.MessagesUnder(ctx, st, sc, w.at.Parent()) {
 		if err != nil {
 			return sum, err
@@ -135,7 +135,7 @@ func (w *treeWorker) usedSoFar(ctx context.Context, below []requests.Stored) (re
 
 // used adds what the agents did that a task was given to. below are the requests of the turn.
 func (w *treeWorker) used(ctx context.Context, t *plan.Task, below []requests.Stored, x *client.PlanTask, p *client.Plan) error {
-	st, sc := w.node.opt.Store, store.ForUser(w.chat.user)
+	st, sc := w.plans.store, store.ForUser(w.chat.user)
 	for _, r := range below {
 		if r.Call.Message != t.ID {
 			continue

@@ -17,7 +17,7 @@ const designed = "designed"
 // holds the others together. The caller holds w.mu.
 func (w *treeWorker) show(ctx context.Context, tasks []*plan.Task) {
 	root := askedRequest(w.call.Ref)
-	st, sc := w.node.opt.Store, store.ForUser(w.chat.user)
+	st, sc := w.plans.store, store.ForUser(w.chat.user)
 	for _, t := range tasks {
 		if t.ID == root && t.Supervised() {
 			continue
@@ -32,7 +32,7 @@ func (w *treeWorker) show(ctx context.Context, tasks []*plan.Task) {
 		v := PlannedView{Call: requests.CallID(w.call.Ref), Order: t.Order, At: w.of(t).at}
 		var err error
 		if v.Task, err = requests.ViewTask(ctx, st, sc, requests.PlannedTask{Task: t, At: w.of(t).at}, worked); err != nil {
-			w.node.log.Warn("a task of a plan cannot be shown", "task", t.ID.String(), "error", err)
+			w.plans.log.Warn("a task of a plan cannot be shown", "task", t.ID.String(), "error", err)
 			continue
 		}
 		if v.Task.Agent == "" && !t.Supervised() {

@@ -19,6 +19,7 @@ import (
 	"steward/internal/policy/rego"
 	"steward/internal/record"
 	"steward/internal/request"
+	"steward/internal/requests"
 	"steward/internal/resource"
 	"steward/internal/store"
 	"steward/internal/taint"
@@ -163,7 +164,7 @@ func (n *Node) ruled(ctx context.Context, j Explainer, point policy.Point, c eff
 	if err != nil {
 		return a, err
 	}
-	if target, asks := strings.CutPrefix(r.Question.Tool.Origin, askedOrigin); asks {
+	if target, asks := strings.CutPrefix(r.Question.Tool.Origin, kits.AskedOrigin); asks {
 		q := r.Question
 		q.Point, q.Target = policy.PointDelegate, target
 		other, err := policyAnswer(ctx, j, q)
@@ -248,7 +249,7 @@ func (n *Node) intentsOf(ctx context.Context, user, which string) ([]client.Inte
 	var out []client.Intent
 	after := store.Cursor("")
 	for range pages {
-		list, next, err := n.Intents(ctx, user, IntentFilter{}, after, maxExplained)
+		list, next, err := n.Intents(ctx, user, requests.IntentFilter{}, after, maxExplained)
 		if err != nil {
 			return nil, err
 		}
@@ -304,15 +305,11 @@ func authorizerOf(j policy.Authorizer) policy.Authorizer {
 	return authorizer{j}
 }
 
-// askedOrigin is the prefix of the origin of a tool that asks an agent; the
-// agent's path follows.
-const askedOrigin = "agent:"
-
 // Authorize implements policy.Authorizer. The stricter of the two decisions
 // counts, with the obligations of both.
 func (j authorizer) Authorize(ctx context.Context, q policy.Question) (policy.Decision, error) {
 	d, err := j.inner.Authorize(ctx, q)
-	target, asks := strings.CutPrefix(q.Tool.Origin, askedOrigin)
+	target, asks := strings.CutPrefix(q.Tool.Origin, kits.AskedOrigin)
 	if !asks || err != nil || d.Verdict != policy.Allow && d.Verdict != policy.Ask {
 		return d, err
 	}

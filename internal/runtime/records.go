@@ -51,7 +51,8 @@ type RecordsOptions struct {
 
 // NewRecords returns Records made of the given parts.
 func NewRecords(o RecordsOptions) Records {
-	return Records{requests.New(o.Store, o.Conversations, o.Price, o.Log), o.Store, o.Conversations, o.Effects, o}
+	return Records{requests.New(requests.Options{Store: o.Store, Conversations: o.Conversations, Effects: o.Effects, Price: o.Price,
+		Spec: o.Spec, Zone: o.Zone, Log: o.Log}), o.Store, o.Conversations, o.Effects, o}
 }
 
 // Conversations returns a page of the user's conversations, most recently used
@@ -112,22 +113,13 @@ func (k *Records) Search(ctx context.Context, user string, q search.Query) (sear
 // WorkLog returns a page of the tool calls made for a user, newest first; see
 // worklog.Engine.Log.
 func (k *Records) WorkLog(ctx context.Context, user string, f worklog.Filter, after store.Cursor, limit int) ([]worklog.Entry, store.Cursor, error) {
-	return k.told(user).Log(ctx, store.ForUser(user), f, after, limit)
+	return k.Engine.WorkLog(user).Log(ctx, store.ForUser(user), f, after, limit)
 }
 
 // WorkLogEntry returns one entry of the work log with its messages; see
 // worklog.Engine.Show.
 func (k *Records) WorkLogEntry(ctx context.Context, user, ref string) (worklog.Entry, []*message.Message, error) {
-	return k.told(user).Show(ctx, store.ForUser(user), ref)
-}
-
-// told returns the work log in the words for a user.
-func (k *Records) told(user string) *worklog.Engine {
-	var zone *time.Location
-	if k.parts.Zone != nil {
-		zone = k.parts.Zone(user)
-	}
-	return worklog.New(k.store, k.parts.Spec, zone)
+	return k.Engine.WorkLog(user).Show(ctx, store.ForUser(user), ref)
 }
 
 // Decide records a person's answer to a question that was put to that user or to

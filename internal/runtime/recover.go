@@ -19,9 +19,9 @@ import (
 	"steward/internal/tool"
 )
 
-// unfinished resumes a run of the conversation that was interrupted and is not
+// Unfinished implements turn.Work: it resumes a run of the conversation that was interrupted and is not
 // running, and returns errResumed. If there is none, it returns the session.
-func (n *Node) unfinished(ctx context.Context, c *chat, s *conversation.Session) (*conversation.Session, bool, error) {
+func (n *Node) Unfinished(ctx context.Context, c *chat, s *conversation.Session) (*conversation.Session, bool, error) {
 	runs, err := n.conversations.OpenRuns(ctx, store.ForUser(c.user), record.ConversationURI(c.id))
 	if err != nil || len(runs) == 0 {
 		return s, false, err
@@ -37,7 +37,7 @@ func (n *Node) unfinished(ctx context.Context, c *chat, s *conversation.Session)
 // launched. If it was not, the run was recorded as ended, the node is closing, or
 // there is an error.
 func (n *Node) resume(ctx context.Context, c *chat, s *conversation.Session, r conversation.OpenRun) (bool, error) {
-	rc, _, err := requests.Lineage(ctx, n.opt.Store, store.ForUser(c.user), s.Conversation(), r.Interaction)
+	rc, _, err := requests.Lineage(ctx, n.store, store.ForUser(c.user), s.Conversation(), r.Interaction)
 	if err != nil {
 		return false, err
 	}
@@ -89,8 +89,8 @@ func (n *Node) giveUp(ctx context.Context, c *chat, s *conversation.Session, r c
 	if _, err := (journal{s, n, c}).Finish(ctx, nil, string(out), code); err != nil {
 		return err
 	}
-	n.over(c, s, newLive(&r.Run, r.Interaction, nil))
-	n.settleInteraction(c.user, record.InteractionURI(c.id, r.Interaction), out == agent.Stopped)
+	n.Over(c, s, newLive(&r.Run, r.Interaction, nil))
+	n.Settle(c.user, record.InteractionURI(c.id, r.Interaction), out == agent.Stopped)
 	return nil
 }
 
@@ -106,7 +106,7 @@ func (n *Node) answerOpen(ctx context.Context, c *chat, s *conversation.Session,
 			Request: request.Context{ID: r.Interaction, User: c.user, Conversation: record.ConversationURI(c.id)}}
 		t := newBackgroundCall(c, ec, tool.Spec{Name: call.Name})
 		res := t.accepted()
-		_, err := n.opt.Store.Get(ctx, sc, t.at)
+		_, err := n.store.Get(ctx, sc, t.at)
 		if fault.Is(err, fault.NotFound) { // otherwise it is a task, and continues independently
 			ec.Tool, _ = n.kits.Callee(r.Agent, call.Name)
 			res, err = n.effects.SettleOrphaned(ctx, ec, interrupted(), "its turn could not go on")
@@ -155,7 +155,7 @@ func (n *Node) asker(ctx context.Context, c *chat, r conversation.OpenRun) (abov
 // so far. Agents that are still running report their usage themselves.
 func (n *Node) recount(ctx context.Context, c *chat, live *liveRun) error {
 	sc := store.ForUser(c.user)
-	below, err := requests.Find(ctx, n.opt.Store, sc, store.Query{Under: record.InteractionURI(c.id, live.interaction)})
+	below, err := requests.Find(ctx, n.store, sc, store.Query{Under: record.InteractionURI(c.id, live.interaction)})
 	if err != nil {
 		return err
 	}
@@ -167,8 +167,8 @@ func (n *Node) recount(ctx context.Context, c *chat, live *liveRun) error {
 		if r.Kind != record.RequestAgent || r.State == record.RequestOpen {
 			continue
 		}
-		sum := requests.Tally{Price: n.parts.Price}
-		if err := sum.All(ctx, n.opt.Store, sc, r); err != nil {
+		sum := n.requests.Tally()
+		if err := sum.All(ctx, n.store, sc, r); err != nil {
 			return err
 		}
 		live.meter.Add(llm.Spend{Tokens: sum.Usage.Input + sum.Usage.Output, Cost: sum.Cost})

@@ -16,7 +16,7 @@ import (
 // recoverRequests continues the requests that were not closed. It runs after
 // recover has resumed the runs.
 func (n *Node) recoverRequests(ctx context.Context) error {
-	found, err := requests.OpenRequests(ctx, n.opt.Store, store.ForNode(resource.System))
+	found, err := requests.OpenRequests(ctx, n.store, store.ForNode(resource.System))
 	if err != nil {
 		return err
 	}
@@ -34,7 +34,7 @@ func (n *Node) recoverRequests(ctx context.Context) error {
 		var err error
 		switch user := requests.UserOf(r.Space); {
 		case r.Kind == record.RequestCall:
-			n.runs.Go(func() { n.settleCall(n.life, r.Request) })
+			n.life.Go(func() { n.settleCall(n.life, r.Request) })
 		case r.Wish == record.WishQueued && r.State == record.RequestOpen: // in queues
 		case r.State == record.RequestAnswered && r.Quiet():
 			err = n.requests.CloseDone(ctx, user, r.At)
@@ -60,7 +60,7 @@ func (n *Node) settleOrphan(ctx context.Context, user string, r *requests.Stored
 	if r.Kind == record.RequestAgent {
 		inter = record.InteractionURI(r.Conversation, r.Interaction)
 	}
-	run, found, err := requests.LastRun(ctx, n.opt.Store, store.ForUser(user), inter)
+	run, found, err := requests.LastRun(ctx, n.store, store.ForUser(user), inter)
 	switch {
 	case err != nil:
 		return err

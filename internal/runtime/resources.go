@@ -294,5 +294,5 @@ func (n *Node) followLog() {
 	if n.opt.Search == nil {
 		return
 	}
-	n.runs.Go(func() { n.opt.Search.Follow(n.life) })
+	n.life.Go(func() { n.opt.Search.Follow(n.life) })
 }

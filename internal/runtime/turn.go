@@ -209,7 +209,7 @@ func (n *Node) open(ctx context.Context, c *chat, t *Turn) (*conversation.Sessio
 		s, err := n.conversations.Open(ctx, sc, c.id)
 		if err == nil {
 			c.feed.settle(s.Seq())
-			return n.unfinished(ctx, c, s)
+			return n.worker.Unfinished(ctx, c, s)
 		}
 		if !t.derived || !fault.Is(err, fault.NotFound) {
 			return nil, false, err
@@ -254,15 +254,11 @@ func (n *Node) begin(ctx context.Context, c *chat, t Turn, m *message.Message) (
 		return Accepted{}, false, err
 	}
 	if m != nil && run.Agent == kits.PlannerAgent {
-		like, err := n.exemplify(ctx, c.user, m.Text())
+		earlier, err := n.planner.Earlier(ctx, c.user, m.Text())
 		if err != nil {
 			return Accepted{}, false, err
 		}
-		lately, err := n.lately(ctx, c.user)
-		if err != nil {
-			return Accepted{}, false, err
-		}
-		job.System += like + lately
+		job.System += earlier
 	}
 	if t.offer {
 		c.offersPlan(&job)
@@ -389,13 +385,11 @@ func (u unrecorded) Unwrap() error { return u.error }
 // run releases the turn lock when it ends. launch returns false if the node is
 // closing.
 func (n *Node) launch(ctx context.Context, c *chat, s *conversation.Session, job agent.Job, live *liveRun) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.closed {
+	release, ok := n.life.Hold()
+	if !ok {
 		return false
 	}
-	n.runs.Add(1)
-	c.users++
+	n.hold(c)
 	ctx, cancel := lease.Carry(n.life, ctx)
 	c.mu.Lock()
 	c.session, c.cancel, c.live = s, cancel, live
@@ -404,13 +398,15 @@ func (n *Node) launch(ctx context.Context, c *chat, s *conversation.Session, job
 	}
 	c.move()
 	c.mu.Unlock()
-	n.spawn(func() { n.run(ctx, c, s, job, live) })
+	n.spawn(func() {
+		defer release()
+		n.run(ctx, c, s, job, live)
+	})
 	return true
 }
 
 // run executes a turn to its end.
 func (n *Node) run(ctx context.Context, c *chat, s *conversation.Session, job agent.Job, live *liveRun) {
-	defer n.runs.Done()
 	defer n.exit(c)
 	ended := false
 	defer func() {
@@ -423,7 +419,7 @@ func (n *Node) run(ctx context.Context, c *chat, s *conversation.Session, job ag
 		n.log.Error("a run could not go on", "conversation", c.id.String(), "error", err)
 		c.feed.fail(err)
 	}
-	led := err == nil && n.over(c, s, live)
+	led := err == nil && n.worker.Over(c, s, live)
 	c.mu.Lock()
 	c.cancel(nil)
 	c.cancel, c.live = nil, nil
@@ -440,7 +436,7 @@ func (n *Node) run(ctx context.Context, c *chat, s *conversation.Session, job ag
 	close(live.done)
 	c.unlock()
 	if led {
-		n.settleInteraction(c.user, record.InteractionURI(c.id, live.interaction), out == agent.Stopped)
+		n.worker.Settle(c.user, record.InteractionURI(c.id, live.interaction), out == agent.Stopped)
 	}
 }
 

@@ -26,7 +26,7 @@ func (n *Node) undone(ctx context.Context, user string, conv id.ID) ([]string, e
 	look = func(conv id.ID, depth int) error {
 		at := record.ConversationURI(conv)
 		var wanted, open []intent.Intent
-		for it, err := range store.Items(ctx, n.opt.Store, sc, store.Query{Under: at, Type: effect.TypeIntent}) {
+		for it, err := range store.Items(ctx, n.store, sc, store.Query{Under: at, Type: effect.TypeIntent}) {
 			if err != nil {
 				return err
 			}
@@ -53,7 +53,7 @@ func (n *Node) undone(ctx context.Context, user string, conv id.ID) ([]string, e
 		if depth == maxDepth {
 			return nil
 		}
-		for m, err := range requests.MessagesUnder(ctx, n.opt.Store, sc, at) {
+		for m, err := range requests.MessagesUnder(ctx, n.store, sc, at) {
 			if err != nil {
 				return err
 			}

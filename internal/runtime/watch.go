@@ -31,7 +31,7 @@ func (n *Node) Watch(ctx context.Context, user string, conv id.ID, from Cursor) 
 		defer leave()
 		w := c.feed.join()
 		defer c.feed.leave(w)
-		at := &position{Cursor: from, conversation: conv, summary: n.told(user).Summary, yield: yield}
+		at := &position{Cursor: from, conversation: conv, summary: n.requests.WorkLog(user).Summary, yield: yield}
 		var frames []Frame
 		for {
 			if err := n.catchUp(ctx, c, w, at); err != nil || at.left {

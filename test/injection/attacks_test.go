@@ -12,6 +12,7 @@ import (
 	"steward/internal/importexport"
 	"steward/internal/message"
 	"steward/internal/record"
+	"steward/internal/requests"
 	"steward/internal/runtime"
 	"steward/internal/store"
 )
@@ -109,7 +110,7 @@ func sources() []source {
 			reads: []call{{"resource.list", raw(`{"type":"home.Note"}`)}}},
 		{name: "a resource that was put back", begin: func(s *scene) {
 			old := s.before("Keep the zebra.", call{"mail.read", raw(`{"id":"home/zebra"}`)}, s.keeps(1, s.seen), s.keeps(2, "fine"))
-			list, _, err := s.node.Intents(s.t.Context(), person, runtime.IntentFilter{}, "", 100)
+			list, _, err := s.node.Intents(s.t.Context(), person, requests.IntentFilter{}, "", 100)
 			s.must(err)
 			last := slices.IndexFunc(list, func(v client.Intent) bool {
 				return v.Conversation == s.seen && strings.Contains(string(v.Args), "fine")

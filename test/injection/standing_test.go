@@ -8,6 +8,7 @@ import (
 	"steward/internal/effect"
 	"steward/internal/id"
 	"steward/internal/intent"
+	"steward/internal/requests"
 	"steward/internal/runtime"
 )
 
@@ -104,7 +105,7 @@ func TestWhatNoToolReaches(t *testing.T) {
 		w.model.think(doing(call{"mail.send", raw(hello)}))
 		s := &scene{world: w}
 		s.say(words("Say hello to Bob."), true)
-		list, _, err := w.node.Intents(t.Context(), person, runtime.IntentFilter{}, "", 10)
+		list, _, err := w.node.Intents(t.Context(), person, requests.IntentFilter{}, "", 10)
 		w.must(err)
 		before, at := w.outside(), list[0].ID
 		var calls []call

@@ -130,7 +130,7 @@ func (f *server) convert(ctx context.Context, c *call, in struct {
 	if err != nil {
 		return nil, err
 	}
-	got, err := f.Node.Convert(ctx, doc, in.From, in.To)
+	got, err := importexport.Convert(ctx, f.Node.Vendors, doc, in.From, in.To)
 	if err != nil {
 		return nil, err
 	}

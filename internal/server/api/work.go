@@ -17,7 +17,7 @@ import (
 	"steward/internal/intent"
 	"steward/internal/message"
 	"steward/internal/plan"
-	"steward/internal/runtime"
+	"steward/internal/requests"
 	"steward/internal/server/auth"
 	"steward/internal/store"
 )
@@ -173,7 +173,7 @@ func (f *server) intents(ctx context.Context, c *call, in struct {
 	Dead         bool         `query:"dead"`
 	Conversation id.ID        `query:"conversation"`
 }) (intentPage, error) {
-	filter := runtime.IntentFilter{State: in.State, Dead: in.Dead, Conversation: in.Conversation}
+	filter := requests.IntentFilter{State: in.State, Dead: in.Dead, Conversation: in.Conversation}
 	list, next, err := f.Node.Intents(ctx, c.User, filter, in.After, in.limit())
 	return intentPage{list, next}, err
 }
