@@ -56,10 +56,13 @@ type Options struct {
 	Log  *slog.Logger
 }
 
+// Mode returns Off, Auto or Always.
+func (e *Engine) Mode() string { return e.opt.Mode }
+
 // NewEngine returns an engine over the given parts.
 func NewEngine(o Options) *Engine { return &Engine{opt: o} }
 
-// The values of routeOptions.Mode.
+// The values of Options.Mode.
 const (
 	Off    = ""       // the assistant answers
 	Auto   = "auto"   // messages are routed; without agents in the catalog by their words alone

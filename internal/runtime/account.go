@@ -20,7 +20,7 @@ import (
 // summaries and what tools ask, and answers that were lost, empty or refused. Each is a record below the turn's
 // interaction, so that it counts for the turn, its request, and the user's day.
 type account struct {
-	node *Node
+	node *turnEngine
 	user string
 	at   resource.URI // the interaction; zero: no turn
 
@@ -60,7 +60,7 @@ func (a *account) recall(ctx context.Context, meter *llm.Meter) error {
 
 // usedBelow returns the usage so far of the agents and tasks that a turn asked.
 // It reads nothing if there are none.
-func (n *Node) usedBelow(ctx context.Context, c *chat, inter resource.URI) message.Usage {
+func (n *turnEngine) usedBelow(ctx context.Context, c *chat, inter resource.URI) message.Usage {
 	if !n.requests.Noted(record.IDOf(inter, record.TypeInteraction)) {
 		return message.Usage{}
 	}
@@ -83,7 +83,7 @@ func (n *Node) usedBelow(ctx context.Context, c *chat, inter resource.URI) messa
 
 // askOnce asks a model outside any conversation, on behalf of the request's user,
 // and returns the text of its answer.
-func (n *Node) askOnce(ctx context.Context, m llm.Resolved, req *llm.Request, text string) (string, error) {
+func (n *turnEngine) askOnce(ctx context.Context, m llm.Resolved, req *llm.Request, text string) (string, error) {
 	req.Transcript = llm.Saying(&message.Text{Common: message.Common{Origin: "system"}, Text: text})
 	r, err := n.reply(ctx, m, req)
 	if err != nil {
@@ -97,7 +97,7 @@ func (n *Node) askOnce(ctx context.Context, m llm.Resolved, req *llm.Request, te
 
 // reply asks a model outside any conversation, on behalf of the request's user,
 // and records what it used: for the turn for which it is asked, if there is one.
-func (n *Node) reply(ctx context.Context, m llm.Resolved, req *llm.Request) (*llm.Reply, error) {
+func (n *turnEngine) reply(ctx context.Context, m llm.Resolved, req *llm.Request) (*llm.Reply, error) {
 	r, err := llm.Answer(ctx, m.Model, req)
 	if err != nil {
 		return nil, err
@@ -106,7 +106,7 @@ func (n *Node) reply(ctx context.Context, m llm.Resolved, req *llm.Request) (*ll
 }
 
 // used records what a reply used that is in no message.
-func (n *Node) used(ctx context.Context, req *llm.Request, r *llm.Reply) error {
+func (n *turnEngine) used(ctx context.Context, req *llm.Request, r *llm.Reply) error {
 	ok, err := req.Meter.Record(r.Model, r.Usage)
 	if !ok {
 		err = n.conversations.Record(context.WithoutCancel(ctx), store.ForUser(req.User), resource.URI{}, r.Model, r.Usage)

@@ -69,7 +69,7 @@ func (n *Node) tellAlarm(ctx context.Context, a record.Alarm, o jobs.Occurrence,
 	}
 	t := Turn{Conversation: conv, ClientID: "alarm " + o.ID.String(), Content: []message.Block{&message.Text{Text: text}},
 		Model: record.RepeatModel, origin: record.OriginAlarm + a.ID.String(), labels: a.Labels}
-	n.hideSecrets(&t)
+	n.Turns.hideSecrets(&t)
 	m, err := userMessage(a.User, &t)
 	if err != nil {
 		return forGood(err), err
@@ -80,7 +80,7 @@ func (n *Node) tellAlarm(ctx context.Context, a record.Alarm, o jobs.Occurrence,
 		return false, err
 	}
 	send := func() error {
-		_, err := n.Send(n.life, a.User, t)
+		_, err := n.Turns.Send(n.life, a.User, t)
 		return err
 	}
 	if n.busy(a.User, t.Conversation) {
@@ -96,8 +96,8 @@ func (n *Node) tellAlarm(ctx context.Context, a record.Alarm, o jobs.Occurrence,
 
 // busy reports whether a turn of the conversation is running, perhaps waiting for a person.
 func (n *Node) busy(user string, conv id.ID) bool {
-	c := n.enter(user, conv)
-	defer n.exit(c)
+	c := n.Turns.enter(user, conv)
+	defer n.Turns.exit(c)
 	return len(c.turn) > 0
 }
 

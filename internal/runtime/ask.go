@@ -42,14 +42,14 @@ const askSchema = `{"type":"object","properties":{"request":{"type":"string","mi
 // agent answers in a conversation of its own whose id derives from the call, so
 // that the same call after a crash finds the same conversation.
 type askTool struct {
-	node *Node
+	node *workEngine
 	path string
 	spec tool.Spec
 	task bool // it works on a task of a plan
 }
 
 // askTool returns the tool that asks an agent.
-func (n *Node) askTool(a *catalog.Agent) tool.Tool {
+func (n *workEngine) askTool(a *catalog.Agent) tool.Tool {
 	sp := tool.Spec{Name: a.Name + ".ask", Effect: tool.Query, Timeout: askTimeout, Reach: tool.ReachHere, Origin: "agent:" + a.Path, Input: a.Parameters,
 		Description: "Asks the agent " + a.Name + ", which works on it by itself and answers.\n" + strings.TrimSpace(a.Description)}
 	if len(sp.Input) == 0 {
@@ -105,7 +105,7 @@ func (t *askTool) Call(ctx context.Context, in tool.Invocation) (tool.Result, er
 // takes these labels even if the agent did not answer, failed or was stopped,
 // since that alone may reveal what it read. If the labels cannot be read, seen
 // assumes the worst.
-func (n *Node) seen(ctx context.Context, user string, conv id.ID) requests.Gist {
+func (n *workEngine) seen(ctx context.Context, user string, conv id.ID) requests.Gist {
 	m, err := requests.SumUp(context.WithoutCancel(ctx), n.store, store.ForUser(user), record.ConversationURI(conv))
 	if err != nil {
 		n.log.ErrorContext(ctx, "what an agent had read cannot be told", "conversation", conv.String(), "error", err)
@@ -115,7 +115,7 @@ func (n *Node) seen(ctx context.Context, user string, conv id.ID) requests.Gist 
 }
 
 // ask sends the request, unless it was sent before, and waits for its end.
-func (n *Node) ask(ctx context.Context, a *turnCall, path string, in tool.Invocation) (tool.Result, error) {
+func (n *workEngine) ask(ctx context.Context, a *turnCall, path string, in tool.Invocation) (tool.Result, error) {
 	own, conv, rc := askedRequest(in.Call), record.AskedConversation(in.Call), a.request
 	at := record.RequestURI(a.chat.id, rc.ID, own)
 	child := rc.ChildAs(own, "")
@@ -130,9 +130,9 @@ func (n *Node) ask(ctx context.Context, a *turnCall, path string, in tool.Invoca
 	if n.kits.OwnModel(path) == "" {
 		t.Model = a.run.Model // it inherits the chosen model
 	}
-	c := n.enter(a.chat.user, conv)
-	defer n.exit(c)
-	if _, err := n.Send(ctx, c.user, t); err != nil {
+	c := n.turns.enter(a.chat.user, conv)
+	defer n.turns.exit(c)
+	if _, err := n.turns.Send(ctx, c.user, t); err != nil {
 		if n.life.Err() != nil { // ctx may learn of it a moment later
 			err = request.ErrSuspend
 		}
@@ -146,7 +146,7 @@ func (n *Node) ask(ctx context.Context, a *turnCall, path string, in tool.Invoca
 
 // waitFor waits until the run of an interaction is over. It reports the run's
 // progress to the asking call, and stops the run when the call is stopped.
-func (n *Node) waitFor(ctx context.Context, c *chat, inter id.ID, a *turnCall) error {
+func (n *workEngine) waitFor(ctx context.Context, c *chat, inter id.ID, a *turnCall) error {
 	w := c.feed.join()
 	defer c.feed.leave(w)
 	r := relay{tell: a.call.Progress}
@@ -168,7 +168,7 @@ func (n *Node) waitFor(ctx context.Context, c *chat, inter id.ID, a *turnCall) e
 
 // halt ends the wait of a stopped call. It stops the asked agent too, unless the
 // node is only closing.
-func (n *Node) halt(ctx context.Context, c *chat, live *liveRun) error {
+func (n *workEngine) halt(ctx context.Context, c *chat, live *liveRun) error {
 	if context.Cause(ctx) == request.ErrSuspend {
 		return request.ErrSuspend
 	}
@@ -184,7 +184,7 @@ func (n *Node) halt(ctx context.Context, c *chat, live *liveRun) error {
 // goOn resumes the run of an interaction that was interrupted and is not running.
 // If somebody else holds the turn lock, it waits for them if wait is set. It
 // returns false if the run is over.
-func (n *Node) goOn(ctx context.Context, c *chat, inter id.ID, wait bool) (bool, error) {
+func (n *workEngine) goOn(ctx context.Context, c *chat, inter id.ID, wait bool) (bool, error) {
 	moved := c.moved()
 	if c.running(inter) != nil {
 		return true, nil
@@ -216,7 +216,7 @@ func (n *Node) goOn(ctx context.Context, c *chat, inter id.ID, wait bool) (bool,
 }
 
 // until waits for a channel to be closed.
-func (n *Node) until(ctx context.Context, ch <-chan struct{}) error {
+func (n *workEngine) until(ctx context.Context, ch <-chan struct{}) error {
 	select {
 	case <-ch:
 		return nil
@@ -228,7 +228,7 @@ func (n *Node) until(ctx context.Context, ch <-chan struct{}) error {
 }
 
 // answer reads an agent's answer. That there is none is a result too.
-func (n *Node) answer(ctx context.Context, c *chat, inter id.ID, path string) (tool.Result, error) {
+func (n *workEngine) answer(ctx context.Context, c *chat, inter id.ID, path string) (tool.Result, error) {
 	end, err := n.conversations.End(ctx, store.ForUser(c.user), c.id, inter)
 	if err != nil {
 		return tool.Result{}, err
@@ -328,7 +328,7 @@ func readable(args []byte) string {
 // agents that the run asked and that still work. It reports whether the run led to
 // requests that are not closed, among them perhaps queued actions: the caller has
 // them settled once it has released the turn lock.
-func (n *Node) Over(c *chat, s *conversation.Session, live *liveRun) (led bool) {
+func (n *workEngine) Over(c *chat, s *conversation.Session, live *liveRun) (led bool) {
 	ctx := context.WithoutCancel(n.life) // the end is recorded even if the node closes now
 	closed := false
 	if at, run := n.requests.WorksOn(s), s.Run(); !at.Zero() {
@@ -336,7 +336,7 @@ func (n *Node) Over(c *chat, s *conversation.Session, live *liveRun) (led bool) 
 		var err error
 		if closed, err = answer(); err != nil {
 			n.life.Go(func() {
-				n.retry("that a run has ended could not be recorded yet", func() error { _, err := answer(); return err }, nil, "request", at.String())
+				n.turns.retry("that a run has ended could not be recorded yet", func() error { _, err := answer(); return err }, nil, "request", at.String())
 			})
 		}
 	}
@@ -350,7 +350,7 @@ func (n *Node) Over(c *chat, s *conversation.Session, live *liveRun) (led bool) 
 
 // stopBelow stops the agents that were asked in a turn that is over, since nobody
 // waits for them any more. It answers for those that had not begun.
-func (n *Node) stopBelow(ctx context.Context, user string, inter resource.URI) error {
+func (n *workEngine) stopBelow(ctx context.Context, user string, inter resource.URI) error {
 	open, err := requests.Find(ctx, n.store, store.ForUser(user), store.Query{Under: inter, State: record.RequestOpen})
 	if err != nil {
 		return err
@@ -368,33 +368,22 @@ func (n *Node) stopBelow(ctx context.Context, user string, inter resource.URI) e
 
 // stopChildren stops what agents still do on behalf of a deleted conversation,
 // and drops their sessions from memory.
-func (n *Node) stopChildren(ctx context.Context, user string, conv id.ID) error {
+func (n *workEngine) stopChildren(ctx context.Context, user string, conv id.ID) error {
 	below, err := n.conversations.Children(ctx, store.ForUser(user), conv)
 	for _, x := range below {
-		n.mu.Lock()
-		c := n.chats[chatKey{user, x}]
-		n.mu.Unlock()
-		if c == nil {
-			continue
-		}
-		c.stop(nil, request.ErrStop)
-		c.mu.Lock()
-		if c.live == nil {
-			c.session = nil
-		}
-		c.mu.Unlock()
+		n.turns.stopCached(user, x)
 	}
 	return err
 }
 
 // stopAsked stops an asked agent, or answers for it if its conversation is gone.
-func (n *Node) stopAsked(ctx context.Context, user string, r *requests.Stored) error {
+func (n *workEngine) stopAsked(ctx context.Context, user string, r *requests.Stored) error {
 	inter := record.InteractionURI(r.Conversation, r.Interaction)
 	if n.stopRun(user, inter) {
 		return nil
 	}
-	c := n.enter(user, r.Conversation)
-	defer n.exit(c)
+	c := n.turns.enter(user, r.Conversation)
+	defer n.turns.exit(c)
 	open, err := n.goOn(ctx, c, r.Interaction, false) // it was never resumed: resume ends it
 	if open || err != nil {
 		return err

@@ -15,7 +15,7 @@ const (
 
 // ReadAttached replaces files in a message's content that a model cannot read by what they say. Error
 // codes: too_much_attached, and those of Options.Documents.
-func (n *Node) ReadAttached(ctx context.Context, user, model string, content []message.Block) error {
+func (n *turnEngine) ReadAttached(ctx context.Context, user, model string, content []message.Block) error {
 	files := 0
 	for i, b := range content {
 		var data []byte

@@ -11,7 +11,7 @@ import (
 
 func TestAttachedFilesAreReadBeforeTheyAreRecorded(t *testing.T) {
 	unreadable := errors.New("unreadable")
-	n := &Node{opt: Options{Documents: func(_ context.Context, user, model string, f *message.File) (*message.File, error) {
+	n := &turnEngine{opt: turnOptions{Documents: func(_ context.Context, user, model string, f *message.File) (*message.File, error) {
 		if f.Name == "bad" {
 			return nil, unreadable
 		}

@@ -62,7 +62,7 @@ type ended struct {
 // CallTool implements turn.Work: it runs a tool call of a turn. Most calls run to their end. A deferred
 // call is queued for the end of the turn. A background call returns at once or
 // after a while, and its result opens an interaction of its own.
-func (n *Node) CallTool(ctx context.Context, c *chat, rc request.Context, ec effect.Call) (*message.ToolResult, error) {
+func (n *workEngine) CallTool(ctx context.Context, c *chat, rc request.Context, ec effect.Call) (*message.ToolResult, error) {
 	run := func() (*message.ToolResult, error) { return n.effects.Run(request.With(ctx, rc), ec) }
 	if ec.Tool == nil {
 		return run()
@@ -97,7 +97,7 @@ func (n *Node) CallTool(ctx context.Context, c *chat, rc request.Context, ec eff
 
 // enqueue runs a call that is queued until its turn ends. The request to settle
 // it is recorded before the model is told that it is queued.
-func (n *Node) enqueue(ctx context.Context, rc request.Context, ec effect.Call, t *backgroundCall) (*message.ToolResult, error) {
+func (n *workEngine) enqueue(ctx context.Context, rc request.Context, ec effect.Call, t *backgroundCall) (*message.ToolResult, error) {
 	res, err := n.effects.Run(request.With(ctx, rc), ec)
 	if err != nil || res.Status != message.Queued {
 		return res, err
@@ -112,7 +112,7 @@ func (n *Node) enqueue(ctx context.Context, rc request.Context, ec effect.Call, 
 
 // runAside runs a call that may continue as a task. A call that does gets the
 // result "accepted".
-func (n *Node) runAside(ctx context.Context, rc request.Context, t *backgroundCall) (*message.ToolResult, error) {
+func (n *workEngine) runAside(ctx context.Context, rc request.Context, t *backgroundCall) (*message.ToolResult, error) {
 	t.work, t.cancel = context.WithCancelCause(request.With(context.WithoutCancel(ctx), rc))
 	stop := context.AfterFunc(ctx, func() { t.cancel(context.Cause(ctx)) })
 	go func() {
@@ -146,7 +146,7 @@ func (n *Node) runAside(ctx context.Context, rc request.Context, t *backgroundCa
 const maxChain = 32
 
 // tooFar reports whether a turn follows from maxChain background calls in a row.
-func (n *Node) tooFar(ctx context.Context, sc store.Scope, conv, inter id.ID) (bool, error) {
+func (n *workEngine) tooFar(ctx context.Context, sc store.Scope, conv, inter id.ID) (bool, error) {
 	for tasks := 0; tasks < maxChain; {
 		c, found, err := requests.Conversation(ctx, n.store, sc, conv)
 		if err != nil || !found { // it is about to be created
@@ -283,7 +283,7 @@ func (t *backgroundCall) accepted() *message.ToolResult {
 // start makes the node follow a background call to its end. It returns false if
 // the node is closing; then the call is cancelled, and the next start takes it
 // up.
-func (n *Node) start(t *backgroundCall) bool {
+func (n *workEngine) start(t *backgroundCall) bool {
 	held := &ownWork{request: t.id, user: t.chat.user, conv: t.chat.id, cancel: t.cancel, task: t}
 	release, ok := n.life.Hold()
 	if ok && !n.leases.tryLock(held) { // whoever works on it follows the call: see carry
@@ -294,11 +294,11 @@ func (n *Node) start(t *backgroundCall) bool {
 		t.cancel(request.ErrSuspend)
 		return false
 	}
-	n.hold(t.chat)
+	n.turns.hold(t.chat)
 	closing := context.AfterFunc(n.life, func() { t.cancel(context.Cause(n.life)) })
 	go func() {
 		defer release()
-		defer n.exit(t.chat)
+		defer n.turns.exit(t.chat)
 		defer t.cancel(nil)
 		defer closing()
 		defer n.leases.unlock(held)

@@ -23,9 +23,9 @@ import (
 
 // takeUp continues a background call that an earlier process left behind. It
 // returns false if the node is closing.
-func (n *Node) takeUp(user string, r *requests.Stored) bool {
-	c := n.enter(user, record.IDOf(r.At, record.TypeConversation))
-	defer n.exit(c)
+func (n *workEngine) takeUp(user string, r *requests.Stored) bool {
+	c := n.turns.enter(user, record.IDOf(r.At, record.TypeConversation))
+	defer n.turns.exit(c)
 	t := n.recordedCall(c, r)
 	if !n.start(t) {
 		return false
@@ -46,7 +46,7 @@ func (n *Node) takeUp(user string, r *requests.Stored) bool {
 }
 
 // recordedCall restores a background call from its record.
-func (n *Node) recordedCall(c *chat, r *requests.Stored) *backgroundCall {
+func (n *workEngine) recordedCall(c *chat, r *requests.Stored) *backgroundCall {
 	user, conv := c.user, c.id
 	sc := store.ForUser(user)
 	if sc.Actor = actorOf(r.Agent); r.Intent != "" && r.Wish != record.WishQueued {
@@ -76,7 +76,7 @@ func actorOf(path string) string { return "agent:" + path }
 
 // rerun runs a background call's tool call again, or continues the intent that it
 // is about. The tool may no longer exist.
-func (n *Node) rerun(t *backgroundCall) (*message.ToolResult, error) {
+func (n *workEngine) rerun(t *backgroundCall) (*message.ToolResult, error) {
 	if t.intent == "" && t.call.Tool == nil {
 		return says(t.call.Ref, t.call.Name, message.Unavailable,
 			"The tool "+t.call.Name+" is not there any more. If it had begun to change something, that may be done or not."), nil
@@ -103,7 +103,7 @@ func (n *Node) rerun(t *backgroundCall) (*message.ToolResult, error) {
 
 // follow reports the progress of a background call until its end, records its
 // result, and delivers it. It calls known once the result is recorded.
-func (n *Node) follow(t *backgroundCall, known func()) {
+func (n *workEngine) follow(t *backgroundCall, known func()) {
 	defer known()
 	ctx := context.WithoutCancel(n.life)
 	r, err := requests.Load(ctx, n.store, t.call.Scope, t.at)
@@ -119,7 +119,7 @@ func (n *Node) follow(t *backgroundCall, known func()) {
 		n.showEnd(t, &r)
 	}
 	known()
-	err = n.retry("the result of a task cannot be told yet", func() error {
+	err = n.turns.retry("the result of a task cannot be told yet", func() error {
 		r, err := requests.Load(ctx, n.store, t.call.Scope, t.at)
 		if err != nil {
 			return err
@@ -133,7 +133,7 @@ func (n *Node) follow(t *backgroundCall, known func()) {
 }
 
 // abandon gives up a background call until the next start takes it up.
-func (n *Node) abandon(t *backgroundCall, err error) {
+func (n *workEngine) abandon(t *backgroundCall, err error) {
 	if err != nil && n.life.Err() == nil && !fault.Is(err, fault.NotFound) {
 		n.log.Error("a task cannot go on before the next start", "task", t.id.String(), "tool", t.spec.Name, "error", err)
 	}
@@ -150,7 +150,7 @@ const (
 
 // working records the progress of a background call until it has its result, and
 // then the result.
-func (n *Node) working(t *backgroundCall) (requests.Stored, error) {
+func (n *workEngine) working(t *backgroundCall) (requests.Stored, error) {
 	n.showTask(t, record.TaskAcknowledged)
 	var recorded effect.Progress
 	at := time.Time{}
@@ -185,10 +185,10 @@ func (n *Node) working(t *backgroundCall) (requests.Stored, error) {
 
 // finish records the result of a task. If the call ended in an error, it is run
 // again: it continues from its intent.
-func (n *Node) finish(t *backgroundCall, end ended) (requests.Stored, error) {
+func (n *workEngine) finish(t *backgroundCall, end ended) (requests.Stored, error) {
 	var r requests.Stored
 	seen, failed := false, false // seen: by the agent's hooks
-	err := n.retry("the result of a task cannot be recorded yet", func() (err error) {
+	err := n.turns.retry("the result of a task cannot be recorded yet", func() (err error) {
 		if failed {
 			end.res, end.err = n.rerun(t)
 		}
@@ -207,12 +207,12 @@ func (n *Node) finish(t *backgroundCall, end ended) (requests.Stored, error) {
 
 // hooked passes the result to the hooks of the asking agent, which see the
 // results of other calls in the same way.
-func (n *Node) hooked(t *backgroundCall, res *message.ToolResult) *message.ToolResult {
+func (n *workEngine) hooked(t *backgroundCall, res *message.ToolResult) *message.ToolResult {
 	kit, err := n.kits.Of(cmp.Or(t.call.Agent, kits.DefaultAgent))
 	if err != nil || n.life.Err() != nil {
 		return res
 	}
-	h := n.hooking(kit, t.call.Request, t.chat.user)
+	h := n.turns.hooking(kit, t.call.Request, t.chat.user)
 	if h == nil || !h.has(tool.AfterTool) || neverRan(res) {
 		return res
 	}
@@ -220,7 +220,7 @@ func (n *Node) hooked(t *backgroundCall, res *message.ToolResult) *message.ToolR
 }
 
 // recordResult stores the result until it has been delivered.
-func (n *Node) recordResult(t *backgroundCall, res *message.ToolResult) (requests.Stored, error) {
+func (n *workEngine) recordResult(t *backgroundCall, res *message.ToolResult) (requests.Stored, error) {
 	telling, err := n.telling(t)
 	if err != nil {
 		return requests.Stored{}, err

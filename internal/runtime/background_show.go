@@ -16,7 +16,7 @@ import (
 
 // showTask shows the progress of a background call to the conversation's
 // watchers.
-func (n *Node) showTask(t *backgroundCall, status string) {
+func (n *workEngine) showTask(t *backgroundCall, status string) {
 	t.mu.Lock()
 	p := t.progress
 	t.mu.Unlock()
@@ -49,14 +49,14 @@ func taskView(task id.ID, p effect.Progress) TaskView {
 }
 
 // showEnd shows the watchers that a background call has ended.
-func (n *Node) showEnd(t *backgroundCall, r *requests.Stored) {
+func (n *workEngine) showEnd(t *backgroundCall, r *requests.Stored) {
 	t.chat.feed.untask(t.id, &Frame{Kind: FrameTask, Interaction: record.IDOf(t.at, record.TypeInteraction),
 		Task: &TaskView{ID: t.id, Call: t.callID(), Tool: t.spec.Name, Status: cmp.Or(r.Status, record.TaskError), Message: r.Message, Fraction: r.Progress}})
 }
 
 // stopTasks cancels the background calls of a deleted conversation and of the
 // conversations of the agents that were asked in it.
-func (n *Node) stopTasks(ctx context.Context, user string, conv id.ID) {
+func (n *workEngine) stopTasks(ctx context.Context, user string, conv id.ID) {
 	if n.leases.none() {
 		return
 	}
@@ -73,7 +73,7 @@ func (n *Node) stopTasks(ctx context.Context, user string, conv id.ID) {
 // RequestTree. Error codes: request_not_found, request_ambiguous, request_closed
 // (Conflict), request_begun (Conflict): something continues to its end;
 // everything else below the request is cancelled nevertheless.
-func (n *Node) Cancel(ctx context.Context, user, which string) error {
+func (n *workEngine) Cancel(ctx context.Context, user, which string) error {
 	sc := store.ForUser(user)
 	own, err := requests.ResolveRequest(ctx, n.store, sc, which)
 	if err != nil {
@@ -86,7 +86,7 @@ func (n *Node) Cancel(ctx context.Context, user, which string) error {
 	return n.cancelRequest(ctx, user, &r)
 }
 
-func (n *Node) cancelRequest(ctx context.Context, user string, r *requests.Stored) error {
+func (n *workEngine) cancelRequest(ctx context.Context, user string, r *requests.Stored) error {
 	sc := store.ForUser(user)
 	switch {
 	case r.State == "" && r.Kind != "":
@@ -149,9 +149,9 @@ func (n *Node) cancelRequest(ctx context.Context, user string, r *requests.Store
 }
 
 // stopRun stops the run of an interaction. It returns false if there is none.
-func (n *Node) stopRun(user string, inter resource.URI) bool {
-	c := n.enter(user, record.IDOf(inter, record.TypeConversation))
-	defer n.exit(c)
+func (n *workEngine) stopRun(user string, inter resource.URI) bool {
+	c := n.turns.enter(user, record.IDOf(inter, record.TypeConversation))
+	defer n.turns.exit(c)
 	live := c.running(record.IDOf(inter, record.TypeInteraction))
 	if live != nil {
 		c.stop(live, request.ErrStop)

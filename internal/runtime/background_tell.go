@@ -30,7 +30,7 @@ type telling struct {
 // tell opens an interaction with the result of a background call. In an agent's
 // conversation, it then passes the agent's answer on to whoever asked the agent.
 // What was delivered before a crash is not delivered again.
-func (n *Node) tell(t *backgroundCall, r requests.Stored) error {
+func (n *workEngine) tell(t *backgroundCall, r requests.Stored) error {
 	if r.State == "" { // erased in the meantime
 		return nil
 	}
@@ -80,7 +80,7 @@ func (n *Node) tell(t *backgroundCall, r requests.Stored) error {
 }
 
 // sendTold opens the interaction. Calling it again has no effect.
-func (n *Node) sendTold(ctx context.Context, t *backgroundCall, r *requests.Stored, c record.Conversation, level int, what telling) error {
+func (n *workEngine) sendTold(ctx context.Context, t *backgroundCall, r *requests.Stored, c record.Conversation, level int, what telling) error {
 	inter := requests.Opened(t.id, level)
 	rc, _, err := requests.Lineage(ctx, n.store, t.call.Scope, c, inter)
 	if err != nil {
@@ -91,7 +91,7 @@ func (n *Node) sendTold(ctx context.Context, t *backgroundCall, r *requests.Stor
 	if level > 0 {
 		turn.ClientID += "/" + strconv.Itoa(level)
 	}
-	_, err = n.Send(n.life, t.chat.user, turn)
+	_, err = n.turns.Send(n.life, t.chat.user, turn)
 	return err
 }
 
@@ -106,7 +106,7 @@ func forGood(err error) bool {
 
 // untold closes a background call if nobody is left to receive its result or the
 // answer to it. The recorded part of the result stays.
-func (n *Node) untold(t *backgroundCall, level int, why error) error {
+func (n *workEngine) untold(t *backgroundCall, level int, why error) error {
 	e := fault.Of(why)
 	n.log.Warn("the result of a task could not be told", "task", t.id.String(), "tool", t.spec.Name, "level", level, "error", why)
 	ctx := context.WithoutCancel(n.life)
@@ -124,7 +124,7 @@ func (n *Node) untold(t *backgroundCall, level int, why error) error {
 }
 
 // markTold records that the interaction that delivers the result is durable.
-func (n *Node) markTold(t *backgroundCall) (requests.Stored, error) {
+func (n *workEngine) markTold(t *backgroundCall) (requests.Stored, error) {
 	return n.requests.Change(context.WithoutCancel(n.life), t.call.Scope, t.at, func(r *requests.Stored) error {
 		if r.Told {
 			return requests.ErrUnchanged
@@ -136,16 +136,16 @@ func (n *Node) markTold(t *backgroundCall) (requests.Stored, error) {
 }
 
 // awaitTold waits until the interaction that delivers a result is over.
-func (n *Node) awaitTold(ctx context.Context, user string, conv, inter id.ID) error {
-	c := n.enter(user, conv)
-	defer n.exit(c)
+func (n *workEngine) awaitTold(ctx context.Context, user string, conv, inter id.ID) error {
+	c := n.turns.enter(user, conv)
+	defer n.turns.exit(c)
 	return n.awaitRun(ctx, c, inter, func(live *liveRun) error { return n.until(ctx, live.done) })
 }
 
 // awaitRun waits, by means of wait, until the run of an interaction is over. It
 // resumes a run that was interrupted and that nobody has resumed. Its error says
 // why the run could not continue.
-func (n *Node) awaitRun(ctx context.Context, c *chat, inter id.ID, wait func(*liveRun) error) error {
+func (n *workEngine) awaitRun(ctx context.Context, c *chat, inter id.ID, wait func(*liveRun) error) error {
 	for {
 		if live := c.running(inter); live != nil {
 			err := wait(live)
@@ -165,7 +165,7 @@ func (n *Node) awaitRun(ctx context.Context, c *chat, inter id.ID, wait func(*li
 }
 
 // answerTold builds the message that passes on an agent's answer to a result.
-func (n *Node) answerTold(ctx context.Context, t *backgroundCall, c record.Conversation, inter id.ID) (telling, error) {
+func (n *workEngine) answerTold(ctx context.Context, t *backgroundCall, c record.Conversation, inter id.ID) (telling, error) {
 	at := record.InteractionURI(c.ID, inter)
 	below, err := requests.SumUp(ctx, n.store, t.call.Scope, at)
 	if err != nil {

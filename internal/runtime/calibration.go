@@ -14,7 +14,7 @@ func calibrationURI() resource.URI { return resource.Root("llm.Calibration", "al
 
 // recallCalibration loads what was learned about how models count tokens and
 // about the windows that they named. If it cannot be read, it is learned again.
-func (n *Node) recallCalibration(ctx context.Context) error {
+func (n *turnEngine) recallCalibration(ctx context.Context) error {
 	r, err := n.opt.Store.Get(ctx, store.ForNode(resource.System), calibrationURI())
 	if fault.Is(err, fault.NotFound) {
 		n.calibration, err = n.opt.Models.Learned()
@@ -31,7 +31,7 @@ func (n *Node) recallCalibration(ctx context.Context) error {
 }
 
 // keepCalibration stores what was learned since.
-func (n *Node) keepCalibration(ctx context.Context) error {
+func (n *turnEngine) keepCalibration(ctx context.Context) error {
 	n.calibrating.Lock()
 	defer n.calibrating.Unlock()
 	now, err := n.opt.Models.Learned()

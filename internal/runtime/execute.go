@@ -66,7 +66,7 @@ const (
 // other faults of the arguments, call_id_invalid (Invalid), call_id_used
 // (Conflict: by another call), call_goes_on (the kind is that of ctx's end),
 // closing, and those of the store.
-func (n *Node) ExecuteTool(ctx context.Context, user string, e Execution) (Executed, error) {
+func (n *workEngine) ExecuteTool(ctx context.Context, user string, e Execution) (Executed, error) {
 	x, err := outside(user, e)
 	if err != nil {
 		return Executed{}, err
@@ -89,7 +89,7 @@ func (n *Node) ExecuteTool(ctx context.Context, user string, e Execution) (Execu
 // by name. agentPath is the agent's path (empty: the node's own level). If
 // namespace is not empty, only tools whose names begin with its words are
 // returned. Error code: agent_not_found.
-func (n *Node) ToolList(_ context.Context, _, agentPath, namespace string) ([]tool.Spec, error) {
+func (n *workEngine) ToolList(_ context.Context, _, agentPath, namespace string) ([]tool.Spec, error) {
 	_, specs, err := n.onLevel(agentPath)
 	if err != nil {
 		return nil, err
@@ -106,7 +106,7 @@ func (n *Node) ToolList(_ context.Context, _, agentPath, namespace string) ([]to
 // onLevel returns an agent and the tools of its level that can be called from
 // outside. Tools that ask other agents are left out, since agents are asked in
 // conversations only.
-func (n *Node) onLevel(path string) (*kits.Kit, []tool.Spec, error) {
+func (n *workEngine) onLevel(path string) (*kits.Kit, []tool.Spec, error) {
 	kit, err := n.kits.Named(cmp.Or(path, kits.DefaultAgent))
 	if err != nil {
 		return nil, nil, err
@@ -153,7 +153,7 @@ func newExternal(own id.ID, user, path, name, clientID string, args []byte) *ext
 }
 
 // callable finds the tool and checks the arguments.
-func (n *Node) callable(x *external, name string) error {
+func (n *workEngine) callable(x *external, name string) error {
 	kit, specs, err := n.onLevel(x.path)
 	if err != nil {
 		return err
@@ -215,13 +215,13 @@ func (x *external) executed(res *message.ToolResult, recorded bool) Executed {
 }
 
 // runExternal runs the call between the hooks of its agent.
-func (n *Node) runExternal(ctx context.Context, x *external) (*message.ToolResult, error) {
+func (n *workEngine) runExternal(ctx context.Context, x *external) (*message.ToolResult, error) {
 	ctx = request.With(ctx, x.request)
 	call := func(ctx context.Context, c agent.Call) (*message.ToolResult, error) {
 		return n.effects.Run(ctx, effect.Call{Name: x.Tool, Tool: x.tool, Args: c.Args, Ref: c.Ref, Message: x.at,
 			Scope: store.ForUser(x.user), Request: x.request, Agent: x.path})
 	}
-	if h := n.hooking(x.kit, x.request, x.user); h != nil {
+	if h := n.turns.hooking(x.kit, x.request, x.user); h != nil {
 		return h.call(ctx, x.at, x.call, call)
 	}
 	return call(ctx, x.call)
@@ -229,7 +229,7 @@ func (n *Node) runExternal(ctx context.Context, x *external) (*message.ToolResul
 
 // joined returns a context that ends with ctx and with the node. The node is not
 // closed before the returned function is called.
-func (n *Node) joined(ctx context.Context) (context.Context, func(), error) {
+func (n *workEngine) joined(ctx context.Context) (context.Context, func(), error) {
 	release, ok := n.life.Hold()
 	if !ok {
 		return nil, nil, errClosed
@@ -240,7 +240,7 @@ func (n *Node) joined(ctx context.Context) (context.Context, func(), error) {
 }
 
 // query runs a query for as long as the caller waits.
-func (n *Node) query(ctx context.Context, x *external) (Executed, error) {
+func (n *workEngine) query(ctx context.Context, x *external) (Executed, error) {
 	running, leave, err := n.joined(ctx)
 	if err != nil {
 		return Executed{}, err
@@ -283,7 +283,7 @@ func cutText(res *message.ToolResult, most int) bool {
 }
 
 // act records an action and executes it, even if the caller stops waiting.
-func (n *Node) act(ctx context.Context, x *external) (Executed, error) {
+func (n *workEngine) act(ctx context.Context, x *external) (Executed, error) {
 	r := record.Request{Kind: record.RequestCall, Agent: x.path, Tool: x.Tool, Call: x.call.Ref,
 		CallID: x.ClientID, Args: string(x.args), User: x.user, Created: time.Now().UTC().Truncate(time.Microsecond)}
 	_, err := n.store.Commit(ctx, store.ForUser(x.user), store.Batch{Request: x.Request,
@@ -321,7 +321,7 @@ type performing struct {
 
 // performed executes a recorded action, or joins its execution if it is in
 // progress: repeated requests for the outcome add no work.
-func (n *Node) performed(ctx context.Context, x *external) (*performing, error) {
+func (n *workEngine) performed(ctx context.Context, x *external) (*performing, error) {
 	running, leave, err := n.joined(context.WithoutCancel(ctx))
 	if err != nil {
 		return nil, err
@@ -348,7 +348,7 @@ func (n *Node) performed(ctx context.Context, x *external) (*performing, error) 
 }
 
 // perform executes an action through its intent and closes its request.
-func (n *Node) perform(ctx context.Context, x *external) (*message.ToolResult, error) {
+func (n *workEngine) perform(ctx context.Context, x *external) (*message.ToolResult, error) {
 	res, err := n.runExternal(ctx, x)
 	switch { // without an outcome the request stays open: the same id, or the next start, continues it
 	case errors.Is(err, request.ErrSuspend):
@@ -360,7 +360,7 @@ func (n *Node) perform(ctx context.Context, x *external) (*message.ToolResult, e
 }
 
 // closeCall records how a call ended, unless its end is recorded already.
-func (n *Node) closeCall(ctx context.Context, x *external, how message.Status) error {
+func (n *workEngine) closeCall(ctx context.Context, x *external, how message.Status) error {
 	_, err := n.requests.Change(ctx, store.ForUser(x.user), x.at, func(r *requests.Stored) error {
 		r.Answered = time.Now().UTC().Truncate(time.Microsecond)
 		r.State, r.Closed, r.Outcome = "", r.Answered, string(how)
@@ -371,7 +371,7 @@ func (n *Node) closeCall(ctx context.Context, x *external, how message.Status) e
 
 // recorded returns the outcome of an action that was called before with the same
 // id, or nil if there is none yet.
-func (n *Node) recorded(ctx context.Context, x *external) (*message.ToolResult, error) {
+func (n *workEngine) recorded(ctx context.Context, x *external) (*message.ToolResult, error) {
 	r, err := requests.Load(ctx, n.store, store.ForUser(x.user), x.at)
 	switch {
 	case fault.Is(err, fault.NotFound):
@@ -389,14 +389,14 @@ func (n *Node) recorded(ctx context.Context, x *external) (*message.ToolResult, 
 		return nil, err
 	}
 	res, err := n.settledResult(ctx, x, message.Status(r.Outcome))
-	if h := n.hooking(kit, x.request, x.user); err == nil && h != nil && h.has(tool.AfterTool) {
+	if h := n.turns.hooking(kit, x.request, x.user); err == nil && h != nil && h.has(tool.AfterTool) {
 		res = h.after(ctx, x.call, res) // what the hooks withhold is not revealed later either
 	}
 	return res, err
 }
 
 // settledResult returns the recorded result of an action whose outcome is how.
-func (n *Node) settledResult(ctx context.Context, x *external, how message.Status) (*message.ToolResult, error) {
+func (n *workEngine) settledResult(ctx context.Context, x *external, how message.Status) (*message.ToolResult, error) {
 	in, err := n.intentOf(ctx, x)
 	if err == nil {
 		return effect.ResultOf(&in)
@@ -411,7 +411,7 @@ func (n *Node) settledResult(ctx context.Context, x *external, how message.Statu
 	return says(x.call.Ref, x.Tool, how, text), nil
 }
 
-func (n *Node) intentOf(ctx context.Context, x *external) (intent.Intent, error) {
+func (n *workEngine) intentOf(ctx context.Context, x *external) (intent.Intent, error) {
 	return n.effects.Intent(ctx, store.ForUser(x.user), effect.IntentURI(x.at, 0))
 }
 
@@ -419,7 +419,7 @@ func (n *Node) intentOf(ctx context.Context, x *external) (intent.Intent, error)
 // process ended. If it may have been executed, the receiver is asked, or the
 // action is repeated if the receiver deduplicates. If it had not begun, it is
 // withdrawn, since nobody waits for it any more.
-func (n *Node) settleCall(ctx context.Context, r record.Request) {
+func (n *workEngine) settleCall(ctx context.Context, r record.Request) {
 	x := newExternal(r.ID, r.User, r.Agent, r.Tool, r.CallID, []byte(r.Args))
 	err := n.callable(x, r.Tool)
 	in, broken := n.intentOf(ctx, x)

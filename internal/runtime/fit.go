@@ -21,7 +21,7 @@ import (
 
 // fitter fits what a run's model is shown into its context window.
 type fitter struct {
-	node     *Node
+	node     *turnEngine
 	chat     *chat
 	session  *conversation.Session
 	models   []string // the fallback chain that answers
@@ -45,7 +45,7 @@ const (
 	answerMost  = 8 << 10 // and at most so many tokens, unless the run sets its own number
 )
 
-func (n *Node) fitter(c *chat, s *conversation.Session, kit *kits.Kit, lineage, models []string, system string, sampling llm.Sampling, meter *llm.Meter) *fitter {
+func (n *turnEngine) fitter(c *chat, s *conversation.Session, kit *kits.Kit, lineage, models []string, system string, sampling llm.Sampling, meter *llm.Meter) *fitter {
 	return &fitter{node: n, chat: c, session: s, models: models, kit: kit, user: c.user, agent: kit.Name, lineage: lineage, meter: meter,
 		system: system, tools: kit.ToolsFor(models), reserve: int64(sampling.MaxTokens)}
 }
@@ -197,7 +197,7 @@ func (f *fitter) into(room int64) conversation.Window {
 }
 
 // compact fits a conversation into half of the tokens that it takes now.
-func (n *Node) compact(ctx context.Context, sc store.Scope, user string, conv id.ID) error {
+func (n *turnEngine) compact(ctx context.Context, sc store.Scope, user string, conv id.ID) error {
 	s, err := n.conversations.Open(ctx, sc, conv)
 	if err != nil {
 		return err
@@ -234,7 +234,7 @@ func (n *Node) compact(ctx context.Context, sc store.Scope, user string, conv id
 // FitRequest makes the messages of a request outside conversations fit into the window of its models, if it
 // is known: the oldest exchanges are left out, unless whole is set. It returns the messages that are
 // left. A request that does not fit without them is refused (context_too_long).
-func (n *Node) FitRequest(ctx context.Context, models []string, r *llm.Request, msgs []*message.Message, whole bool) ([]*message.Message, error) {
+func (n *turnEngine) FitRequest(ctx context.Context, models []string, r *llm.Request, msgs []*message.Message, whole bool) ([]*message.Message, error) {
 	n.opt.Models.Discover(ctx, models)
 	w := int64(n.opt.Models.KnownWindow(models))
 	if refused := int64(n.opt.Models.Refused(models)); refused > 0 && (w == 0 || refused < w) {

@@ -26,14 +26,14 @@ const hookTimeout = 30 * time.Second
 // hooking is the hooks of a run's agent together with the event that they
 // receive.
 type hooking struct {
-	node  *Node
+	node  *turnEngine
 	hooks map[string][]tool.Hook
 	event tool.HookEvent // without the fields of a single step
 	scope store.Scope
 }
 
 // hooking returns the hooks of a run, or nil if its agent has none.
-func (n *Node) hooking(kit *kits.Kit, rc request.Context, user string) *hooking {
+func (n *turnEngine) hooking(kit *kits.Kit, rc request.Context, user string) *hooking {
 	if len(kit.Hooks) == 0 {
 		return nil
 	}

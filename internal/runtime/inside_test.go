@@ -2,7 +2,6 @@ package runtime
 
 import (
 	"context"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,10 +9,7 @@ import (
 	"steward/internal/effect"
 	"steward/internal/kits"
 	"steward/internal/lifetime"
-	"steward/internal/llm"
-	"steward/internal/message"
 	"steward/internal/policy"
-	"steward/internal/taint"
 	"steward/internal/tool"
 )
 
@@ -52,39 +48,6 @@ func TestDelegationKeepsBothObligations(t *testing.T) {
 		d, err := authorizerOf(j).Authorize(t.Context(), policy.Question{Point: policy.PointTool, Tool: tool.Spec{Name: "email.ask", Origin: kits.AskedOrigin + "email"}})
 		if err != nil || d.Verdict != policy.Ask || d.Approvers != "parents" || d.Cap != 9 || len(d.Mask) != 1 {
 			t.Errorf("%+v, %v", d, err)
-		}
-	}
-}
-
-// The material of a summary is bounded: the newest messages are kept.
-func TestSummaryUsesTheNewestMessages(t *testing.T) {
-	var msgs []*message.Message
-	for range 100 {
-		msgs = append(msgs, &message.Message{Role: message.User, Blocks: []message.Block{&message.Text{Text: strings.Repeat("word ", 100)}}})
-	}
-	if n := beyond(msgs, 1_000_000); n != 0 {
-		t.Errorf("%d of a few messages are left out", n)
-	}
-	n := beyond(msgs, 2000)
-	if n < 50 || n > 95 {
-		t.Errorf("%d are left out", n)
-	}
-	if _, text := material(msgs[n:], 1_000_000); len(text) > 20_000 {
-		t.Errorf("%d bytes of material are left", len(text))
-	}
-}
-
-// The built-in model is not offered the planning tools.
-func TestBuiltInModelGetsNoPlanningTools(t *testing.T) {
-	all, rest := llm.NewToolset(taint.Tools()[0].Spec()), llm.NewToolset()
-	for _, c := range []struct {
-		model string
-		plain *llm.Toolset
-		want  *llm.Toolset
-	}{{"openai/gpt", rest, all}, {"offline/demo", rest, rest}, {"offline/demo", nil, all}} {
-		k := kits.Kit{All: all, Plain: c.plain}
-		if got := k.ToolsFor([]string{c.model}); got != c.want {
-			t.Errorf("%+v: %p, want %p", c, got, c.want)
 		}
 	}
 }

@@ -21,19 +21,19 @@ import (
 // or ctx is done; the intent then continues independently. which names an intent
 // as for Intent. Error codes: those of effect.Engine.Again, intent_not_found,
 // intent_ambiguous, intent_outside, tool_unknown.
-func (n *Node) RetryIntent(ctx context.Context, user, which string) (client.Intent, error) {
+func (n *workEngine) RetryIntent(ctx context.Context, user, which string) (client.Intent, error) {
 	return n.again(ctx, user, which, effect.Retry)
 }
 
 // UndoIntent undoes an action that was done. It works like RetryIntent.
-func (n *Node) UndoIntent(ctx context.Context, user, which string) (client.Intent, error) {
+func (n *workEngine) UndoIntent(ctx context.Context, user, which string) (client.Intent, error) {
 	return n.again(ctx, user, which, effect.Undo)
 }
 
 // again records the intent that follows a settled one, together with a request
 // that is closed once the intent is settled and the conversation is told, and has
 // the intent carried out.
-func (n *Node) again(ctx context.Context, user, which string, step effect.Step) (client.Intent, error) {
+func (n *workEngine) again(ctx context.Context, user, which string, step effect.Step) (client.Intent, error) {
 	sc := store.ForUser(user)
 	of, err := n.requests.FindIntent(ctx, sc, which)
 	if err != nil {
@@ -69,7 +69,7 @@ func (n *Node) again(ctx context.Context, user, which string, step effect.Step) 
 	if err != nil && ctx.Err() == nil {
 		return client.Intent{}, err
 	}
-	return n.Intent(context.WithoutCancel(ctx), user, at.String())
+	return n.requests.Intent(context.WithoutCancel(ctx), user, at.String())
 }
 
 // requestAbout returns the record of a request to carry out what a person wants
@@ -82,7 +82,7 @@ func requestAbout(at resource.URI, in *intent.Intent, wish string) record.Reques
 
 // carry makes the node work on the recorded request about an intent, unless it
 // already does. It returns nil if the request is closed.
-func (n *Node) carry(user string, at resource.URI) (*backgroundCall, error) {
+func (n *workEngine) carry(user string, at resource.URI) (*backgroundCall, error) {
 	n.leases.carrying.Lock()
 	defer n.leases.carrying.Unlock()
 	if t := n.leases.task(record.IDOf(at, record.TypeRequest)); t != nil {
@@ -109,7 +109,7 @@ func (n *Node) carry(user string, at resource.URI) (*backgroundCall, error) {
 }
 
 // await waits until the outcome of a task is recorded, or a person is asked.
-func (n *Node) await(ctx context.Context, t *backgroundCall) error {
+func (n *workEngine) await(ctx context.Context, t *backgroundCall) error {
 	select {
 	case <-t.known:
 		return context.Cause(n.life)
@@ -125,7 +125,7 @@ func (n *Node) await(ctx context.Context, t *backgroundCall) error {
 // ResolveIntent records a person's statement about an action whose outcome is
 // unknown, and tells the conversation. Error codes: intent_not_found,
 // intent_ambiguous, intent_transition_illegal (Conflict).
-func (n *Node) ResolveIntent(ctx context.Context, user, which string, w effect.Resolution) (client.Intent, error) {
+func (n *workEngine) ResolveIntent(ctx context.Context, user, which string, w effect.Resolution) (client.Intent, error) {
 	sc := store.ForUser(user)
 	uri, err := n.requests.FindIntent(ctx, sc, which)
 	if err != nil {
@@ -154,7 +154,7 @@ func (n *Node) ResolveIntent(ctx context.Context, user, which string, w effect.R
 // AnswerIntent records a person's answer about an action that waits for one. hash
 // repeats the hash of what was shown (client.Intent.Hash). Error codes: those of
 // Decide, intent_not_found, intent_ambiguous.
-func (n *Node) AnswerIntent(ctx context.Context, user, which, hash, reason string, approve bool) (client.Intent, error) {
+func (n *workEngine) AnswerIntent(ctx context.Context, user, which, hash, reason string, approve bool) (client.Intent, error) {
 	uri, err := n.requests.FindIntent(ctx, store.ForUser(user), which)
 	if err != nil {
 		return client.Intent{}, err
@@ -168,7 +168,7 @@ func (n *Node) AnswerIntent(ctx context.Context, user, which, hash, reason strin
 // CancelIntent withdraws an action that has not begun. Error codes:
 // intent_not_found, intent_ambiguous, intent_transition_illegal (Conflict: it
 // has begun, or is settled).
-func (n *Node) CancelIntent(ctx context.Context, user, which string) (client.Intent, error) {
+func (n *workEngine) CancelIntent(ctx context.Context, user, which string) (client.Intent, error) {
 	sc := store.ForUser(user)
 	uri, err := n.requests.FindIntent(ctx, sc, which)
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 
 // recoverQueues settles what runs that had ended had queued. Runs that were
 // resumed settle their queue when they end.
-func (n *Node) recoverQueues(ctx context.Context, queues map[resource.URI]string) error {
+func (n *workEngine) recoverQueues(ctx context.Context, queues map[resource.URI]string) error {
 	for inter, user := range queues {
 		run, found, err := requests.LastRun(ctx, n.store, store.ForUser(user), inter)
 		if err != nil {
@@ -37,7 +37,7 @@ func (n *Node) recoverQueues(ctx context.Context, queues map[resource.URI]string
 
 // Settle implements turn.Work: it executes what was queued in a turn, and retries until it is
 // settled or the node closes; the next start finds what is left.
-func (n *Node) Settle(user string, inter resource.URI, stopped bool) {
+func (n *workEngine) Settle(user string, inter resource.URI, stopped bool) {
 	own, conv := record.IDOf(inter, record.TypeInteraction), record.IDOf(inter, record.TypeConversation)
 	ctx, cancel := context.WithCancelCause(n.life)
 	held := &ownWork{request: own, user: user, conv: conv, cancel: cancel}
@@ -45,15 +45,15 @@ func (n *Node) Settle(user string, inter resource.URI, stopped bool) {
 		cancel(nil)
 		return
 	}
-	c := n.enter(user, conv)
+	c := n.turns.enter(user, conv)
 	leave := func() {
 		n.leases.unlock(held)
 		cancel(nil)
-		n.exit(c)
+		n.turns.exit(c)
 	}
 	went := n.life.Go(func() {
 		defer leave()
-		n.retry("what a turn has queued cannot be settled yet", func() error { return n.settleQueue(ctx, c, inter, stopped) },
+		n.turns.retry("what a turn has queued cannot be settled yet", func() error { return n.settleQueue(ctx, c, inter, stopped) },
 			func(err error) bool { return n.gone(user, conv, err) }, "interaction", inter.String())
 	})
 	if !went {
@@ -62,7 +62,7 @@ func (n *Node) Settle(user string, inter resource.URI, stopped bool) {
 }
 
 // gone reports whether an error means that a conversation no longer exists.
-func (n *Node) gone(user string, conv id.ID, err error) bool {
+func (n *workEngine) gone(user string, conv id.ID, err error) bool {
 	if !fault.Is(err, fault.NotFound) {
 		return false
 	}
@@ -72,7 +72,7 @@ func (n *Node) gone(user string, conv id.ID, err error) bool {
 
 // settleQueue executes what is queued below an interaction, and reports the
 // outcomes that have to be told.
-func (n *Node) settleQueue(ctx context.Context, c *chat, inter resource.URI, stopped bool) error {
+func (n *workEngine) settleQueue(ctx context.Context, c *chat, inter resource.URI, stopped bool) error {
 	sc := store.ForUser(c.user)
 	rows, err := n.queuedRows(sc, inter)
 	if err != nil {
@@ -104,13 +104,13 @@ func (n *Node) settleQueue(ctx context.Context, c *chat, inter resource.URI, sto
 }
 
 // queuedRows returns the records of the actions queued below an interaction.
-func (n *Node) queuedRows(sc store.Scope, inter resource.URI) ([]requests.Stored, error) {
+func (n *workEngine) queuedRows(sc store.Scope, inter resource.URI) ([]requests.Stored, error) {
 	rows, err := requests.Find(context.WithoutCancel(n.life), n.store, sc, store.Query{Under: inter, State: record.RequestOpen})
 	return slices.DeleteFunc(rows, func(r requests.Stored) bool { return r.Wish != record.WishQueued }), err
 }
 
 // showQueued shows watchers a step of a queued action.
-func (n *Node) showQueued(c *chat, inter resource.URI, p effect.Progress) {
+func (n *workEngine) showQueued(c *chat, inter resource.URI, p effect.Progress) {
 	v := taskView(record.TaskID(p.Call), p)
 	v.Status = cmp.Or(v.Status, record.TaskRunning)
 	c.feed.task(v, record.IDOf(inter, record.TypeInteraction))
@@ -118,7 +118,7 @@ func (n *Node) showQueued(c *chat, inter resource.URI, p effect.Progress) {
 
 // queuedEnded handles the end of a queued action. If that fails, the end of
 // settleQueue handles it.
-func (n *Node) queuedEnded(c *chat, inter resource.URI, call message.Ref) {
+func (n *workEngine) queuedEnded(c *chat, inter resource.URI, call message.Ref) {
 	at := inter.ChildID(record.TypeRequest, record.TaskID(call))
 	r, err := requests.Load(context.WithoutCancel(n.life), n.store, store.ForUser(c.user), at)
 	if err == nil && r.State == record.RequestOpen {
@@ -131,7 +131,7 @@ func (n *Node) queuedEnded(c *chat, inter resource.URI, call message.Ref) {
 
 // toldQueued records the outcome of a queued action, and has it told if
 // necessary.
-func (n *Node) toldQueued(c *chat, r *requests.Stored) error {
+func (n *workEngine) toldQueued(c *chat, r *requests.Stored) error {
 	if n.leases.task(r.ID) != nil {
 		return nil // it is being told already
 	}
@@ -155,7 +155,7 @@ func (n *Node) toldQueued(c *chat, r *requests.Stored) error {
 }
 
 // intentAt reads an intent by its URI text.
-func (n *Node) intentAt(ctx context.Context, sc store.Scope, text string) (intent.Intent, error) {
+func (n *workEngine) intentAt(ctx context.Context, sc store.Scope, text string) (intent.Intent, error) {
 	uri, err := resource.Parse(text)
 	if err != nil {
 		return intent.Intent{}, err
@@ -166,7 +166,7 @@ func (n *Node) intentAt(ctx context.Context, sc store.Scope, text string) (inten
 // telling reports whether the conversation is to be told the outcome of a task.
 // It is not told of an action that went as requested, that the same turn had
 // requested twice, or that its user has stopped.
-func (n *Node) telling(t *backgroundCall) (bool, error) {
+func (n *workEngine) telling(t *backgroundCall) (bool, error) {
 	if t.intent == "" {
 		return true, nil
 	}
@@ -218,7 +218,7 @@ func intentTold(r *requests.Stored, how message.Status) string {
 const reasonCancelled = "cancelled by the user"
 
 // cancelIntent cancels an action that has not begun, by its intent's URI text.
-func (n *Node) cancelIntent(ctx context.Context, sc store.Scope, text string) (bool, error) {
+func (n *workEngine) cancelIntent(ctx context.Context, sc store.Scope, text string) (bool, error) {
 	uri, err := resource.Parse(text)
 	if err != nil {
 		return false, err

@@ -28,7 +28,7 @@ import (
 // job prepares the job of a run and fills in what the run pins. rc is the turn's
 // request: its id, and its lineage if it has one. What the turn uses beside its messages
 // is accounted to used.
-func (n *Node) job(ctx context.Context, c *chat, s *conversation.Session, run *record.Run, rc request.Context, used *account) (agent.Job, error) {
+func (n *turnEngine) job(ctx context.Context, c *chat, s *conversation.Session, run *record.Run, rc request.Context, used *account) (agent.Job, error) {
 	kit, err := n.kits.Of(run.Agent)
 	if err == nil {
 		kit, err = n.kits.Narrow(kit, s.Conversation().Tools, !s.Head().Zero())
@@ -103,7 +103,7 @@ func (n *Node) job(ctx context.Context, c *chat, s *conversation.Session, run *r
 // meter returns the meter of a run: the agent's own budget, otherwise the
 // configured budget of a request. A catalog agent's budget can only narrow the
 // node's.
-func (n *Node) meter(kit *kits.Kit) *llm.Meter {
+func (n *turnEngine) meter(kit *kits.Kit) *llm.Meter {
 	if kit.Own && kit.Limits.Budget != (llm.Budget{}) {
 		m := llm.NewMeter(kit.Limits.Budget)
 		m.Under(n.meter(n.kits.Fixed[kits.DefaultAgent]))
@@ -120,7 +120,7 @@ func (n *Node) meter(kit *kits.Kit) *llm.Meter {
 
 // calls runs the tool calls of a run.
 type calls struct {
-	node    *Node
+	node    *turnEngine
 	chat    *chat
 	session *conversation.Session
 	kit     *kits.Kit
@@ -135,7 +135,7 @@ type calls struct {
 }
 
 // caller returns the calls of a run.
-func (n *Node) caller(c *chat, s *conversation.Session, kit *kits.Kit, run *record.Run, rc request.Context) *calls {
+func (n *turnEngine) caller(c *chat, s *conversation.Session, kit *kits.Kit, run *record.Run, rc request.Context) *calls {
 	if kit.Small { // policy decides for both, so that it never has more rights than the assistant
 		rc.Lineage = append(slices.Clip(rc.Lineage), kits.DefaultAgent)
 	}

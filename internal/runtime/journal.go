@@ -17,7 +17,7 @@ import (
 // request that the run works on, if there is one.
 type journal struct {
 	*conversation.Session
-	node *Node
+	node *turnEngine
 	chat *chat
 }
 
@@ -43,7 +43,7 @@ func (j journal) Finish(ctx context.Context, final *message.Message, outcome, co
 // retry runs do until it succeeds, fails with a final error (nil: no error is
 // final), or the node closes. It logs each failure and waits after it: one second
 // first, then twice as long each time, up to one minute.
-func (n *Node) retry(what string, do func() error, final func(error) bool, about ...any) error {
+func (n *turnEngine) retry(what string, do func() error, final func(error) bool, about ...any) error {
 	for pause := time.Second; ; pause = min(2*pause, time.Minute) {
 		err := do()
 		if err == nil || n.life.Err() != nil || final != nil && final(err) {

@@ -55,7 +55,7 @@ func (n *Node) Tend(ctx context.Context, now time.Time) error {
 	if err := n.packRevised(ctx); err != nil {
 		return err
 	}
-	if err := n.keepCalibration(ctx); err != nil {
+	if err := n.Turns.keepCalibration(ctx); err != nil {
 		return err
 	}
 	return n.packUnused(ctx, now.Add(-orDefault(n.opt.PackAfter, packAfter)))
@@ -93,7 +93,7 @@ func (n *Node) eraseAtOnce(ctx context.Context, user string, conv id.ID, names .
 // expunge makes the projections of the log drop what was erased.
 func (n *Node) expunge(ctx context.Context, user string, erased int) error {
 	if erased > 0 {
-		n.examples.forget(user)
+		n.Planning.examples.forget(user)
 	}
 	if erased == 0 || n.opt.Erased == nil {
 		return nil
@@ -112,21 +112,21 @@ func orDefault(d, std time.Duration) time.Duration {
 // conversations that are not in use. A conversation that comes into use meanwhile
 // is packed the next time.
 func (n *Node) packRevised(ctx context.Context) error {
-	n.mu.Lock()
+	n.Turns.mu.Lock()
 	var keys []chatKey
-	for k := range n.toPack {
-		if n.chats[k] == nil {
+	for k := range n.Turns.toPack {
+		if n.Turns.chats[k] == nil {
 			keys = append(keys, k)
 		}
 	}
-	n.mu.Unlock()
+	n.Turns.mu.Unlock()
 	for _, k := range keys {
-		n.mu.Lock()
-		delete(n.toPack, k) // first, because more messages may leave as soon as it is packed
-		n.mu.Unlock()
+		n.Turns.mu.Lock()
+		delete(n.Turns.toPack, k) // first, because more messages may leave as soon as it is packed
+		n.Turns.mu.Unlock()
 		packed, err := n.pack(ctx, k, false)
 		if err != nil || !packed {
-			n.revised(k)
+			n.Turns.revised(k)
 		}
 		if err != nil {
 			return err
@@ -139,7 +139,7 @@ func (n *Node) packRevised(ctx context.Context) error {
 // that have left the context window. It returns false if a turn is running. A
 // conversation that is gone counts as packed.
 func (n *Node) pack(ctx context.Context, k chatKey, whole bool) (bool, error) {
-	packed, err := n.ifIdle(k.user, k.id, func(sc store.Scope) error {
+	packed, err := n.Turns.ifIdle(k.user, k.id, func(sc store.Scope) error {
 		_, err := n.conversations.Pack(ctx, sc, k.id, whole)
 		return err
 	})

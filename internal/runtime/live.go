@@ -12,6 +12,7 @@ import (
 	"steward/internal/kits"
 	"steward/internal/llm"
 	"steward/internal/record"
+	"steward/internal/request"
 	"steward/internal/store"
 	"steward/internal/taint"
 )
@@ -52,7 +53,7 @@ type chat struct {
 }
 
 // enter finds or creates the chat and keeps it in memory until exit.
-func (n *Node) enter(user string, conv id.ID) *chat {
+func (n *turnEngine) enter(user string, conv id.ID) *chat {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	key := chatKey{user, conv}
@@ -67,14 +68,14 @@ func (n *Node) enter(user string, conv id.ID) *chat {
 }
 
 // hold keeps a chat in memory until exit, for somebody beside the one who entered it.
-func (n *Node) hold(c *chat) {
+func (n *turnEngine) hold(c *chat) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	c.users++
 }
 
 // exit releases the chat. When nobody else uses it, it may be evicted.
-func (n *Node) exit(c *chat) {
+func (n *turnEngine) exit(c *chat) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if c.users--; c.users > 0 {
@@ -102,23 +103,23 @@ func (c *chat) exists() bool {
 
 // spawn runs f in an idle worker if there is one. A worker's stack has already
 // grown to the size that a turn needs. Growing a new one costs 3 % of a turn.
-func (n *Node) spawn(f func()) {
+func (n *turnEngine) spawn(f func()) {
 	select {
-	case n.work <- f:
+	case n.workers <- f:
 	default:
 		go n.runWorker(f)
 	}
 }
 
 // runWorker runs f and further work, until it has been idle for Options.IdleFor.
-func (n *Node) runWorker(f func()) {
+func (n *turnEngine) runWorker(f func()) {
 	idle := time.NewTimer(n.opt.IdleFor)
 	defer idle.Stop()
 	for {
 		f()
 		idle.Reset(n.opt.IdleFor)
 		select {
-		case f = <-n.work:
+		case f = <-n.workers:
 		case <-idle.C:
 			return
 		case <-n.life.Done():
@@ -128,14 +129,14 @@ func (n *Node) runWorker(f func()) {
 }
 
 // Held returns how many conversations are in memory.
-func (n *Node) Held() int {
+func (n *turnEngine) Held() int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return len(n.chats)
 }
 
 // Running reports whether a turn of the user's conversation is running.
-func (n *Node) Running(user string, conv id.ID) bool {
+func (n *turnEngine) Running(user string, conv id.ID) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	c := n.chats[chatKey{user, conv}]
@@ -143,7 +144,7 @@ func (n *Node) Running(user string, conv id.ID) bool {
 }
 
 // revised notes that messages of a chat have left the context window.
-func (n *Node) revised(key chatKey) {
+func (n *turnEngine) revised(key chatKey) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.toPack[key] = struct{}{}
@@ -154,7 +155,7 @@ func (n *Node) revised(key chatKey) {
 // memory. The others stay in memory, so that the next turn need not read them
 // from the store. It sets a timer for the next one that is due; no timer runs
 // while none is idle. The caller holds n.mu.
-func (n *Node) letGo(now time.Time) {
+func (n *turnEngine) letGo(now time.Time) {
 	for {
 		var oldest *chat
 		count, bytes := 0, 0
@@ -180,7 +181,7 @@ func (n *Node) letGo(now time.Time) {
 	}
 }
 
-func (n *Node) sweep() {
+func (n *turnEngine) sweep() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.idle = nil
@@ -189,7 +190,7 @@ func (n *Node) sweep() {
 
 // alone runs do while no turn of the conversation runs; if one is running, it
 // waits. Afterwards the conversation is loaded from the store again.
-func (n *Node) alone(ctx context.Context, user string, conv id.ID, do func(sc store.Scope) error) error {
+func (n *turnEngine) alone(ctx context.Context, user string, conv id.ID, do func(sc store.Scope) error) error {
 	c := n.enter(user, conv)
 	defer n.exit(c)
 	if err := c.lock(ctx, n.life); err != nil {
@@ -200,7 +201,7 @@ func (n *Node) alone(ctx context.Context, user string, conv id.ID, do func(sc st
 }
 
 // aloneFor is alone for a function with a result.
-func aloneFor[T any](ctx context.Context, n *Node, user string, conv id.ID, do func(sc store.Scope) (T, error)) (out T, err error) {
+func aloneFor[T any](ctx context.Context, n *turnEngine, user string, conv id.ID, do func(sc store.Scope) (T, error)) (out T, err error) {
 	err = n.alone(ctx, user, conv, func(sc store.Scope) error {
 		out, err = do(sc)
 		return err
@@ -210,7 +211,7 @@ func aloneFor[T any](ctx context.Context, n *Node, user string, conv id.ID, do f
 
 // ifIdle is like alone, but returns false instead of waiting if a turn is
 // running: a turn may wait for a person for days.
-func (n *Node) ifIdle(user string, conv id.ID, do func(sc store.Scope) error) (bool, error) {
+func (n *turnEngine) ifIdle(user string, conv id.ID, do func(sc store.Scope) error) (bool, error) {
 	c := n.enter(user, conv)
 	defer n.exit(c)
 	if !c.tryLock() {
@@ -280,10 +281,26 @@ func (c *chat) move() {
 }
 
 // stopEvicting stops the timer for the next idle chat, when the node closes.
-func (n *Node) stopEvicting() {
+func (n *turnEngine) stopEvicting() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.idle != nil {
 		n.idle.Stop()
+	}
+}
+
+// stopCached stops the run of a conversation that is in memory, or drops its session.
+func (n *turnEngine) stopCached(user string, conv id.ID) {
+	n.mu.Lock()
+	c := n.chats[chatKey{user, conv}]
+	n.mu.Unlock()
+	if c == nil {
+		return
+	}
+	c.stop(nil, request.ErrStop)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.live == nil {
+		c.session = nil
 	}
 }

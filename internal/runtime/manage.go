@@ -37,10 +37,10 @@ func (n *Node) Rename(ctx context.Context, user string, conv id.ID, title string
 // and hides it. If deleted resources are not kept, it erases the conversation at
 // once.
 func (n *Node) Delete(ctx context.Context, user string, conv id.ID) error {
-	c := n.enter(user, conv)
-	defer n.exit(c)
+	c := n.Turns.enter(user, conv)
+	defer n.Turns.exit(c)
 	defer c.leave()()
-	if err := n.Stop(ctx, user, conv); err != nil {
+	if err := n.Turns.Stop(ctx, user, conv); err != nil {
 		return err
 	}
 	if err := c.lock(ctx, n.life); err != nil {
@@ -50,8 +50,8 @@ func (n *Node) Delete(ctx context.Context, user string, conv id.ID) error {
 	err := n.conversations.Delete(ctx, store.ForUser(user), conv)
 	if err == nil {
 		c.forget()
-		n.stopTasks(ctx, user, conv)
-		err = n.stopChildren(ctx, user, conv)
+		n.Work.stopTasks(ctx, user, conv)
+		err = n.Work.stopChildren(ctx, user, conv)
 	}
 	if err == nil {
 		err = n.eraseAtOnce(ctx, user, conv)
@@ -81,7 +81,7 @@ func (n *Node) ServiceModel(b service.Binding) (llm.Resolved, error) {
 		return llm.Resolved{}, fault.New(fault.NotFound, "model_not_found", "the llm service of %s is at no URL any more", b.Owner).
 			WithHint("begin a new call")
 	}
-	r, err := n.kits.FarModel(b)
+	r, err := n.Kits.FarModel(b)
 	if err == nil {
 		r.Model = recorded{r.Model, n}
 	}
@@ -99,13 +99,13 @@ func (m recorded) Stream(ctx context.Context, r *llm.Request) iter.Seq2[llm.Even
 	if r.Meter == nil && r.User != "" { // what is lost is recorded too
 		c := *r
 		c.Meter = m.node.opt.Models.NewMeter()
-		c.Meter.Account((&account{node: m.node, user: r.User}).record)
+		c.Meter.Account((&account{node: m.node.Turns, user: r.User}).record)
 		r = &c
 	}
 	return func(yield func(llm.Event, error) bool) {
 		for ev, err := range m.Model.Stream(ctx, r) {
 			if ev.Kind == llm.Done && r.User != "" {
-				if err := m.node.used(ctx, r, ev.Reply); err != nil {
+				if err := m.node.Turns.used(ctx, r, ev.Reply); err != nil {
 					yield(llm.Event{}, err)
 					return
 				}
@@ -128,7 +128,7 @@ func (n *Node) Embed(ctx context.Context, model string, texts []string) (embed.V
 
 // Tools returns the tools that an agent has.
 func (n *Node) Tools(agentName string) []tool.Spec {
-	kit, err := n.kits.Named(cmp.Or(agentName, kits.DefaultAgent))
+	kit, err := n.Kits.Named(cmp.Or(agentName, kits.DefaultAgent))
 	if err != nil {
 		return nil
 	}
@@ -142,7 +142,7 @@ func (n *Node) Tools(agentName string) []tool.Spec {
 func (n *Node) EraseUser(ctx context.Context, by, user string) error {
 	chats := n.chatsOf(user)
 	for _, c := range chats { // stop all before waiting for one: they may wait for each other
-		defer n.exit(c)
+		defer n.Turns.exit(c)
 		defer c.leave()()
 		c.stop(nil, request.ErrStop)
 	}
@@ -172,7 +172,7 @@ func (n *Node) EraseUser(ctx context.Context, by, user string) error {
 
 // endTasks cancels the tasks of a user, and waits until their ends are recorded.
 func (n *Node) endTasks(ctx context.Context, user string) error {
-	for _, t := range n.leases.cancel(user, nil, errDeleted) {
+	for _, t := range n.Work.leases.cancel(user, nil, errDeleted) {
 		select {
 		case <-t.known:
 		case <-ctx.Done():
@@ -184,27 +184,27 @@ func (n *Node) endTasks(ctx context.Context, user string) error {
 
 // chatsOf enters all chats of a user that are in memory.
 func (n *Node) chatsOf(user string) []*chat {
-	n.mu.Lock()
+	n.Turns.mu.Lock()
 	var keys []chatKey
-	for k := range n.chats {
+	for k := range n.Turns.chats {
 		if k.user == user {
 			keys = append(keys, k)
 		}
 	}
-	n.mu.Unlock()
+	n.Turns.mu.Unlock()
 	var out []*chat
 	for _, k := range keys {
-		out = append(out, n.enter(k.user, k.id))
+		out = append(out, n.Turns.enter(k.user, k.id))
 	}
 	return out
 }
 
 // Agents returns the agents that may be used, sorted by path; "assistant" comes
 // first.
-func (n *Node) Agents(ctx context.Context) []kits.AgentView { return n.kits.Agents(ctx) }
+func (n *Node) Agents(ctx context.Context) []kits.AgentView { return n.Kits.Agents(ctx) }
 
 // ExplainRoute says which agent a message would get at the beginning of a
 // conversation; see routing.Engine.Explain.
 func (n *Node) ExplainRoute(ctx context.Context, user, text string) (routing.Decision, error) {
-	return n.routing.Explain(ctx, user, text)
+	return n.Routing.Explain(ctx, user, text)
 }

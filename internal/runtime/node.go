@@ -20,17 +20,17 @@
 package runtime
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
-	"sync"
 	"time"
 
 	"steward/internal/agent"
+	"steward/internal/catalog"
 	"steward/internal/conversation"
 	"steward/internal/effect"
 	"steward/internal/events"
-	"steward/internal/id"
 	"steward/internal/jobs"
 	"steward/internal/kits"
 	"steward/internal/lifetime"
@@ -145,41 +145,34 @@ type Options struct {
 	Log         *slog.Logger // nil: slog.Default()
 }
 
-// Node is one running Steward. Safe for concurrent use.
+// The engines of a node, by the names that they have in it.
+type (
+	Turns    = turnEngine
+	Work     = workEngine
+	Planning = planEngine
+)
+
+// Node is one running Steward: its engines, and what keeps them going. Safe for
+// concurrent use.
 type Node struct {
 	Records
+	*Turns
+	*Work
+	*Planning
+	Kits    *kits.Engine
+	Routing *routing.Engine
 	// Vendors have the formats of messages that conversations are exported and converted to.
-	Vendors   llm.Vendors
-	opt       Options
-	kits      *kits.Engine
-	routing   *routing.Engine
-	examples  examples
-	entries   *follow.Log
-	events    *events.Engine
-	resources *tree.Service
-	log       *slog.Logger
+	Vendors llm.Vendors
 
-	mu     sync.Mutex
-	chats  map[chatKey]*chat
-	idle   *time.Timer          // for the next idle chat to evict; nil: there is none
-	toPack map[chatKey]struct{} // conversations with messages that have left the context window
-
-	reminders reminders
-
-	slots    slots // for the tool calls of all turns
-	worker   Worker
-	planner  Planner
-	leases   leases
-	requests *requests.Engine
-	outer    map[id.ID]*performing // actions called from outside that are in progress
-	trees    map[*liveTree]struct{}
-	queue    *lease.Queue // of trees
-
-	calibrating sync.Mutex
-	calibration []byte // the stored calibration of the models' token counts
-
-	life *lifetime.Lifetime
-	work chan func() // hands work to an idle worker
+	opt           Options
+	conversations *conversation.Engine
+	effects       *effect.Engine
+	entries       *follow.Log
+	events        *events.Engine
+	resources     *tree.Service
+	reminders     reminders
+	life          *lifetime.Lifetime
+	log           *slog.Logger
 }
 
 // Open assembles a node and resumes the runs that a crash or a close interrupted.
@@ -187,80 +180,44 @@ func Open(ctx context.Context, opt Options) (*Node, error) {
 	if opt.Log == nil {
 		opt.Log = slog.Default()
 	}
-	if opt.IdleFor == 0 {
-		opt.IdleFor = time.Minute
-	}
-	if opt.Parallel == 0 {
-		opt.Parallel = 8
-	}
-	if opt.IdleBytes == 0 {
-		opt.IdleBytes = 32 << 20
-	}
-	if opt.IdleChats == 0 {
-		opt.IdleChats = 32
-	}
+	opt.IdleFor = cmp.Or(opt.IdleFor, time.Minute)
+	opt.Parallel = cmp.Or(opt.Parallel, 8)
+	opt.IdleBytes = cmp.Or(opt.IdleBytes, 32<<20)
+	opt.IdleChats = cmp.Or(opt.IdleChats, 32)
 	opt.Store = lease.Store(opt.Store)
-	n := &Node{
-		Vendors: opt.Vendors,
-		opt:     opt, log: opt.Log,
-		chats:  map[chatKey]*chat{},
-		toPack: map[chatKey]struct{}{},
-		slots:  make(slots, 8*opt.Parallel),
-		outer:  map[id.ID]*performing{},
-		trees:  map[*liveTree]struct{}{},
-		queue:  queueOf(opt.Store),
-		work:   make(chan func()),
-	}
-	n.worker, n.planner = n, n
-	n.life = lifetime.New(ctx)
-	n.kits = kits.New(kits.Options{Tools: opt.Tools, Models: opt.Models, Catalog: opt.Catalog, Limits: opt.Limits, Small: opt.Routing != routing.Off,
-		RemoteModels: opt.RemoteModels, Ask: n.askTool, Design: n.redesign, Log: opt.Log})
-	n.entries = follow.New(follow.Options{Store: opt.Store, About: events.About})
-	n.effects = effect.New(effect.Options{Store: opt.Store, Authorizer: authorizerOf(opt.Authorizer), ApprovalTimeout: opt.ApprovalTimeout,
-		Directory: opt.People, Tool: n.kits.Callee, Called: requests.Called(opt.Store), Mask: n.mask(), Zone: opt.Zone, Log: opt.Log})
-	n.conversations = conversation.New(opt.Store, conversation.Options{Tools: n.kits.ToolOf, Names: n.kits.NamesOf, Key: opt.ExportKey, Codecs: opt.Vendors.Codecs(), Log: opt.Log})
-	n.Records = NewRecords(RecordsOptions{Store: opt.Store, Conversations: n.conversations, Effects: n.effects, Search: opt.Search,
-		Price: func(model string, u message.Usage) float64 { return opt.Models.Spent(model, u).Cost }, Tool: n.kits.Callee, Spec: n.kits.SpecOf, Zone: opt.Zone, Log: opt.Log})
-	n.requests = n.Records.Engine
-	n.routing = routing.NewEngine(routing.Options{Mode: opt.Routing, Store: opt.Store, Conversations: n.conversations, Models: opt.Models, Kits: n.kits, Catalog: opt.Catalog,
-		Ask: n.askOnce, Life: n.life, Go: n.life.Go, Log: opt.Log})
-	if err := opt.Tools.Add(n.effects.ReadTool()); err != nil {
-		return nil, err
+	n := &Node{Vendors: opt.Vendors, opt: opt, log: opt.Log, life: lifetime.New(ctx)}
+	n.connect()
+	tools := append(taint.Tools(), n.effects.ReadTool())
+	for _, t := range tools {
+		if err := opt.Tools.Add(t); err != nil {
+			return nil, err
+		}
 	}
 	for _, add := range []func() error{n.addSearch, n.addResources} {
 		if err := add(); err != nil {
 			return nil, err
 		}
 	}
-	for _, t := range taint.Tools() {
-		if err := opt.Tools.Add(t); err != nil {
-			return nil, err
-		}
-	}
 	std := kits.Assistant
 	std.Limits = opt.Limits
-	if err := n.kits.Build(append([]agent.Definition{std}, opt.Agents...)...); err != nil {
+	if err := n.Kits.Build(append([]agent.Definition{std}, opt.Agents...)...); err != nil {
 		return nil, err
 	}
-	if n.kits.Fixed[kits.PlannerAgent] == nil {
-		kit, err := n.plannerKit()
-		if err != nil {
-			return nil, err
-		}
-		n.kits.Fixed[kits.PlannerAgent] = kit
+	if err := n.Planning.addPlanner(); err != nil {
+		return nil, err
 	}
-	if err := n.recallCalibration(ctx); err != nil {
+	if err := n.Turns.recallCalibration(ctx); err != nil {
 		return nil, err
 	}
 	n.life.Go(n.keep)
 	if opt.Idle {
 		return n, nil
 	}
-	if err := n.recover(ctx); err != nil {
-		return nil, fmt.Errorf("going on with interrupted runs: %w", err)
+	if err := n.Work.recover(ctx); err != nil {
+		return nil, fmt.Errorf("resuming interrupted runs: %w", err)
 	}
-	if err := n.recoverRequests(ctx); err != nil {
-		return nil, fmt.Errorf("going on with open requests: %w", err)
+	if err := n.Work.recoverRequests(ctx); err != nil {
+		return nil, fmt.Errorf("resuming open requests: %w", err)
 	}
 	n.followLog()
 	n.anchor()
@@ -268,11 +225,44 @@ func Open(ctx context.Context, opt Options) (*Node, error) {
 	return n, nil
 }
 
+// connect makes the engines of the node, each of those that it stands on. The kits
+// are made before the engines whose tools they hold, and routing asks models as
+// turns do, so these calls go up.
+func (n *Node) connect() {
+	opt := &n.opt
+	n.Kits = kits.New(kits.Options{Tools: opt.Tools, Models: opt.Models, Catalog: opt.Catalog, Limits: opt.Limits, Small: opt.Routing != routing.Off,
+		RemoteModels: opt.RemoteModels, Log: opt.Log,
+		Ask:    func(a *catalog.Agent) tool.Tool { return n.Work.askTool(a) },
+		Design: func(path string) (*kits.Kit, error) { return n.Planning.redesign(path) }})
+	n.entries = follow.New(follow.Options{Store: opt.Store, About: events.About})
+	var mask func(string) string
+	if opt.Secrets != nil {
+		mask = opt.Secrets.Mask
+	}
+	n.effects = effect.New(effect.Options{Store: opt.Store, Authorizer: authorizerOf(opt.Authorizer), ApprovalTimeout: opt.ApprovalTimeout,
+		Directory: opt.People, Tool: n.Kits.Callee, Called: requests.Called(opt.Store), Mask: mask, Zone: opt.Zone, Log: opt.Log})
+	n.conversations = conversation.New(opt.Store, conversation.Options{Tools: n.Kits.ToolOf, Names: n.Kits.NamesOf, Key: opt.ExportKey, Codecs: opt.Vendors.Codecs(), Log: opt.Log})
+	n.Records = NewRecords(RecordsOptions{Store: opt.Store, Conversations: n.conversations, Effects: n.effects, Search: opt.Search,
+		Price: func(model string, u message.Usage) float64 { return opt.Models.Spent(model, u).Cost }, Tool: n.Kits.Callee, Spec: n.Kits.SpecOf, Zone: opt.Zone, Log: opt.Log})
+	n.Routing = routing.NewEngine(routing.Options{Mode: opt.Routing, Store: opt.Store, Conversations: n.conversations, Models: opt.Models, Kits: n.Kits, Catalog: opt.Catalog,
+		Ask: func(ctx context.Context, m llm.Resolved, r *llm.Request, text string) (string, error) {
+			return n.Turns.askOnce(ctx, m, r, text)
+		}, Life: n.life, Go: n.life.Go, Log: opt.Log})
+	n.Turns = newTurns(turnOptions{Store: opt.Store, Models: opt.Models, Kits: n.Kits, Routing: n.Routing, Conversations: n.conversations, Effects: n.effects,
+		Requests: n.Records.Engine, Life: n.life, Parallel: opt.Parallel, ExpireAtOnce: opt.ExpireAtOnce, ToolBudget: opt.ToolBudget, Profile: opt.Profile,
+		Zone: opt.Zone, Skills: opt.Skills, Documents: opt.Documents, Secrets: opt.Secrets, IdleFor: opt.IdleFor, IdleBytes: opt.IdleBytes, IdleChats: opt.IdleChats, Log: opt.Log})
+	n.Work = newWork(workOptions{Store: opt.Store, Turns: n.Turns, Kits: n.Kits, Conversations: n.conversations, Effects: n.effects, Requests: n.Records.Engine,
+		Life: n.life, Log: opt.Log})
+	n.Planning = newPlans(planOptions{Store: opt.Store, Turns: n.Turns, Work: n.Work, Kits: n.Kits, Routing: n.Routing, Effects: n.effects, Requests: n.Records.Engine,
+		Life: n.life, Tools: opt.Tools, Catalog: opt.Catalog, Limits: opt.Limits, Log: opt.Log})
+	n.Turns.Connect(n.Work, n.Planning)
+}
+
 // Close suspends all runs, to be resumed at the next start. It returns when
 // nothing of the node runs any more, or with ctx's error.
 func (n *Node) Close(ctx context.Context) error {
 	first := n.life.End(request.ErrSuspend)
-	n.stopEvicting()
+	n.Turns.stopEvicting()
 	done := make(chan struct{})
 	go func() {
 		n.entries.Close()
@@ -287,6 +277,6 @@ func (n *Node) Close(ctx context.Context) error {
 	if !first || n.opt.Idle {
 		return nil
 	}
-	n.keepLife(ctx, false)
-	return n.keepCalibration(ctx)
+	n.Work.keepLife(ctx, false)
+	return n.Turns.keepCalibration(ctx)
 }

@@ -39,7 +39,7 @@ type lifeRecord struct {
 
 // begun records that the node is running. It reports whether the previous process
 // crashed.
-func (n *Node) begun(ctx context.Context) (crashed bool, err error) {
+func (n *workEngine) begun(ctx context.Context) (crashed bool, err error) {
 	var last lifeRecord
 	r, err := n.store.Get(ctx, store.ForNode(resource.System), lifeURI())
 	if err == nil {
@@ -56,7 +56,7 @@ func (n *Node) begun(ctx context.Context) (crashed bool, err error) {
 
 // keepLife records whether the node is running. If recording fails, one start too
 // many or too few is taken for one after a crash.
-func (n *Node) keepLife(ctx context.Context, open bool) {
+func (n *workEngine) keepLife(ctx context.Context, open bool) {
 	_, err := n.store.Commit(ctx, store.ForNode(resource.System), store.Batch{Changes: []store.Change{{URI: lifeURI(), Body: record.Encode(lifeRecord{open})}}})
 	if err != nil {
 		n.log.Warn("whether Steward runs could not be recorded", "error", err)
@@ -65,7 +65,7 @@ func (n *Node) keepLife(ctx context.Context, open bool) {
 
 // countCrash records how many consecutive crashes a run has seen, before the run
 // is resumed, or parks the run.
-func (n *Node) countCrash(ctx context.Context, c *chat, r conversation.OpenRun, crashed bool) error {
+func (n *workEngine) countCrash(ctx context.Context, c *chat, r conversation.OpenRun, crashed bool) error {
 	before := r.Crashes
 	switch {
 	case !r.Parked.IsZero(): // it was not running
@@ -79,7 +79,7 @@ func (n *Node) countCrash(ctx context.Context, c *chat, r conversation.OpenRun, 
 		n.log.Warn("a turn is parked: it ran at several crashes in a row", "user", c.user, "conversation", c.id.String(), "request", r.Interaction.String(), "crashes", r.Crashes)
 	}
 	if !r.Parked.IsZero() {
-		n.enter(c.user, c.id) // it stays in memory until unpark, to tell each watcher
+		n.turns.enter(c.user, c.id) // it stays in memory until unpark, to tell each watcher
 		c.feed.park(r.Interaction, errParked(r))
 	}
 	if r.Crashes == before {
@@ -88,20 +88,20 @@ func (n *Node) countCrash(ctx context.Context, c *chat, r conversation.OpenRun, 
 	return n.putRun(ctx, c, r)
 }
 
-func (n *Node) putRun(ctx context.Context, c *chat, r conversation.OpenRun) error {
+func (n *workEngine) putRun(ctx context.Context, c *chat, r conversation.OpenRun) error {
 	_, err := n.store.Commit(ctx, store.ForUser(c.user), store.Batch{Request: r.Interaction, Changes: []store.Change{{URI: r.URI,
 		Body: record.Encode(r.Run), State: record.StateRunning, If: store.If{States: []string{record.StateRunning}}}}})
 	return err
 }
 
 // unpark makes a run resumable again and resets its count of crashes.
-func (n *Node) unpark(ctx context.Context, c *chat, r conversation.OpenRun) (record.Run, error) {
+func (n *workEngine) unpark(ctx context.Context, c *chat, r conversation.OpenRun) (record.Run, error) {
 	r.Parked, r.Crashes = time.Time{}, 0
 	if err := n.putRun(ctx, c, r); err != nil {
 		return r.Run, err
 	}
 	if c.feed.unpark() {
-		n.exit(c)
+		n.turns.exit(c)
 	}
 	return r.Run, nil
 }
@@ -109,7 +109,7 @@ func (n *Node) unpark(ctx context.Context, c *chat, r conversation.OpenRun) (rec
 // ResumeParked resumes a parked turn. which is the id of its request, or at
 // least the first 8 characters of it. Error codes: request_not_found,
 // request_ambiguous, request_not_parked.
-func (n *Node) ResumeParked(ctx context.Context, user, which string) error {
+func (n *workEngine) ResumeParked(ctx context.Context, user, which string) error {
 	sc := store.ForUser(user)
 	own, err := requests.ResolveRequest(ctx, n.store, sc, which)
 	if err != nil {
@@ -126,8 +126,8 @@ func (n *Node) ResumeParked(ctx context.Context, user, which string) error {
 		}
 		return fault.New(fault.Conflict, "request_not_parked", "request %s is not parked", which).WithHint("steward requests list shows what is")
 	}
-	c := n.enter(user, runs[i].Conversation)
-	defer n.exit(c)
+	c := n.turns.enter(user, runs[i].Conversation)
+	defer n.turns.exit(c)
 	if _, err := n.unpark(ctx, c, runs[i]); err != nil {
 		return err
 	}
@@ -137,15 +137,15 @@ func (n *Node) ResumeParked(ctx context.Context, user, which string) error {
 
 // endIdle ends the run of an interaction that has not ended and is not running
 // here, because it is parked.
-func (n *Node) endIdle(ctx context.Context, user string, inter resource.URI) error {
+func (n *workEngine) endIdle(ctx context.Context, user string, inter resource.URI) error {
 	conv := record.IDOf(inter, record.TypeConversation)
 	sc := store.ForUser(user)
 	runs, err := n.conversations.OpenRuns(ctx, sc, inter)
 	if err != nil || len(runs) == 0 {
 		return err
 	}
-	c := n.enter(user, conv)
-	defer n.exit(c)
+	c := n.turns.enter(user, conv)
+	defer n.turns.exit(c)
 	if !c.tryLock() {
 		return nil // its run has been stopped already
 	}

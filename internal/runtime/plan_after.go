@@ -34,7 +34,7 @@ const originFallback = "system"
 // of one task is that of its agent. If planning has failed for good, and routing has kept
 // an agent in reserve, Steward writes the plan: that agent gets the whole request. This
 // plan is carried out like any other, also after a crash.
-func (n *Node) AfterPlan(ctx context.Context, x *calls, failed error) (*message.Message, error) {
+func (n *planEngine) AfterPlan(ctx context.Context, x *calls, failed error) (*message.Message, error) {
 	msgs := x.session.Transcript().Messages()
 	res := msgs[len(msgs)-1].Result()
 	if failed == nil && (res == nil || res.Name != requests.StartTool) {
@@ -63,7 +63,7 @@ func (n *Node) AfterPlan(ctx context.Context, x *calls, failed error) (*message.
 }
 
 // reserve returns the agent that routing has kept for the case that planning fails, or "".
-func (n *Node) reserve(x *calls) string {
+func (n *planEngine) reserve(x *calls) string {
 	if r := x.run.Route; r != nil && r.Candidate != "" && r.Candidate != kits.PlannerAgent && n.routing.Answers(r.Candidate, true) {
 		return r.Candidate
 	}
@@ -72,7 +72,7 @@ func (n *Node) reserve(x *calls) string {
 
 // fallBack gives the request to the agent in reserve if planning has failed for good. The
 // last of msgs is the result of a plan that was not begun, unless the model has failed.
-func (n *Node) fallBack(ctx context.Context, x *calls, msgs []*message.Message, failed error) (*message.Message, error) {
+func (n *planEngine) fallBack(ctx context.Context, x *calls, msgs []*message.Message, failed error) (*message.Message, error) {
 	refused, why := 0, ""
 	for _, m := range slices.Backward(msgs) {
 		if m.Role == message.User {

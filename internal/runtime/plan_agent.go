@@ -23,7 +23,7 @@ func designedPath(t *plan.Task) string { return kits.DesignedPrefix + t.ID.Strin
 func (w *treeWorker) assign(ctx context.Context, t *plan.Task, ec effect.Call) (effect.Call, error) {
 	give := func(path string) effect.Call {
 		ec.Name = t.Name + ".ask"
-		ec.Tool = &askTool{node: w.plans, path: path, task: true, spec: tool.Spec{Name: ec.Name, Effect: tool.Query, Timeout: askTimeout, Reach: tool.ReachHere,
+		ec.Tool = &askTool{node: w.plans.work, path: path, task: true, spec: tool.Spec{Name: ec.Name, Effect: tool.Query, Timeout: askTimeout, Reach: tool.ReachHere,
 			Origin: kits.AskedOrigin + path, Input: []byte(askSchema), Description: "Works on the task " + t.Name, Log: tool.LogSpec{Summary: "Work on " + t.Name}}}
 		return ec
 	}
@@ -46,7 +46,7 @@ func (w *treeWorker) assign(ctx context.Context, t *plan.Task, ec effect.Call) (
 
 // redesign makes the agent again that was designed for a task, from the task's record, since what it
 // has begun may outlive its tree and this process. Error code: agent_not_found.
-func (n *Node) redesign(path string) (*kits.Kit, error) {
+func (n *planEngine) redesign(path string) (*kits.Kit, error) {
 	t, err := requests.DesignedFor(context.WithoutCancel(n.life), n.store, path)
 	if err != nil {
 		return nil, err
@@ -56,7 +56,7 @@ func (n *Node) redesign(path string) (*kits.Kit, error) {
 
 // design makes the agent for a task. It has the tools that the plan selected, none
 // that the assistant lacks, and asks the agents among them.
-func (n *Node) design(t *plan.Task) (*kits.Kit, error) {
+func (n *planEngine) design(t *plan.Task) (*kits.Kit, error) {
 	level, err := n.kits.Of(kits.DefaultAgent)
 	if err != nil {
 		return nil, err

@@ -36,12 +36,11 @@ func tooled(tb testing.TB, n int) *treeWorker {
 			tb.Fatal(err)
 		}
 	}
-	node := &Node{kits: kits.New(kits.Options{Tools: tools, Log: slog.New(slog.DiscardHandler)})}
-	node.opt.Tools = tools
-	if err := node.kits.Build(agent.Definition{Name: kits.DefaultAgent}); err != nil {
+	plans := &planEngine{kits: kits.New(kits.Options{Tools: tools, Log: slog.New(slog.DiscardHandler)}), opt: planOptions{Tools: tools}}
+	if err := plans.kits.Build(agent.Definition{Name: kits.DefaultAgent}); err != nil {
 		tb.Fatal(err)
 	}
-	return &treeWorker{turnCall: &turnCall{calls: &calls{node: node}}, at: record.ConversationURI(id.New()).ChildID(record.TypeMessage, id.New()),
+	return &treeWorker{plans: plans, turnCall: &turnCall{calls: &calls{}}, at: record.ConversationURI(id.New()).ChildID(record.TypeMessage, id.New()),
 		tasks: map[id.ID]*knownTask{}}
 }
 
@@ -51,7 +50,7 @@ func BenchmarkDesign(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		t := &plan.Task{ID: id.New(), Draft: plan.Draft{Name: "look", Plan: "look, then say what there is", Tools: []string{"idle.t1", "idle.t2", "idle.t30", "idle.t40", "idle.t59"}}}
-		if _, err := w.node.design(t); err != nil {
+		if _, err := w.plans.design(t); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -82,7 +82,7 @@ const askPlanTool = "plan.ask"
 
 // askPlan is plan.ask: the planner's model answers, from the plan and from what its
 // tasks have brought so far.
-type askPlan struct{ plans *Node }
+type askPlan struct{ plans *planEngine }
 
 // Spec implements tool.Tool.
 func (askPlan) Spec() tool.Spec {
@@ -121,7 +121,7 @@ func (t askPlan) Call(ctx context.Context, in tool.Invocation) (tool.Result, err
 
 // readTask is plan.read: an agent that was designed for a task reads on in the output of
 // another one, of which it was given the beginning.
-type readTask struct{ plans *Node }
+type readTask struct{ plans *planEngine }
 
 const (
 	readTaskTool = "plan.read"

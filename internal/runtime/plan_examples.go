@@ -115,7 +115,7 @@ func (e *examples) like(ctx context.Context, st store.Store, user, asked string)
 // exemplify returns, for the planner's prompt, plans of the user that succeeded and
 // whose requests are most similar to this one. They are read again, so that none is
 // shown that was deleted or erased.
-func (n *Node) exemplify(ctx context.Context, user, asked string) (string, error) {
+func (n *planEngine) exemplify(ctx context.Context, user, asked string) (string, error) {
 	found, err := n.examples.like(ctx, n.store, user, asked)
 	if err != nil {
 		return "", err
@@ -147,7 +147,7 @@ func (n *Node) exemplify(ctx context.Context, user, asked string) (string, error
 
 // Earlier implements turn.Planner: it returns, for the planner's prompt, similar plans that succeeded, and
 // what was done for the user last.
-func (n *Node) Earlier(ctx context.Context, user, asked string) (string, error) {
+func (n *planEngine) Earlier(ctx context.Context, user, asked string) (string, error) {
 	like, err := n.exemplify(ctx, user, asked)
 	if err != nil {
 		return "", err

@@ -54,7 +54,7 @@ func (w *treeWorker) Steer(ctx context.Context, t *plan.Task, parts []*plan.Task
 // Review implements turn.Planner: it judges an answer by its agent's own measure before it is given. It returns a
 // note for the agent if the answer fell short, and notifies whoever watches. The answer
 // itself is never changed; that it could not be judged stands in the log.
-func (n *Node) Review(ctx context.Context, x *calls, answer *message.Message) (note string) {
+func (n *planEngine) Review(ctx context.Context, x *calls, answer *message.Message) (note string) {
 	if len(x.run.Models) > 0 && llm.Offline(x.run.Models) {
 		return "" // it cannot judge
 	}

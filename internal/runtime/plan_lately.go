@@ -15,7 +15,7 @@ const maxLately = 12
 // lately returns, for the planner's prompt, what was done for the user last, with its outcomes. It tells
 // only of tools by their names: what they were given and have returned may be labelled, and no label would
 // show in the prompt. The last exchanges of the conversation are before the planner anyway.
-func (n *Node) lately(ctx context.Context, user string) (string, error) {
+func (n *planEngine) lately(ctx context.Context, user string) (string, error) {
 	entries, _, err := n.requests.WorkLog(user).Log(ctx, store.ForUser(user), worklog.Filter{}, "", maxLately)
 	if err != nil || len(entries) == 0 {
 		return "", err

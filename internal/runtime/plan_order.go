@@ -18,7 +18,7 @@ type liveTree struct {
 
 // liveTask returns the only task of a user's live trees that which names: its id, or at
 // least the first 8 characters of it.
-func (n *Node) liveTask(user, which string) (live *liveTree, own id.ID, ok bool) {
+func (n *planEngine) liveTask(user, which string) (live *liveTree, own id.ID, ok bool) {
 	which = strings.ToLower(strings.TrimSpace(which))
 	if len(which) < requests.Shortest {
 		return nil, own, false
@@ -44,7 +44,7 @@ func (n *Node) liveTask(user, which string) (live *liveTree, own id.ID, ok bool)
 // worked on. which is its id, or at least the first 8 characters of it. edited is
 // what an edited task is about from now on. Error codes: task_not_found,
 // task_transition_illegal, plan_invalid, and those of the store.
-func (n *Node) OrderTask(ctx context.Context, user, which string, c plan.Command, edited *plan.Draft) error {
+func (n *planEngine) OrderTask(ctx context.Context, user, which string, c plan.Command, edited *plan.Draft) error {
 	t, own, ok := n.liveTask(user, which)
 	if !ok {
 		return fault.New(fault.NotFound, "task_not_found", "nobody works on a task %.60q", which).
@@ -63,18 +63,18 @@ func (n *Node) OrderTask(ctx context.Context, user, which string, c plan.Command
 
 // CancelRequest cancels a task of a plan, or what another request of a user's still
 // does; see work.Engine.Cancel.
-func (n *Node) CancelRequest(ctx context.Context, user, which string) error {
+func (n *planEngine) CancelRequest(ctx context.Context, user, which string) error {
 	if _, _, ok := n.liveTask(user, which); ok {
 		return n.OrderTask(ctx, user, which, plan.Cancel, nil)
 	}
-	return n.Cancel(ctx, user, which)
+	return n.work.Cancel(ctx, user, which)
 }
 
 // ResumeRequest resumes a paused task of a plan, or a parked turn; see
 // work.Engine.ResumeParked.
-func (n *Node) ResumeRequest(ctx context.Context, user, which string) error {
+func (n *planEngine) ResumeRequest(ctx context.Context, user, which string) error {
 	if _, _, ok := n.liveTask(user, which); ok {
 		return n.OrderTask(ctx, user, which, plan.Resume, nil)
 	}
-	return n.ResumeParked(ctx, user, which)
+	return n.work.ResumeParked(ctx, user, which)
 }

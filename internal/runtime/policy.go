@@ -128,14 +128,14 @@ func (n *Node) explainCall(ctx context.Context, j Explainer, asked policy.Questi
 	}
 	note := ""
 	var ok bool
-	if c.Tool, ok = n.kits.Callee(asked.Agent, q.Tool); !ok {
-		c.Tool, ok = n.kits.ToolOf(asked.Agent, q.Tool)
+	if c.Tool, ok = n.Kits.Callee(asked.Agent, q.Tool); !ok {
+		c.Tool, ok = n.Kits.ToolOf(asked.Agent, q.Tool)
 		note = asked.Agent + " does not have it: a call of it fails"
 	}
 	switch {
 	case ok:
-	case q.Effect == "" && n.kits.Awaited(q.Tool) != "":
-		return PolicyAnswer{}, n.kits.UnknownTool(q.Tool)
+	case q.Effect == "" && n.Kits.Awaited(q.Tool) != "":
+		return PolicyAnswer{}, n.Kits.UnknownTool(q.Tool)
 	case q.Effect == "":
 		return PolicyAnswer{}, fault.New(fault.NotFound, "tool_unknown", "there is no tool %.100q", q.Tool).
 			WithHint("steward agents show tells those that there are; of one that there is not yet, say --effect query or action")
@@ -282,7 +282,7 @@ func (n *Node) explainIntent(ctx context.Context, j Explainer, v client.Intent) 
 		c.Action = effect.ActionUndo
 	}
 	spec := tool.Spec{Name: v.Tool, Effect: tool.Action}
-	t, ok := n.kits.Callee(v.Agent, v.Tool)
+	t, ok := n.Kits.Callee(v.Agent, v.Tool)
 	if ok {
 		spec = t.Spec()
 	}

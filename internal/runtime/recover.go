@@ -21,7 +21,7 @@ import (
 
 // Unfinished implements turn.Work: it resumes a run of the conversation that was interrupted and is not
 // running, and returns errResumed. If there is none, it returns the session.
-func (n *Node) Unfinished(ctx context.Context, c *chat, s *conversation.Session) (*conversation.Session, bool, error) {
+func (n *workEngine) Unfinished(ctx context.Context, c *chat, s *conversation.Session) (*conversation.Session, bool, error) {
 	runs, err := n.conversations.OpenRuns(ctx, store.ForUser(c.user), record.ConversationURI(c.id))
 	if err != nil || len(runs) == 0 {
 		return s, false, err
@@ -36,7 +36,7 @@ func (n *Node) Unfinished(ctx context.Context, c *chat, s *conversation.Session)
 // resume continues a run that had not ended. It reports whether the run was
 // launched. If it was not, the run was recorded as ended, the node is closing, or
 // there is an error.
-func (n *Node) resume(ctx context.Context, c *chat, s *conversation.Session, r conversation.OpenRun) (bool, error) {
+func (n *workEngine) resume(ctx context.Context, c *chat, s *conversation.Session, r conversation.OpenRun) (bool, error) {
 	rc, _, err := requests.Lineage(ctx, n.store, store.ForUser(c.user), s.Conversation(), r.Interaction)
 	if err != nil {
 		return false, err
@@ -54,8 +54,8 @@ func (n *Node) resume(ctx context.Context, c *chat, s *conversation.Session, r c
 		return false, errParked(above.run)
 	}
 	handTo(s, &r.Run)
-	used := &account{node: n, user: c.user, at: record.InteractionURI(c.id, r.Interaction)}
-	job, err := n.job(ctx, c, s, &r.Run, rc, used)
+	used := &account{node: n.turns, user: c.user, at: record.InteractionURI(c.id, r.Interaction)}
+	job, err := n.turns.job(ctx, c, s, &r.Run, rc, used)
 	if err != nil {
 		n.log.Warn("an interrupted run cannot go on", "conversation", c.id.String(), "error", err)
 		switch {
@@ -77,16 +77,16 @@ func (n *Node) resume(ctx context.Context, c *chat, s *conversation.Session, r c
 		return false, err
 	}
 	c.feed.resumed(r.Interaction, message.Dangling(s.Transcript().Messages()))
-	return n.launch(ctx, c, s, job, live), nil
+	return n.turns.launch(ctx, c, s, job, live), nil
 }
 
 // giveUp records the end of an interrupted run that cannot continue.
-func (n *Node) giveUp(ctx context.Context, c *chat, s *conversation.Session, r conversation.OpenRun, out agent.Outcome, code string) error {
+func (n *workEngine) giveUp(ctx context.Context, c *chat, s *conversation.Session, r conversation.OpenRun, out agent.Outcome, code string) error {
 	if err := n.answerOpen(ctx, c, s, r); err != nil {
 		return err
 	}
 	n.requests.Note(r.Interaction) // it may have led to some
-	if _, err := (journal{s, n, c}).Finish(ctx, nil, string(out), code); err != nil {
+	if _, err := (journal{s, n.turns, c}).Finish(ctx, nil, string(out), code); err != nil {
 		return err
 	}
 	n.Over(c, s, newLive(&r.Run, r.Interaction, nil))
@@ -97,7 +97,7 @@ func (n *Node) giveUp(ctx context.Context, c *chat, s *conversation.Session, r c
 // answerOpen answers the open calls of a run that cannot continue, and settles
 // the effects that they had begun. Otherwise a later turn would take these calls
 // for its own and make them again.
-func (n *Node) answerOpen(ctx context.Context, c *chat, s *conversation.Session, r conversation.OpenRun) error {
+func (n *workEngine) answerOpen(ctx context.Context, c *chat, s *conversation.Session, r conversation.OpenRun) error {
 	sc := store.ForUser(c.user)
 	sc.Actor = actor(&r.Run)
 	var out []*message.Message
@@ -136,7 +136,7 @@ type above struct {
 }
 
 // asker returns the turn that asked for a run.
-func (n *Node) asker(ctx context.Context, c *chat, r conversation.OpenRun) (above, error) {
+func (n *workEngine) asker(ctx context.Context, c *chat, r conversation.OpenRun) (above, error) {
 	sc := store.ForUser(c.user)
 	conv, err := n.conversations.Get(ctx, sc, r.Conversation)
 	if err != nil || record.IDOf(conv.Asked, record.TypeRequest) != r.Interaction {
@@ -146,14 +146,14 @@ func (n *Node) asker(ctx context.Context, c *chat, r conversation.OpenRun) (abov
 	if err != nil || len(runs) == 0 {
 		return above{asked: true, gone: err == nil}, err
 	}
-	up := n.enter(c.user, runs[0].Conversation)
-	defer n.exit(up)
+	up := n.turns.enter(c.user, runs[0].Conversation)
+	defer n.turns.exit(up)
 	return above{asked: true, run: runs[0], live: up.running(runs[0].Interaction)}, nil
 }
 
 // recount adds to a resumed run's meter what the agents that it asked have used
 // so far. Agents that are still running report their usage themselves.
-func (n *Node) recount(ctx context.Context, c *chat, live *liveRun) error {
+func (n *workEngine) recount(ctx context.Context, c *chat, live *liveRun) error {
 	sc := store.ForUser(c.user)
 	below, err := requests.Find(ctx, n.store, sc, store.Query{Under: record.InteractionURI(c.id, live.interaction)})
 	if err != nil {
@@ -177,7 +177,7 @@ func (n *Node) recount(ctx context.Context, c *chat, live *liveRun) error {
 }
 
 // recover resumes all runs that had not ended.
-func (n *Node) recover(ctx context.Context) error {
+func (n *workEngine) recover(ctx context.Context) error {
 	crashed, err := n.begun(ctx)
 	if err != nil {
 		return err
@@ -216,9 +216,9 @@ func abreast(n int, do func(i int)) {
 // recoverRun resumes a run. The run of an agent that a turn asked is not resumed
 // here: the asking turn resumes it when it makes the call again, so that both are
 // parked and resumed together.
-func (n *Node) recoverRun(ctx context.Context, r conversation.OpenRun, crashed bool) error {
-	c := n.enter(requests.UserOf(r.Space), r.Conversation)
-	defer n.exit(c)
+func (n *workEngine) recoverRun(ctx context.Context, r conversation.OpenRun, crashed bool) error {
+	c := n.turns.enter(requests.UserOf(r.Space), r.Conversation)
+	defer n.turns.exit(c)
 	switch above, err := n.asker(ctx, c, r); {
 	case err != nil:
 		return err
@@ -235,7 +235,7 @@ func (n *Node) recoverRun(ctx context.Context, r conversation.OpenRun, crashed b
 
 // reopen opens a conversation to resume its interrupted run. It reports whether
 // the run was launched. The caller holds the turn lock.
-func (n *Node) reopen(ctx context.Context, c *chat, r conversation.OpenRun) (bool, error) {
+func (n *workEngine) reopen(ctx context.Context, c *chat, r conversation.OpenRun) (bool, error) {
 	s, err := n.conversations.Open(ctx, store.ForUser(c.user), c.id)
 	if err != nil {
 		return false, err

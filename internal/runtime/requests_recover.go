@@ -15,7 +15,7 @@ import (
 
 // recoverRequests continues the requests that were not closed. It runs after
 // recover has resumed the runs.
-func (n *Node) recoverRequests(ctx context.Context) error {
+func (n *workEngine) recoverRequests(ctx context.Context) error {
 	found, err := requests.OpenRequests(ctx, n.store, store.ForNode(resource.System))
 	if err != nil {
 		return err
@@ -52,7 +52,7 @@ func (n *Node) recoverRequests(ctx context.Context) error {
 
 // settleOrphan answers a request that has no run left, and closes it if it is
 // answered.
-func (n *Node) settleOrphan(ctx context.Context, user string, r *requests.Stored) error {
+func (n *workEngine) settleOrphan(ctx context.Context, user string, r *requests.Stored) error {
 	if r.State == record.RequestAnswered {
 		return n.requests.CloseDone(ctx, user, r.At)
 	}

@@ -63,7 +63,7 @@ func (agentView) Types() []string { return []string{kits.TypeAgent} }
 // List implements tree.Mount.
 func (v agentView) List(ctx context.Context, p policy.Principal) ([]tree.Resource, error) {
 	var out []tree.Resource
-	for _, a := range v.n.kits.Agents(ctx) {
+	for _, a := range v.n.Kits.Agents(ctx) {
 		r, err := v.Get(ctx, p, kits.AgentURI(a.Path))
 		if fault.Is(err, fault.NotFound) {
 			continue // revoked in the meantime
@@ -78,7 +78,7 @@ func (v agentView) List(ctx context.Context, p policy.Principal) ([]tree.Resourc
 
 // Get implements tree.Mount.
 func (v agentView) Get(_ context.Context, p policy.Principal, uri resource.URI) (tree.Resource, error) {
-	kit, err := v.n.kits.Named(kits.AgentPath(uri))
+	kit, err := v.n.Kits.Named(kits.AgentPath(uri))
 	if err != nil {
 		return tree.Resource{}, err
 	}
@@ -112,8 +112,8 @@ func (toolView) Types() []string { return []string{kits.TypeTool} }
 // List implements tree.Mount.
 func (v toolView) List(ctx context.Context, _ policy.Principal) ([]tree.Resource, error) {
 	var out []tree.Resource
-	for _, a := range v.n.kits.Agents(ctx) {
-		kit, err := v.n.kits.Of(a.Path)
+	for _, a := range v.n.Kits.Agents(ctx) {
+		kit, err := v.n.Kits.Of(a.Path)
 		if err != nil {
 			continue // revoked in the meantime
 		}
@@ -142,7 +142,7 @@ func (v toolView) Get(_ context.Context, _ policy.Principal, uri resource.URI) (
 	if above := uri.Parent(); !above.Zero() {
 		path = kits.AgentPath(above)
 	}
-	kit, err := v.n.kits.Named(path)
+	kit, err := v.n.Kits.Named(path)
 	if err != nil {
 		return tree.Resource{}, err
 	}

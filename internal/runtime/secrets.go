@@ -16,17 +16,9 @@ type Secrets interface {
 	Found(text string) []string
 }
 
-// mask returns the function that masks secrets, or nil if there are none to mask.
-func (n *Node) mask() func(string) string {
-	if n.opt.Secrets == nil {
-		return nil
-	}
-	return n.opt.Secrets.Mask
-}
-
 // hideSecrets masks the secrets in a user's turn before any of it is recorded,
 // and returns their names.
-func (n *Node) hideSecrets(t *Turn) (names []string) {
+func (n *turnEngine) hideSecrets(t *Turn) (names []string) {
 	if n.opt.Secrets == nil {
 		return nil
 	}

@@ -20,7 +20,7 @@ const sentTokens = 48
 
 // sent returns a function that adds the notes to a transcript, in the time zone of a user, or nil if
 // nobody knows the zone.
-func (n *Node) sent(user string) func(*llm.Transcript) *llm.Transcript {
+func (n *turnEngine) sent(user string) func(*llm.Transcript) *llm.Transcript {
 	if n.opt.Zone == nil {
 		return nil
 	}

@@ -28,7 +28,7 @@ import (
 // too_much_attached, model_not_found, conversation_not_found, turn_withdrawn (Conflict: while it
 // waited, the conversation was deleted or rewound), closing, and those of the
 // store; then nothing has been recorded.
-func (n *Node) Send(ctx context.Context, user string, t Turn) (Accepted, error) {
+func (n *turnEngine) Send(ctx context.Context, user string, t Turn) (Accepted, error) {
 	if err := n.ReadAttached(ctx, user, t.Model, t.Content); err != nil {
 		return Accepted{}, err
 	}
@@ -38,7 +38,7 @@ func (n *Node) Send(ctx context.Context, user string, t Turn) (Accepted, error) 
 	return acc, err
 }
 
-func (n *Node) send(ctx context.Context, user string, t Turn) (Accepted, error) {
+func (n *turnEngine) send(ctx context.Context, user string, t Turn) (Accepted, error) {
 	m, err := userMessage(user, &t)
 	if err != nil {
 		return Accepted{}, err
@@ -94,7 +94,7 @@ var errResumed = errors.New("an interrupted run goes on first")
 
 // accept begins a turn whose sender holds the turn lock, unless the turn was
 // accepted before, perhaps while this sender waited.
-func (n *Node) accept(ctx context.Context, c *chat, t Turn, m *message.Message) (Accepted, bool, error) {
+func (n *turnEngine) accept(ctx context.Context, c *chat, t Turn, m *message.Message) (Accepted, bool, error) {
 	if acc, ok, err := n.duplicate(ctx, c, t, m); ok || err != nil {
 		return acc, false, err
 	}
@@ -105,7 +105,7 @@ func (n *Node) accept(ctx context.Context, c *chat, t Turn, m *message.Message) 
 }
 
 // duplicate looks up whether a turn has been accepted before.
-func (n *Node) duplicate(ctx context.Context, c *chat, t Turn, m *message.Message) (Accepted, bool, error) {
+func (n *turnEngine) duplicate(ctx context.Context, c *chat, t Turn, m *message.Message) (Accepted, bool, error) {
 	if t.ClientID == "" {
 		return Accepted{}, false, nil
 	}
@@ -197,7 +197,7 @@ func (t *Turn) from() string {
 
 // open returns the chat's session. If a run of the conversation was interrupted
 // and is not running, open resumes it first and returns errResumed.
-func (n *Node) open(ctx context.Context, c *chat, t *Turn) (*conversation.Session, bool, error) {
+func (n *turnEngine) open(ctx context.Context, c *chat, t *Turn) (*conversation.Session, bool, error) {
 	c.mu.Lock()
 	s := c.session
 	c.mu.Unlock()
@@ -226,7 +226,7 @@ func (n *Node) open(ctx context.Context, c *chat, t *Turn) (*conversation.Sessio
 
 // begin commits a turn's first message while its run already asks the model. Once
 // it has launched a run, the run owns the turn lock and releases it.
-func (n *Node) begin(ctx context.Context, c *chat, t Turn, m *message.Message) (acc Accepted, launched bool, err error) {
+func (n *turnEngine) begin(ctx context.Context, c *chat, t Turn, m *message.Message) (acc Accepted, launched bool, err error) {
 	s, launched, err := n.open(ctx, c, &t)
 	if err == nil {
 		s, err = n.fork(ctx, c, s, &t)
@@ -312,7 +312,7 @@ func (n *Node) begin(ctx context.Context, c *chat, t Turn, m *message.Message) (
 
 // begins returns the requests that are recorded with the beginning of a turn: that of
 // another agent, or the turn itself if a plan is to come of it.
-func (n *Node) begins(ctx context.Context, c *chat, s *conversation.Session, t *Turn, run *record.Run, inter id.ID) ([]store.Change, error) {
+func (n *turnEngine) begins(ctx context.Context, c *chat, s *conversation.Session, t *Turn, run *record.Run, inter id.ID) ([]store.Change, error) {
 	switch sc := store.ForUser(c.user); {
 	case t.request.Kind != "":
 		return n.requests.Opening(ctx, sc, t.above, t.request)
@@ -323,7 +323,7 @@ func (n *Node) begins(ctx context.Context, c *chat, s *conversation.Session, t *
 }
 
 // admit refuses a turn that the conversation does not accept.
-func (n *Node) admit(s *conversation.Session, t *Turn, path string) error {
+func (n *turnEngine) admit(s *conversation.Session, t *Turn, path string) error {
 	conv := s.Conversation()
 	if !conv.Asked.Zero() && t.origin == "" {
 		return fault.New(fault.Conflict, "conversation_asked", "in this conversation the agent %s answers another one; nobody else can speak in it", conv.Agent).
@@ -356,7 +356,7 @@ func handTo(s *conversation.Session, run *record.Run) {
 
 // fork opens the conversation on the branch on which a turn replaces a message or
 // regenerates an answer. For other turns it returns s.
-func (n *Node) fork(ctx context.Context, c *chat, s *conversation.Session, t *Turn) (*conversation.Session, error) {
+func (n *turnEngine) fork(ctx context.Context, c *chat, s *conversation.Session, t *Turn) (*conversation.Session, error) {
 	sc := store.ForUser(c.user)
 	switch {
 	case !t.Replace.Zero():
@@ -384,7 +384,7 @@ func (u unrecorded) Unwrap() error { return u.error }
 // launch starts the run of a prepared turn, under the lease that ctx carries. The
 // run releases the turn lock when it ends. launch returns false if the node is
 // closing.
-func (n *Node) launch(ctx context.Context, c *chat, s *conversation.Session, job agent.Job, live *liveRun) bool {
+func (n *turnEngine) launch(ctx context.Context, c *chat, s *conversation.Session, job agent.Job, live *liveRun) bool {
 	release, ok := n.life.Hold()
 	if !ok {
 		return false
@@ -406,7 +406,7 @@ func (n *Node) launch(ctx context.Context, c *chat, s *conversation.Session, job
 }
 
 // run executes a turn to its end.
-func (n *Node) run(ctx context.Context, c *chat, s *conversation.Session, job agent.Job, live *liveRun) {
+func (n *turnEngine) run(ctx context.Context, c *chat, s *conversation.Session, job agent.Job, live *liveRun) {
 	defer n.exit(c)
 	ended := false
 	defer func() {
@@ -442,7 +442,7 @@ func (n *Node) run(ctx context.Context, c *chat, s *conversation.Session, job ag
 
 // Stop stops the conversation's turn: it cancels the provider's request and keeps
 // what has arrived. It does nothing if no turn is running.
-func (n *Node) Stop(ctx context.Context, user string, conv id.ID) error {
+func (n *turnEngine) Stop(ctx context.Context, user string, conv id.ID) error {
 	c, leave, err := n.watchable(ctx, user, conv)
 	if err != nil {
 		return err

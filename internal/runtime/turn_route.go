@@ -18,9 +18,9 @@ import (
 // route chooses the agent of a turn that names none, and says what that has cost.
 // For a turn whose agent a person names, it says what routing learns from that. It
 // returns no record if neither is so.
-func (n *Node) route(ctx context.Context, c *chat, s *conversation.Session, t *Turn, m *message.Message, inter id.ID, used *account) (string, *record.Route, llm.Spend) {
+func (n *turnEngine) route(ctx context.Context, c *chat, s *conversation.Session, t *Turn, m *message.Message, inter id.ID, used *account) (string, *record.Route, llm.Spend) {
 	conv := s.Conversation()
-	if n.opt.Routing == routing.Off || t.origin != "" || !conv.Asked.Zero() || !t.above.Zero() {
+	if n.routing.Mode() == routing.Off || t.origin != "" || !conv.Asked.Zero() || !t.above.Zero() {
 		return "", nil, llm.Spend{}
 	}
 	if t.Agent != "" {
@@ -61,8 +61,8 @@ func (c *chat) offersPlan(job *agent.Job) {
 }
 
 // routed tells watchers that another agent answers than before.
-func (n *Node) routed(c *chat, run *record.Run, before string) {
-	if n.opt.Routing == routing.Auto && !n.routing.HasOwn() {
+func (n *turnEngine) routed(c *chat, run *record.Run, before string) {
+	if n.routing.Mode() == routing.Auto && !n.routing.HasOwn() {
 		return // a small agent does what the assistant would do
 	}
 	if run.Route != nil && run.Route.Path != record.RouteNamed && run.Agent != before {

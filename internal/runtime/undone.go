@@ -19,7 +19,7 @@ import (
 // time or is uncertain stays undone, whatever else was done. What failed is made good by a later action of
 // its kind, such as another of files: an agent may reach the same in another way. A question to the person
 // is not counted: a task goes on without its answer.
-func (n *Node) undone(ctx context.Context, user string, conv id.ID) ([]string, error) {
+func (n *workEngine) undone(ctx context.Context, user string, conv id.ID) ([]string, error) {
 	sc := store.ForUser(user)
 	var out []string
 	var look func(conv id.ID, depth int) error

@@ -20,7 +20,7 @@ const (
 // returns after a pause, so that its caller tries the models again. If their
 // providers are not set up in this process, it blocks until the run is stopped or
 // suspended.
-func (n *Node) awaitModel(c *chat, s *conversation.Session, chain []string) func(context.Context, error) error {
+func (n *turnEngine) awaitModel(c *chat, s *conversation.Session, chain []string) func(context.Context, error) error {
 	wait := firstPoll
 	return func(ctx context.Context, why error) error {
 		text := fault.Of(why).Error()

@@ -21,7 +21,7 @@ import (
 // the loop is left, or without an error when ctx is done. No frame is repeated or
 // missing. If a crash lost part of a message that the cursor had seen, a
 // FrameReset announces it.
-func (n *Node) Watch(ctx context.Context, user string, conv id.ID, from Cursor) iter.Seq2[Frame, error] {
+func (n *turnEngine) Watch(ctx context.Context, user string, conv id.ID, from Cursor) iter.Seq2[Frame, error] {
 	return func(yield func(Frame, error) bool) {
 		c, leave, err := n.watchable(ctx, user, conv)
 		if err != nil {
@@ -61,7 +61,7 @@ func (n *Node) Watch(ctx context.Context, user string, conv id.ID, from Cursor) 
 }
 
 // Position returns the current cursor. A Watch from it yields only what is new.
-func (n *Node) Position(ctx context.Context, user string, conv id.ID) (Cursor, error) {
+func (n *turnEngine) Position(ctx context.Context, user string, conv id.ID) (Cursor, error) {
 	if _, err := n.conversations.Get(ctx, store.ForUser(user), conv); err != nil {
 		return Cursor{}, err
 	}
@@ -74,7 +74,7 @@ func (n *Node) Position(ctx context.Context, user string, conv id.ID) (Cursor, e
 
 // watchable enters the chat of an existing conversation. The returned function
 // leaves it.
-func (n *Node) watchable(ctx context.Context, user string, conv id.ID) (*chat, func(), error) {
+func (n *turnEngine) watchable(ctx context.Context, user string, conv id.ID) (*chat, func(), error) {
 	c := n.enter(user, conv)
 	if !c.exists() {
 		if _, err := n.conversations.Get(ctx, store.ForUser(user), conv); err != nil {
@@ -113,7 +113,7 @@ func (p *position) tell(f Frame) bool {
 }
 
 // catchUp yields what lies between the watcher's cursor and now.
-func (n *Node) catchUp(ctx context.Context, c *chat, w *watcher, at *position) error {
+func (n *turnEngine) catchUp(ctx context.Context, c *chat, w *watcher, at *position) error {
 	if !c.feed.now(w).known {
 		now, err := n.Position(ctx, c.user, c.id)
 		if err != nil {
