@@ -28,6 +28,11 @@ type account struct {
 	sum message.Usage
 }
 
+// newAccount returns the account of a user's interaction; zero: of no turn.
+func (n *turnEngine) newAccount(user string, at resource.URI) *account {
+	return &account{node: n, user: user, at: at}
+}
+
 // record implements llm.Account.
 func (a *account) record(model string, u message.Usage) error {
 	a.mu.Lock()

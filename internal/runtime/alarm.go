@@ -83,7 +83,7 @@ func (n *Node) tellAlarm(ctx context.Context, a record.Alarm, o jobs.Occurrence,
 		_, err := n.Turns.Send(n.life, a.User, t)
 		return err
 	}
-	if n.busy(a.User, t.Conversation) {
+	if n.Turns.Running(a.User, t.Conversation) {
 		err = o.Await(send)
 	} else {
 		err = send()
@@ -92,13 +92,6 @@ func (n *Node) tellAlarm(ctx context.Context, a record.Alarm, o jobs.Occurrence,
 		n.reminders.drop(m.ID)
 	}
 	return final, err
-}
-
-// busy reports whether a turn of the conversation is running, perhaps waiting for a person.
-func (n *Node) busy(user string, conv id.ID) bool {
-	c := n.Turns.enter(user, conv)
-	defer n.Turns.exit(c)
-	return len(c.turn) > 0
 }
 
 // alarmTold returns what the user is told of an alarm.

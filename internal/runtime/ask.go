@@ -59,6 +59,13 @@ func (n *workEngine) askTool(a *catalog.Agent) tool.Tool {
 	return &askTool{node: n, path: a.Path, spec: sp}
 }
 
+// taskTool returns the tool that gives a task of a plan to an agent. It fails if the
+// agent leaves actions undone.
+func (n *workEngine) taskTool(path string, sp tool.Spec) tool.Tool {
+	sp.Timeout, sp.Input = askTimeout, []byte(askSchema)
+	return &askTool{node: n, path: path, task: true, spec: sp}
+}
+
 // Spec implements tool.Tool.
 func (t *askTool) Spec() tool.Spec { return t.spec }
 
@@ -68,8 +75,8 @@ func askedRequest(call message.Ref) id.ID { return id.Derive("asked", call.Strin
 
 // Call asks the agent and waits for its answer.
 func (t *askTool) Call(ctx context.Context, in tool.Invocation) (tool.Result, error) {
-	turn, _ := taint.From(ctx)
-	a, ok := turn.(*turnCall)
+	inner, _ := taint.From(ctx)
+	a, ok := inner.(*turnCall)
 	if !ok {
 		return tool.Result{}, fault.New(fault.Unsupported, "ask_outside", "agents are asked in conversations only").
 			WithHint("talk to it: steward chat --agent %s", t.path)
@@ -124,9 +131,9 @@ func (n *workEngine) ask(ctx context.Context, a *turnCall, path string, in tool.
 		return tool.Result{}, err
 	}
 	t := Turn{Conversation: conv, ClientID: "ask", Agent: path, Attended: rc.Attended, Content: []message.Block{&message.Text{Text: readable(in.Args)}},
-		origin: actor(a.run), labels: a.call.Labels, sources: a.call.Sources, Opens: own, asked: child, above: at, under: a.meter(), derived: true,
-		request: record.Request{ID: own, Parent: rc.ID, Root: child.Root, Kind: record.RequestAgent, Agent: path, Tool: a.call.Name, Call: in.Call,
-			CallID: a.call.CallID, Attended: rc.Attended, Labels: uint8(a.call.Labels), Lineage: child.Lineage, Conversation: conv, Interaction: own}}
+		origin: actor(a.run), labels: a.Call().Labels, sources: a.Call().Sources, Opens: own, asked: child, above: at, under: a.meter(), derived: true,
+		request: record.Request{ID: own, Parent: rc.ID, Root: child.Root, Kind: record.RequestAgent, Agent: path, Tool: a.Call().Name, Call: in.Call,
+			CallID: a.Call().CallID, Attended: rc.Attended, Labels: uint8(a.Call().Labels), Lineage: child.Lineage, Conversation: conv, Interaction: own}}
 	if n.kits.OwnModel(path) == "" {
 		t.Model = a.run.Model // it inherits the chosen model
 	}
@@ -149,7 +156,7 @@ func (n *workEngine) ask(ctx context.Context, a *turnCall, path string, in tool.
 func (n *workEngine) waitFor(ctx context.Context, c *chat, inter id.ID, a *turnCall) error {
 	w := c.feed.join()
 	defer c.feed.leave(w)
-	r := relay{tell: a.call.Progress}
+	r := relay{tell: a.Call().Progress}
 	return n.awaitRun(ctx, c, inter, func(live *liveRun) error {
 		live.meter.Under(a.meter())
 		r.agent = live.agent

@@ -86,12 +86,12 @@ func (n *workEngine) sendTold(ctx context.Context, t *backgroundCall, r *request
 	if err != nil {
 		return err
 	}
-	turn := Turn{Conversation: c.ID, ClientID: t.id.String(), Content: what.blocks, Attended: r.Attended,
+	next := Turn{Conversation: c.ID, ClientID: t.id.String(), Content: what.blocks, Attended: r.Attended,
 		origin: what.origin, labels: what.labels, sources: what.sources, Opens: inter, asked: rc}
 	if level > 0 {
-		turn.ClientID += "/" + strconv.Itoa(level)
+		next.ClientID += "/" + strconv.Itoa(level)
 	}
-	_, err = n.turns.Send(n.life, t.chat.user, turn)
+	_, err = n.turns.Send(n.life, t.chat.user, next)
 	return err
 }
 

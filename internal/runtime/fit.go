@@ -16,6 +16,7 @@ import (
 	"steward/internal/llm/tokens"
 	"steward/internal/message"
 	"steward/internal/requests"
+	"steward/internal/resource"
 	"steward/internal/store"
 )
 
@@ -216,7 +217,7 @@ func (n *turnEngine) compact(ctx context.Context, sc store.Scope, user string, c
 		return err
 	}
 	meter := n.meter(kit)
-	meter.Account((&account{node: n, user: user}).record)
+	meter.Account(n.newAccount(user, resource.URI{}).record)
 	f := n.fitter(n.enter(user, conv), s, kit, rc.Lineage, model.Models, kit.Prompt, kit.Sampling, meter)
 	defer n.exit(f.chat)
 	// Without the notes of when messages were sent: they make no conversation long enough to be summarised.

@@ -89,14 +89,14 @@ func (n *workEngine) carry(user string, at resource.URI) (*backgroundCall, error
 		return t, nil
 	}
 	ctx, inter := context.WithoutCancel(n.life), at.Parent()
-	turn := record.IDOf(inter, record.TypeInteraction)
-	n.requests.Note(turn)
-	over, err := n.requests.AnswerByRun(ctx, user, inter.ChildID(record.TypeRequest, turn), inter) // the turn was over before it led to anything
+	own := record.IDOf(inter, record.TypeInteraction)
+	n.requests.Note(own)
+	over, err := n.requests.AnswerByRun(ctx, user, inter.ChildID(record.TypeRequest, own), inter) // the turn was over before it led to anything
 	if err != nil {
 		return nil, err
 	}
 	if over {
-		n.requests.Forget(turn)
+		n.requests.Forget(own)
 	}
 	row, err := requests.Load(ctx, n.store, store.ForUser(user), at)
 	if err != nil || row.State == "" {

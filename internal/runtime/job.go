@@ -74,7 +74,7 @@ func (n *turnEngine) job(ctx context.Context, c *chat, s *conversation.Session, 
 	x := n.caller(c, s, kit, run, rc)
 	fit := n.fitter(c, s, kit, rc.Lineage, model.Models, system, sampling, meter)
 	job := agent.Job{
-		Journal: journal{s, n, c}, Model: model.Model, System: system, Tools: kit.ToolsFor(model.Models),
+		Journal: n.journal(c, s), Model: model.Model, System: system, Tools: kit.ToolsFor(model.Models),
 		Sampling: sampling,
 		Limits:   kit.Limits, User: c.user, Agent: kit.Name, Lineage: rc.Lineage, Approach: "direct", Started: began,
 		Call:  x.call,
@@ -156,7 +156,7 @@ func (x *calls) call(ctx context.Context, call agent.Call) (*message.ToolResult,
 		Name: call.Name, Args: call.Args, Ref: call.Ref, Message: x.session.MessageURI(call.Message),
 		Scope: x.scope, Request: x.request, Agent: x.kit.Name, Lineage: x.request.Lineage, Labels: call.Labels, Left: c.left(x.request.ID),
 		Attended: x.run.Attended, Notify: func(p effect.Progress) { call.Progress(progress(p)) },
-		Generate: (&turnCall{x, call, nil}).generate,
+		Generate: x.inner(call, nil).generate,
 	}
 	if !x.kit.Has(call.Name) {
 		ec.Near, ec.Waits = x.kit.Names, n.kits.Awaited(call.Name)
@@ -176,7 +176,7 @@ func (x *calls) call(ctx context.Context, call agent.Call) (*message.ToolResult,
 			"Put what belongs together into one plan, or start this one when you have the result of the first."), nil
 	}
 	if x.run.Plan && call.Name == requests.StartTool {
-		ec.Tool = n.planner.Approvable(ctx, &turnCall{x, call, nil})
+		ec.Tool = n.planner.Approvable(ctx, x.inner(call, nil))
 	}
 	leave, err := x.findFlow(ctx, call, &ec)
 	if err != nil {
@@ -213,6 +213,12 @@ type turnCall struct {
 	under *llm.Meter // that of the task for which it is made; nil: the turn's
 }
 
+// inner returns a call that works inside the turn. under is the meter of the task for
+// which it is made; nil: the turn's.
+func (x *calls) inner(call agent.Call, under *llm.Meter) *turnCall {
+	return &turnCall{x, call, under}
+}
+
 // meter returns the meter that binds what the call leads to.
 func (p *turnCall) meter() *llm.Meter {
 	if p.under != nil {
@@ -231,7 +237,7 @@ func (x *calls) around(ctx context.Context, call agent.Call) (context.Context, e
 	} else if !taint.Plans(call.Name) {
 		return ctx, nil
 	}
-	return taint.With(ctx, &turnCall{x, call, nil}), nil
+	return taint.With(ctx, x.inner(call, nil)), nil
 }
 
 // meter returns the turn's meter.

@@ -21,6 +21,9 @@ type journal struct {
 	chat *chat
 }
 
+// journal returns the journal of a run.
+func (n *turnEngine) journal(c *chat, s *conversation.Session) journal { return journal{s, n, c} }
+
 // Finish implements agent.Journal.
 func (j journal) Finish(ctx context.Context, final *message.Message, outcome, code string) (uint64, error) {
 	sc := store.ForUser(j.chat.user)

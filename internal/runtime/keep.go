@@ -112,18 +112,8 @@ func orDefault(d, std time.Duration) time.Duration {
 // conversations that are not in use. A conversation that comes into use meanwhile
 // is packed the next time.
 func (n *Node) packRevised(ctx context.Context) error {
-	n.Turns.mu.Lock()
-	var keys []chatKey
-	for k := range n.Turns.toPack {
-		if n.Turns.chats[k] == nil {
-			keys = append(keys, k)
-		}
-	}
-	n.Turns.mu.Unlock()
-	for _, k := range keys {
-		n.Turns.mu.Lock()
-		delete(n.Turns.toPack, k) // first, because more messages may leave as soon as it is packed
-		n.Turns.mu.Unlock()
+	for _, k := range n.Turns.revisedIdle() {
+		n.Turns.unrevise(k) // first, because more messages may leave as soon as it is packed
 		packed, err := n.pack(ctx, k, false)
 		if err != nil || !packed {
 			n.Turns.revised(k)

@@ -304,3 +304,40 @@ func (n *turnEngine) stopCached(user string, conv id.ID) {
 		c.session = nil
 	}
 }
+
+// enterAll enters all conversations of a user that are in memory.
+func (n *turnEngine) enterAll(user string) []*chat {
+	n.mu.Lock()
+	var keys []chatKey
+	for k := range n.chats {
+		if k.user == user {
+			keys = append(keys, k)
+		}
+	}
+	n.mu.Unlock()
+	var out []*chat
+	for _, k := range keys {
+		out = append(out, n.enter(k.user, k.id))
+	}
+	return out
+}
+
+// revisedIdle returns the conversations that revised has noted and that are not in memory.
+func (n *turnEngine) revisedIdle() []chatKey {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	var keys []chatKey
+	for k := range n.toPack {
+		if n.chats[k] == nil {
+			keys = append(keys, k)
+		}
+	}
+	return keys
+}
+
+// unrevise forgets what revised has noted.
+func (n *turnEngine) unrevise(k chatKey) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.toPack, k)
+}

@@ -99,7 +99,7 @@ func (m recorded) Stream(ctx context.Context, r *llm.Request) iter.Seq2[llm.Even
 	if r.Meter == nil && r.User != "" { // what is lost is recorded too
 		c := *r
 		c.Meter = m.node.opt.Models.NewMeter()
-		c.Meter.Account((&account{node: m.node.Turns, user: r.User}).record)
+		c.Meter.Account(m.node.Turns.newAccount(r.User, resource.URI{}).record)
 		r = &c
 	}
 	return func(yield func(llm.Event, error) bool) {
@@ -140,7 +140,7 @@ func (n *Node) Tools(agentName string) []tool.Spec {
 // any more. When it returns without an error, no file of the data folder holds
 // the data any more. Error codes: space_in_use, erasure_unfinished.
 func (n *Node) EraseUser(ctx context.Context, by, user string) error {
-	chats := n.chatsOf(user)
+	chats := n.Turns.enterAll(user)
 	for _, c := range chats { // stop all before waiting for one: they may wait for each other
 		defer n.Turns.exit(c)
 		defer c.leave()()
@@ -153,7 +153,7 @@ func (n *Node) EraseUser(ctx context.Context, by, user string) error {
 		defer c.unlock()
 		c.forget()
 	}
-	if err := n.endTasks(ctx, user); err != nil {
+	if err := n.Work.endTasks(ctx, user); err != nil {
 		return err
 	}
 	if err := n.events.Erase(ctx, by, user, id.ID{}); err != nil {
@@ -168,35 +168,6 @@ func (n *Node) EraseUser(ctx context.Context, by, user string) error {
 		}
 	}
 	return n.expunge(ctx, user, 1)
-}
-
-// endTasks cancels the tasks of a user, and waits until their ends are recorded.
-func (n *Node) endTasks(ctx context.Context, user string) error {
-	for _, t := range n.Work.leases.cancel(user, nil, errDeleted) {
-		select {
-		case <-t.known:
-		case <-ctx.Done():
-			return fault.Of(ctx.Err())
-		}
-	}
-	return nil
-}
-
-// chatsOf enters all chats of a user that are in memory.
-func (n *Node) chatsOf(user string) []*chat {
-	n.Turns.mu.Lock()
-	var keys []chatKey
-	for k := range n.Turns.chats {
-		if k.user == user {
-			keys = append(keys, k)
-		}
-	}
-	n.Turns.mu.Unlock()
-	var out []*chat
-	for _, k := range keys {
-		out = append(out, n.Turns.enter(k.user, k.id))
-	}
-	return out
 }
 
 // Agents returns the agents that may be used, sorted by path; "assistant" comes

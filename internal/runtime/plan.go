@@ -124,7 +124,7 @@ func (p planTree) Call(ctx context.Context, in tool.Invocation) (tool.Result, er
 	if err != nil {
 		return tool.Result{}, err
 	}
-	w := &treeWorker{plans: p.plans, turnCall: &turnCall{a.calls, a.call, reserving(a.meter())}, at: a.session.MessageURI(in.Call.Message), args: in.Args, tasks: map[id.ID]*knownTask{}}
+	w := &treeWorker{plans: p.plans, turnCall: a.inner(a.Call(), reserving(a.meter())), at: a.session.MessageURI(in.Call.Message), args: in.Args, tasks: map[id.ID]*knownTask{}}
 	tasks, err := w.load(ctx)
 	if err != nil {
 		return tool.Result{}, err
@@ -135,7 +135,7 @@ func (p planTree) Call(ctx context.Context, in tool.Invocation) (tool.Result, er
 		if problem != "" {
 			return tool.Failure(problem), nil
 		}
-		made = plan.Tree(askedRequest(in.Call), draft, a.call.Labels)
+		made = plan.Tree(askedRequest(in.Call), draft, a.Call().Labels)
 	}
 	if len(tasks) == 0 || !tasks[0].State.Over() {
 		if err := w.lead(ctx, made); err != nil {
@@ -216,7 +216,7 @@ func (w *treeWorker) read(ctx context.Context, args []byte) (d *plan.Draft, prob
 	if turn, err := w.turn(ctx); err == nil && d.Purpose == "" { // without it the task would lack the request itself
 		d.Purpose, _ = taint.Words(turn)
 	}
-	if w.call.Origin == originFallback {
+	if w.Call().Origin == originFallback {
 		return d, ""
 	}
 	if to := w.plans.reserve(w.calls); to != "" && d.Confidence < minSure {
@@ -335,7 +335,7 @@ func (w *treeWorker) Work(ctx context.Context, t *plan.Task, before []*plan.Task
 	call := agent.Call{Call: message.Call{Ref: ec.Ref, ToolCall: &message.ToolCall{Name: ec.Name, Args: args}},
 		Labels: labels, Progress: func(p agent.Progress) { w.progress(t, p) }}
 	defer w.progress(t, agent.Progress{})
-	res, err := w.plans.effects.Run(taint.With(request.With(ctx, w.request), &turnCall{w.calls, call, known.meter}), ec)
+	res, err := w.plans.effects.Run(taint.With(request.With(ctx, w.request), w.inner(call, known.meter)), ec)
 	out := plan.Output{Conversation: record.AskedConversation(call.Ref)}
 	if err != nil {
 		out.Labels = w.plans.work.seen(ctx, w.chat.user, out.Conversation).Labels
@@ -464,7 +464,7 @@ func (w *treeWorker) progress(t *plan.Task, p agent.Progress) {
 	}
 	if say.Approval != w.told.Approval || say.Status != w.told.Status || say.Message != w.told.Message {
 		w.told = say
-		w.call.Progress(say)
+		w.Call().Progress(say)
 	}
 }
 
@@ -472,6 +472,6 @@ func (w *treeWorker) progress(t *plan.Task, p agent.Progress) {
 // the plan, unless the plan does not hold: then the model corrects it first.
 func (n *planEngine) Approvable(ctx context.Context, t *turnCall) tool.Tool {
 	w := &treeWorker{plans: n, turnCall: t}
-	_, problem := w.read(ctx, t.call.Args)
+	_, problem := w.read(ctx, t.Call().Args)
 	return planTree{plans: n, asks: problem == ""}
 }

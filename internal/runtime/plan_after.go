@@ -103,12 +103,12 @@ func (n *planEngine) fallBack(ctx context.Context, x *calls, msgs []*message.Mes
 		why = "the model was not sure of its plan"
 	}
 	to := n.reserve(x)
-	turn, err := x.turn(ctx)
+	recorded, err := x.turn(ctx)
 	if err != nil || to == "" {
 		return nil, err
 	}
-	words, _ := taint.Words(turn)
-	args, err := json.Marshal(plan.Draft{Purpose: cmp.Or(words, turn[0].Text()), Assistant: to, Confidence: 1,
+	words, _ := taint.Words(recorded)
+	args, err := json.Marshal(plan.Draft{Purpose: cmp.Or(words, recorded[0].Text()), Assistant: to, Confidence: 1,
 		Analysis: "Planning has failed: " + why + ".", Plan: "The agent that is likely for the request does all of it."})
 	if err != nil {
 		return nil, err

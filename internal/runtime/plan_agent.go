@@ -23,8 +23,8 @@ func designedPath(t *plan.Task) string { return kits.DesignedPrefix + t.ID.Strin
 func (w *treeWorker) assign(ctx context.Context, t *plan.Task, ec effect.Call) (effect.Call, error) {
 	give := func(path string) effect.Call {
 		ec.Name = t.Name + ".ask"
-		ec.Tool = &askTool{node: w.plans.work, path: path, task: true, spec: tool.Spec{Name: ec.Name, Effect: tool.Query, Timeout: askTimeout, Reach: tool.ReachHere,
-			Origin: kits.AskedOrigin + path, Input: []byte(askSchema), Description: "Works on the task " + t.Name, Log: tool.LogSpec{Summary: "Work on " + t.Name}}}
+		ec.Tool = w.plans.work.taskTool(path, tool.Spec{Name: ec.Name, Effect: tool.Query, Reach: tool.ReachHere, Origin: kits.AskedOrigin + path,
+			Description: "Works on the task " + t.Name, Log: tool.LogSpec{Summary: "Work on " + t.Name}})
 		return ec
 	}
 	if t.Assistant != "" {

@@ -40,7 +40,7 @@ func tooled(tb testing.TB, n int) *treeWorker {
 	if err := plans.kits.Build(agent.Definition{Name: kits.DefaultAgent}); err != nil {
 		tb.Fatal(err)
 	}
-	return &treeWorker{plans: plans, turnCall: &turnCall{calls: &calls{}}, at: record.ConversationURI(id.New()).ChildID(record.TypeMessage, id.New()),
+	return &treeWorker{plans: plans, turnCall: (&calls{}).inner(agent.Call{}, nil), at: record.ConversationURI(id.New()).ChildID(record.TypeMessage, id.New()),
 		tasks: map[id.ID]*knownTask{}}
 }
 

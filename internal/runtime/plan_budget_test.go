@@ -11,10 +11,10 @@ import (
 
 // A tree leaves a tenth of the turn's budget for the answer, and the limits of a task bind everything below it.
 func TestATreeHasItsPartOfTheBudget(t *testing.T) {
-	turn := llm.NewMeter(llm.Budget{MaxTokens: 1000})
-	turn.Add(llm.Spend{Tokens: 100})
-	room := reserving(turn)
-	w := &treeWorker{turnCall: &turnCall{nil, agent.Call{}, room}, tasks: map[id.ID]*knownTask{}}
+	whole := llm.NewMeter(llm.Budget{MaxTokens: 1000})
+	whole.Add(llm.Spend{Tokens: 100})
+	room := reserving(whole)
+	w := &treeWorker{turnCall: (*calls)(nil).inner(agent.Call{}, room), tasks: map[id.ID]*knownTask{}}
 	top := &plan.Task{ID: id.New(), Draft: plan.Draft{Tokens: 500}}
 	free := &plan.Task{ID: id.New(), Parent: top.ID}
 	leaf := &plan.Task{ID: id.New(), Parent: free.ID, Draft: plan.Draft{Tokens: 300}}
@@ -28,8 +28,8 @@ func TestATreeHasItsPartOfTheBudget(t *testing.T) {
 	}
 	w.of(leaf).meter.Add(llm.Spend{Tokens: 290})
 	w.of(beside).meter.Add(llm.Spend{Tokens: 400})
-	if left(leaf) != 10 || left(free) != 120 || left(top) != 120 || turn.Left().MaxTokens != 210 {
-		t.Errorf("%d %d %d %d", left(leaf), left(free), left(top), turn.Left().MaxTokens)
+	if left(leaf) != 10 || left(free) != 120 || left(top) != 120 || whole.Left().MaxTokens != 210 {
+		t.Errorf("%d %d %d %d", left(leaf), left(free), left(top), whole.Left().MaxTokens)
 	}
 	if reserving(nil) != nil || reserving(llm.NewMeter(llm.Budget{})).Left() != (llm.Budget{}) {
 		t.Error("a budget out of nothing")

@@ -110,7 +110,7 @@ func (t askPlan) Call(ctx context.Context, in tool.Invocation) (tool.Result, err
 		return tool.Result{}, fault.New(fault.Conflict, "tree_over", "nobody works on this plan any more").WithHint("go on with what you know")
 	}
 	text, labels := live.worker.describe(own)
-	labels |= a.call.Labels
+	labels |= a.Call().Labels
 	answer, err := a.Ask(ctx, live.worker.run.Model, &llm.Request{System: askPlanPrompt, Labels: labels, Sampling: llm.Sampling{MaxTokens: 1000}},
 		text+"\n"+llm.Fenced("the question", asked.Question))
 	if err != nil {

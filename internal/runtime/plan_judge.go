@@ -74,7 +74,7 @@ func (n *planEngine) Review(ctx context.Context, x *calls, answer *message.Messa
 	req := &llm.Request{System: answerPrompt, Labels: x.session.Labels() | message.LabelsOf(answer.Blocks),
 		Schema: &llm.Schema{Name: "verdict", JSON: []byte(plan.VerdictSchema)}}
 	var v plan.Verdict
-	err := askFor(ctx, &turnCall{calls: x}, req, fmt.Sprintf("%s\n\nTHE AGENT:\n%s\n%s\n\nTHE MEASURE:\n%s\n\n%s", llm.Fenced("the request", routing.Clipped(asked)),
+	err := askFor(ctx, x.inner(agent.Call{}, nil), req, fmt.Sprintf("%s\n\nTHE AGENT:\n%s\n%s\n\nTHE MEASURE:\n%s\n\n%s", llm.Fenced("the request", routing.Clipped(asked)),
 		x.kit.Meta.Purpose, x.kit.Meta.Instructions, x.kit.Meta.Evaluation, llm.Fenced("the answer", llm.Cut(answer.Text(), maxOutputs))), &v)
 	reasons := llm.Cut(v.Reasons, plan.MaxSummary)
 	switch {

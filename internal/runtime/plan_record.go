@@ -29,7 +29,7 @@ const maxAsked = 4 << 10
 // changes and the end of the lease.
 func (w *treeWorker) record(ctx context.Context, tasks []*plan.Task, changes []store.Change) error {
 	root := tasks[0]
-	wrote, _ := tool.Canonical(w.call.Args) // what is no JSON has not become a plan
+	wrote, _ := tool.Canonical(w.Call().Args) // what is no JSON has not become a plan
 	begun, err := tool.Canonical(w.args)
 	if err != nil {
 		return err
@@ -42,7 +42,7 @@ func (w *treeWorker) record(ctx context.Context, tasks []*plan.Task, changes []s
 	if planned.Purpose == "" { // then it was given the request's; see read
 		planned.Purpose = root.Purpose
 	}
-	if w.call.Origin != originFallback {
+	if w.Call().Origin != originFallback {
 		plan.Check(planned, plan.World{}) // brings names into their form, as before the tasks were made
 	}
 	before, err := draftOf(plan.Tree(root.ID, planned, 0))
@@ -55,14 +55,14 @@ func (w *treeWorker) record(ctx context.Context, tasks []*plan.Task, changes []s
 	}
 	edited = edited || !bytes.Equal(before, carried)
 	p := client.Plan{Request: root.Purpose, Plan: carried, Edited: edited, Outcome: string(root.State), Error: root.Error,
-		Fallback: w.call.Origin == originFallback, Labels: w.call.Labels.Names(), Ended: time.Now().UTC().Truncate(time.Millisecond)}
+		Fallback: w.Call().Origin == originFallback, Labels: w.Call().Labels.Names(), Ended: time.Now().UTC().Truncate(time.Millisecond)}
 	turn, err := w.turn(ctx)
 	if err != nil {
 		return err
 	}
 	said, _ := taint.Words(turn)
 	p.Request = cmp.Or(said, p.Request)
-	if i := slices.IndexFunc(turn, func(m *message.Message) bool { return m.ID == w.call.Message }); i >= 0 {
+	if i := slices.IndexFunc(turn, func(m *message.Message) bool { return m.ID == w.Call().Message }); i >= 0 {
 		p.Started = turn[i].At
 	}
 	p.Request = strings.ToValidUTF8(p.Request[:min(len(p.Request), maxAsked)], "")

@@ -16,7 +16,7 @@ const designed = "designed"
 // show tells the conversation's watchers how tasks stand. The root is not told if it only
 // holds the others together. The caller holds w.mu.
 func (w *treeWorker) show(ctx context.Context, tasks []*plan.Task) {
-	root := askedRequest(w.call.Ref)
+	root := askedRequest(w.Call().Ref)
 	st, sc := w.plans.store, store.ForUser(w.chat.user)
 	for _, t := range tasks {
 		if t.ID == root && t.Supervised() {
@@ -29,7 +29,7 @@ func (w *treeWorker) show(ctx context.Context, tasks []*plan.Task) {
 				worked = append(worked, r)
 			}
 		}
-		v := PlannedView{Call: requests.CallID(w.call.Ref), Order: t.Order, At: w.of(t).at}
+		v := PlannedView{Call: requests.CallID(w.Call().Ref), Order: t.Order, At: w.of(t).at}
 		var err error
 		if v.Task, err = requests.ViewTask(ctx, st, sc, requests.PlannedTask{Task: t, At: w.of(t).at}, worked); err != nil {
 			w.plans.log.Warn("a task of a plan cannot be shown", "task", t.ID.String(), "error", err)

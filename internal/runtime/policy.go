@@ -140,7 +140,7 @@ func (n *Node) explainCall(ctx context.Context, j Explainer, asked policy.Questi
 		return PolicyAnswer{}, fault.New(fault.NotFound, "tool_unknown", "there is no tool %.100q", q.Tool).
 			WithHint("steward agents show tells those that there are; of one that there is not yet, say --effect query or action")
 	default:
-		c.Tool, note = capped{spec: tool.Spec{Name: q.Tool, Effect: tool.Effect(q.Effect)}}, ""
+		c.Tool, note = specOnly{spec: tool.Spec{Name: q.Tool, Effect: tool.Effect(q.Effect)}}, ""
 	}
 	if q.Late {
 		c.Labels |= message.Untrusted
@@ -212,6 +212,15 @@ func aboutQuestion(q policy.Question) string {
 	}
 	return what + " for " + q.User
 }
+
+// specOnly stands for a tool that is judged and not called.
+type specOnly struct {
+	tool.Tool
+	spec tool.Spec
+}
+
+// Spec implements tool.Tool.
+func (t specOnly) Spec() tool.Spec { return t.spec }
 
 // maxExplained bounds the actions of a request that are explained.
 const maxExplained = 20
@@ -286,7 +295,7 @@ func (n *Node) explainIntent(ctx context.Context, j Explainer, v client.Intent) 
 	if ok {
 		spec = t.Spec()
 	}
-	c.Tool = capped{spec: spec} // its arguments were checked then
+	c.Tool = specOnly{spec: spec} // its arguments were checked then
 	a, err := n.ruled(ctx, j, policy.PointTool, c)
 	a.Recorded = &PolicyRecorded{Intent: v.ID, State: v.State, Rule: v.Rule, Reason: v.Reason, Policy: v.Policy, At: v.Created, Gone: !ok}
 	return a, err

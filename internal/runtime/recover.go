@@ -54,7 +54,7 @@ func (n *workEngine) resume(ctx context.Context, c *chat, s *conversation.Sessio
 		return false, errParked(above.run)
 	}
 	handTo(s, &r.Run)
-	used := &account{node: n.turns, user: c.user, at: record.InteractionURI(c.id, r.Interaction)}
+	used := n.turns.newAccount(c.user, record.InteractionURI(c.id, r.Interaction))
 	job, err := n.turns.job(ctx, c, s, &r.Run, rc, used)
 	if err != nil {
 		n.log.Warn("an interrupted run cannot go on", "conversation", c.id.String(), "error", err)
@@ -86,7 +86,7 @@ func (n *workEngine) giveUp(ctx context.Context, c *chat, s *conversation.Sessio
 		return err
 	}
 	n.requests.Note(r.Interaction) // it may have led to some
-	if _, err := (journal{s, n.turns, c}).Finish(ctx, nil, string(out), code); err != nil {
+	if _, err := n.turns.journal(c, s).Finish(ctx, nil, string(out), code); err != nil {
 		return err
 	}
 	n.Over(c, s, newLive(&r.Run, r.Interaction, nil))

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"steward/internal/agent"
+	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/record"
 	"steward/internal/requests"
@@ -145,4 +146,16 @@ func (l *leases) cancel(user string, convs []id.ID, cause error) []*backgroundCa
 		}
 	}
 	return out
+}
+
+// endTasks cancels the tasks of a user, and waits until their ends are recorded.
+func (n *workEngine) endTasks(ctx context.Context, user string) error {
+	for _, t := range n.leases.cancel(user, nil, errDeleted) {
+		select {
+		case <-t.known:
+		case <-ctx.Done():
+			return fault.Of(ctx.Err())
+		}
+	}
+	return nil
 }

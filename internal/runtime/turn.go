@@ -235,7 +235,7 @@ func (n *turnEngine) begin(ctx context.Context, c *chat, t Turn, m *message.Mess
 		return Accepted{}, launched, err
 	}
 	conv, inter := s.Conversation(), t.interaction()
-	used := &account{node: n, user: c.user, at: record.InteractionURI(c.id, inter)}
+	used := n.newAccount(c.user, record.InteractionURI(c.id, inter))
 	agent, chosen, spent := n.route(ctx, c, s, &t, m, inter, used)
 	planned := t.Plan && t.Agent == "" // for this turn; the conversation keeps its agent
 	if planned {
