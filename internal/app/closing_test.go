@@ -18,9 +18,9 @@ import (
 	"github.com/coder/websocket"
 
 	"steward/internal/fault"
-	"steward/internal/runtime"
 	"steward/internal/server/auth"
 	wsserver "steward/internal/server/websocket"
+	"steward/internal/turn"
 )
 
 // TestAPartThatHangsIsLeftBehind: the other parts are closed in order, and the error
@@ -98,10 +98,10 @@ type deaf struct {
 	begun, release chan struct{}
 }
 
-func (d deaf) Send(context.Context, string, runtime.Turn) (runtime.Accepted, error) {
+func (d deaf) Send(context.Context, string, turn.Input) (turn.Accepted, error) {
 	close(d.begun)
 	<-d.release
-	return runtime.Accepted{}, fault.New(fault.Unavailable, "late", "too late")
+	return turn.Accepted{}, fault.New(fault.Unavailable, "late", "too late")
 }
 
 // TestTheChatThatHangs: a chat that hangs does not keep the server open.

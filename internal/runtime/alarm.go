@@ -14,6 +14,8 @@ import (
 	"steward/internal/record"
 	"steward/internal/requests"
 	"steward/internal/store"
+	"steward/internal/turn"
+	"steward/internal/work"
 )
 
 // runAlarms lets alarms go off until the node closes.
@@ -67,15 +69,15 @@ func (n *Node) tellAlarm(ctx context.Context, a record.Alarm, o jobs.Occurrence,
 			conv = record.IDOf(c.Asked, record.TypeConversation)
 		}
 	}
-	t := Turn{Conversation: conv, ClientID: "alarm " + o.ID.String(), Content: []message.Block{&message.Text{Text: text}},
-		Model: record.RepeatModel, origin: record.OriginAlarm + a.ID.String(), labels: a.Labels}
-	n.Turns.hideSecrets(&t)
-	m, err := userMessage(a.User, &t)
+	t := turn.Input{Conversation: conv, ClientID: "alarm " + o.ID.String(), Content: []message.Block{&message.Text{Text: text}},
+		Model: record.RepeatModel, Origin: record.OriginAlarm + a.ID.String(), Labels: a.Labels}
+	n.Turns.HideSecrets(&t)
+	m, err := turn.UserMessage(a.User, &t)
 	if err != nil {
-		return forGood(err), err
+		return work.IsFinal(err), err
 	}
 	if _, err := n.conversations.FindMessage(ctx, store.ForUser(a.User), t.Conversation, m.ID); fault.Is(err, fault.NotFound) {
-		t.at = n.reminders.add(a.User, Reminder{Conversation: t.Conversation, Message: m.ID, Text: m.Text(), At: time.Now().UTC().Truncate(time.Millisecond)}).At
+		t.At = n.reminders.add(a.User, Reminder{Conversation: t.Conversation, Message: m.ID, Text: m.Text(), At: time.Now().UTC().Truncate(time.Millisecond)}).At
 	} else if err != nil {
 		return false, err
 	}
@@ -88,7 +90,7 @@ func (n *Node) tellAlarm(ctx context.Context, a record.Alarm, o jobs.Occurrence,
 	} else {
 		err = send()
 	}
-	if final = err != nil && forGood(err); final || err == nil {
+	if final = err != nil && work.IsFinal(err); final || err == nil {
 		n.reminders.drop(m.ID)
 	}
 	return final, err

@@ -16,6 +16,7 @@ import (
 	"steward/internal/message"
 	"steward/internal/runtime"
 	"steward/internal/tool"
+	"steward/internal/turn"
 )
 
 // Open questions are found in all conversations from the record, also after a
@@ -23,15 +24,15 @@ import (
 func TestApprovalsOfAllConversations(t *testing.T) {
 	w := newWorld(t)
 	one := w.send(id.ID{}, `call ledger.add {"what":"x"}`)
-	w.until(one.Conversation, runtime.Cursor{}, asksPerson)
+	w.until(one.Conversation, turn.Cursor{}, asksPerson)
 	two := w.send(id.ID{}, `call ledger.add {"what":"y"}`)
-	w.until(two.Conversation, runtime.Cursor{}, asksPerson)
+	w.until(two.Conversation, turn.Cursor{}, asksPerson)
 	before, err := w.Approvals(t.Context(), "anna")
 	if err != nil || len(before) != 2 || string(before[0].Args) != `{"what":"x"}` || !before[0].Yours {
 		t.Fatalf("%+v, %v", before, err)
 	}
 	w.reopen()
-	w.until(one.Conversation, runtime.Cursor{}, asksPerson)
+	w.until(one.Conversation, turn.Cursor{}, asksPerson)
 	after, err := w.Approvals(t.Context(), "anna")
 	if err != nil || len(after) != 2 || after[0].ID != before[0].ID || after[0].Hash != before[0].Hash || !after[0].Expires.Equal(before[0].Expires) {
 		t.Errorf("after a restart %+v, %v", after, err)
@@ -62,8 +63,8 @@ func TestApprovalsOfAllConversations(t *testing.T) {
 	if told != 3 {
 		t.Errorf("told %d times", told)
 	}
-	w.until(one.Conversation, runtime.Cursor{}, isKind(runtime.FrameComplete))
-	w.until(two.Conversation, runtime.Cursor{}, isKind(runtime.FrameComplete))
+	w.until(one.Conversation, turn.Cursor{}, isKind(turn.FrameComplete))
+	w.until(two.Conversation, turn.Cursor{}, isKind(turn.FrameComplete))
 	w.turn(id.ID{}, `call ledger.add {"what":"z"}`) // covered: nobody is asked
 	if got := w.ledger.list(); got != "x,z" {
 		t.Errorf("the ledger has %q", got)
@@ -74,13 +75,13 @@ func TestGrants(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	acc := w.send(id.ID{}, `call ledger.add {"what":"x"}`)
-	frames := w.until(acc.Conversation, runtime.Cursor{}, asksPerson)
+	frames := w.until(acc.Conversation, turn.Cursor{}, asksPerson)
 	a := frames[len(frames)-1].Call.Approval
 	if a.Foreign || a.Pattern.String() != `what = "x"` || a.NoGrant != "" {
 		t.Errorf("%+v", a)
 	}
 	ok(t, w.Decide(ctx, "anna", runtime.Verdict{ID: a.ID, Hash: a.Hash, Approve: true, Standing: effect.InConversation}))
-	w.until(acc.Conversation, runtime.Cursor{}, isKind(runtime.FrameComplete))
+	w.until(acc.Conversation, turn.Cursor{}, isKind(turn.FrameComplete))
 	list, err := w.Grants(ctx, "anna", false)
 	if err != nil || len(list) != 1 || list[0].State != "active" || list[0].Standing != effect.InConversation {
 		t.Fatalf("%+v, %v", list, err)
@@ -121,7 +122,7 @@ func TestFollowersOfApprovalsRest(t *testing.T) {
 		if told++; told == 1 {
 			go func() {
 				for range questions {
-					w.Send(ctx, "anna", runtime.Turn{Content: text(`call ledger.add {"what":"x"}`), Attended: true})
+					w.Send(ctx, "anna", turn.Input{Content: text(`call ledger.add {"what":"x"}`), Attended: true})
 				}
 			}()
 		}
@@ -197,10 +198,10 @@ func newHooked(t *testing.T, answers map[string]func(tool.HookEvent) (tool.HookA
 }
 
 // to sends a turn to the agent watched and waits for its end.
-func (w *world) to(words string) (id.ID, []runtime.Frame) {
+func (w *world) to(words string) (id.ID, []turn.Frame) {
 	w.t.Helper()
-	acc := w.sent(runtime.Turn{Agent: "watched", Content: text(words), Attended: true})
-	return acc.Conversation, w.until(acc.Conversation, runtime.Cursor{}, isKind(runtime.FrameComplete))
+	acc := w.sent(turn.Input{Agent: "watched", Content: text(words), Attended: true})
+	return acc.Conversation, w.until(acc.Conversation, turn.Cursor{}, isKind(turn.FrameComplete))
 }
 
 func TestHooksAtAllPlaces(t *testing.T) {
@@ -304,15 +305,15 @@ func TestNarrowedArgumentsAreAuthorizedAndExecuted(t *testing.T) {
 		times++
 		return tool.HookAnswer{Args: fmt.Appendf(nil, `{"what":"narrow %d"}`, times)}, nil
 	}})
-	acc := w.sent(runtime.Turn{Agent: "watched", Content: text(`call do.it {"what":"wide"}`), Attended: true})
-	w.until(acc.Conversation, runtime.Cursor{}, asksPerson)
+	acc := w.sent(turn.Input{Agent: "watched", Content: text(`call do.it {"what":"wide"}`), Attended: true})
+	w.until(acc.Conversation, turn.Cursor{}, asksPerson)
 	w.kill()
 	w.open()
-	f := w.approve(acc.Conversation, runtime.Cursor{}, true)
+	f := w.approve(acc.Conversation, turn.Cursor{}, true)
 	if f.Call.Args != `{"what":"narrow 1"}` {
 		t.Errorf("asked is about %s", f.Call.Args)
 	}
-	w.until(acc.Conversation, runtime.Cursor{}, isKind(runtime.FrameComplete))
+	w.until(acc.Conversation, turn.Cursor{}, isKind(turn.FrameComplete))
 	if got := w.ledger.list(); got != "narrow 1" {
 		t.Errorf("done is %s", got)
 	}
@@ -350,14 +351,14 @@ func TestStopWhileAHookRuns(t *testing.T) {
 		g.plant(a)
 	}
 	plant(s)
-	begin := func() runtime.Accepted {
-		acc := w.sent(runtime.Turn{Agent: "watched", Content: text("call file.read {}")})
+	begin := func() turn.Accepted {
+		acc := w.sent(turn.Input{Agent: "watched", Content: text("call file.read {}")})
 		<-s.begun
 		return acc
 	}
 	acc := begin()
 	ok(t, w.Stop(t.Context(), "anna", acc.Conversation))
-	w.until(acc.Conversation, runtime.Cursor{}, isKind(runtime.FrameComplete))
+	w.until(acc.Conversation, turn.Cursor{}, isKind(turn.FrameComplete))
 	if r := w.results(acc.Conversation)[0]; r.Status != message.Interrupted {
 		t.Errorf("the call is %s: %s", r.Status, r.Text())
 	}
@@ -365,7 +366,7 @@ func TestStopWhileAHookRuns(t *testing.T) {
 	w.close() // it is put aside
 	plant()
 	w.open()
-	if got := said(w.until(acc.Conversation, runtime.Cursor{}, isKind(runtime.FrameComplete))); got != "ok: the whole file" {
+	if got := said(w.until(acc.Conversation, turn.Cursor{}, isKind(turn.FrameComplete))); got != "ok: the whole file" {
 		t.Errorf("after a restart: %s", got)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"steward/internal/record"
 	"steward/internal/runtime"
 	"steward/internal/store"
+	"steward/internal/turn"
 	_ "steward/test/seed"
 )
 
@@ -58,32 +59,32 @@ func (w *world) through(words string, crashed <-chan struct{}) (id.ID, string) {
 		case <-ctx.Done():
 		}
 	}()
-	acc, err := w.Send(ctx, "anna", runtime.Turn{ClientID: "the one", Content: text(words), Attended: true})
+	acc, err := w.Send(ctx, "anna", turn.Input{ClientID: "the one", Content: text(words), Attended: true})
 	if err != nil {
 		w.gone(crashed, err)
 		return id.ID{}, ""
 	}
 	var out strings.Builder
-	for f, err := range w.Watch(ctx, "anna", acc.Conversation, runtime.Cursor{}) {
+	for f, err := range w.Watch(ctx, "anna", acc.Conversation, turn.Cursor{}) {
 		switch {
 		case err != nil:
 			w.gone(crashed, err)
 			return id.ID{}, ""
-		case f.Kind == runtime.FrameToken:
+		case f.Kind == turn.FrameToken:
 			out.WriteString(f.Text)
-		case f.Kind == runtime.FrameReset:
+		case f.Kind == turn.FrameReset:
 			out.Reset()
-		case f.Kind == runtime.FrameComplete:
+		case f.Kind == turn.FrameComplete:
 			return acc.Conversation, f.Stored.Text()
-		case f.Kind == runtime.FrameError && f.Err.Code == "turn_parked":
+		case f.Kind == turn.FrameError && f.Err.Code == "turn_parked":
 			if err := w.ResumeRequest(ctx, "anna", f.Interaction.String()); err != nil {
 				w.gone(crashed, err)
 				return id.ID{}, ""
 			}
-		case f.Kind == runtime.FrameError:
+		case f.Kind == turn.FrameError:
 			w.gone(crashed, f.Err)
 			return id.ID{}, ""
-		case f.Kind == runtime.FrameCall && f.Call.Approval != nil:
+		case f.Kind == turn.FrameCall && f.Call.Approval != nil:
 			a := f.Call.Approval
 			err := w.Decide(ctx, "anna", runtime.Verdict{ID: a.ID, Hash: a.Hash, Approve: true})
 			if err != nil && !fault.Is(err, fault.Conflict) {
@@ -169,7 +170,7 @@ func TestOrphanedAgentIsStopped(t *testing.T) {
 		return nil
 	})
 	ok(t, w.Stop(t.Context(), "anna", acc.Conversation))
-	w.until(acc.Conversation, runtime.Cursor{}, isKind(runtime.FrameComplete))
+	w.until(acc.Conversation, turn.Cursor{}, isKind(turn.FrameComplete))
 	w.kill()
 	w.open()
 	w.atRest(child)
@@ -188,12 +189,12 @@ func TestRunOfAnAgentThatIsGoneAfterARestart(t *testing.T) {
 	w.model.begun = make(chan struct{}, 9)
 	acc := w.send(id.ID{}, ask("personal", "hang"))
 	<-w.model.begun
-	alone := w.sent(runtime.Turn{Agent: "weather", Content: text("hang")})
+	alone := w.sent(turn.Input{Agent: "weather", Content: text("hang")})
 	<-w.model.begun
 	w.close()
 	g.plant()
 	w.open()
-	w.until(acc.Conversation, runtime.Cursor{}, isKind(runtime.FrameComplete))
+	w.until(acc.Conversation, turn.Cursor{}, isKind(turn.FrameComplete))
 	if res := w.results(acc.Conversation)[0]; !strings.Contains(res.Text(), "personal") {
 		t.Errorf("the call of who is gone: %s %s", res.Status, res.Text())
 	}

@@ -22,6 +22,7 @@ import (
 	"steward/internal/policy/rego"
 	"steward/internal/runtime"
 	"steward/internal/tool"
+	"steward/internal/turn"
 )
 
 // policies opens an authorizer over rules.
@@ -61,8 +62,8 @@ deny contains "the assistant writes to nobody" if {
 	if got := w.results(conv)[0].Text(); !strings.Contains(got, "the assistant writes to nobody") || w.ledger.list() != "" {
 		t.Errorf("by the assistant: %s; done: %s", got, w.ledger.list())
 	}
-	acc := w.sent(runtime.Turn{Agent: "personal", Content: text(ask("email", `call mail.send {"what":"hello"}`))})
-	w.until(acc.Conversation, runtime.Cursor{}, isKind(runtime.FrameComplete))
+	acc := w.sent(turn.Input{Agent: "personal", Content: text(ask("email", `call mail.send {"what":"hello"}`))})
+	w.until(acc.Conversation, turn.Cursor{}, isKind(turn.FrameComplete))
 	if got := w.ledger.list(); got != "hello" {
 		t.Errorf("by the personal agent, of its own: %q; %s", got, w.results(acc.Conversation)[0].Text())
 	}
@@ -85,11 +86,11 @@ ask contains "may he be asked?" if {
 		t.Errorf("%s %s", r.Status, r.Text())
 	}
 	acc := w.send(id.ID{}, ask("personal", "say hello"))
-	f := w.approve(acc.Conversation, runtime.Cursor{}, true)
+	f := w.approve(acc.Conversation, turn.Cursor{}, true)
 	if f.Call.Name != "personal.ask" || !strings.Contains(f.Call.Approval.Reason, "may he be asked?") {
 		t.Errorf("%+v", f.Call.Approval)
 	}
-	frames := w.until(acc.Conversation, runtime.Cursor{}, isKind(runtime.FrameComplete))
+	frames := w.until(acc.Conversation, turn.Cursor{}, isKind(turn.FrameComplete))
 	if got := said(frames); got != "ok: hello" {
 		t.Errorf("%s", got)
 	}
@@ -116,12 +117,12 @@ func TestLineageSurvivesARestart(t *testing.T) {
 	j := &noting{}
 	w := judgedLevels(t, j)
 	acc := w.send(id.ID{}, ask("personal", ask("email", `call mail.send {"what":"hello"}`)))
-	w.until(acc.Conversation, runtime.Cursor{}, asksPerson)
+	w.until(acc.Conversation, turn.Cursor{}, asksPerson)
 	w.close()
 	before := len(j.got)
 	w.open()
-	w.approve(acc.Conversation, runtime.Cursor{}, true)
-	w.until(acc.Conversation, runtime.Cursor{}, isKind(runtime.FrameComplete))
+	w.approve(acc.Conversation, turn.Cursor{}, true)
+	w.until(acc.Conversation, turn.Cursor{}, isKind(turn.FrameComplete))
 	if w.ledger.list() != "hello" || before == 0 || len(j.got) <= before {
 		t.Fatalf("done: %s; judged %d times before and %d times in all", w.ledger.list(), before, len(j.got))
 	}
@@ -175,8 +176,8 @@ ask contains "a person would have to say" if {
 func TestExplainPolicy(t *testing.T) {
 	w := judgedLevels(t, policies(t, `deny contains "not to eve" if input.args.what == "eve"`))
 	acc := w.send(id.ID{}, `call ledger.add {"what":"eve"}`+"\n"+`call ledger.add {"what":"bob"}`)
-	w.approve(acc.Conversation, runtime.Cursor{}, true)
-	w.until(acc.Conversation, runtime.Cursor{}, isKind(runtime.FrameComplete))
+	w.approve(acc.Conversation, turn.Cursor{}, true)
+	w.until(acc.Conversation, turn.Cursor{}, isKind(turn.FrameComplete))
 
 	explain := func(q runtime.PolicyQuestion) []runtime.PolicyAnswer {
 		t.Helper()
@@ -302,17 +303,17 @@ func (w *world) outcome(t *rapid.T, c trial, answer runtime.Verdict) policy.Verd
 		w.order.Store(&call)
 		words = "call read." + map[string]string{"untrusted": "open", "private,untrusted": "closed"}[c.labels] + " {}"
 	}
-	acc := w.sent(runtime.Turn{Content: text(words), Attended: !c.alone})
-	frames := w.until(acc.Conversation, runtime.Cursor{}, func(f runtime.Frame) bool {
-		return f.Kind == runtime.FrameComplete || f.Call != nil && f.Call.Approval != nil
+	acc := w.sent(turn.Input{Content: text(words), Attended: !c.alone})
+	frames := w.until(acc.Conversation, turn.Cursor{}, func(f turn.Frame) bool {
+		return f.Kind == turn.FrameComplete || f.Call != nil && f.Call.Approval != nil
 	})
-	if last := frames[len(frames)-1]; last.Kind != runtime.FrameComplete {
+	if last := frames[len(frames)-1]; last.Kind != turn.FrameComplete {
 		answer.ID, answer.Hash = last.Call.Approval.ID, last.Call.Approval.Hash
 		if last.Call.Approval.NoGrant != "" || !answer.Approve {
 			answer.Standing = effect.Once
 		}
 		ok(t, w.Decide(w.t.Context(), "anna", answer))
-		w.until(acc.Conversation, runtime.Cursor{}, isKind(runtime.FrameComplete))
+		w.until(acc.Conversation, turn.Cursor{}, isKind(turn.FrameComplete))
 		return policy.Ask
 	}
 	results := w.results(acc.Conversation)

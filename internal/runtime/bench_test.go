@@ -14,19 +14,19 @@ import (
 	"steward/internal/id"
 	"steward/internal/kits"
 	"steward/internal/llm"
-	"steward/internal/runtime"
 	"steward/internal/store"
+	"steward/internal/turn"
 )
 
 // BenchmarkTurn measures a turn with one tool call and a model that answers at
 // once: the cost of Steward itself, including its store.
 func BenchmarkTurn(b *testing.B) {
 	w := newWorld(b)
-	acc, err := w.Send(b.Context(), "anna", runtime.Turn{Content: text("say begin")})
+	acc, err := w.Send(b.Context(), "anna", turn.Input{Content: text("say begin")})
 	if err != nil {
 		b.Fatal(err)
 	}
-	next, stop := iter.Pull2(w.Watch(b.Context(), "anna", acc.Conversation, runtime.Cursor{Seq: acc.Seq}))
+	next, stop := iter.Pull2(w.Watch(b.Context(), "anna", acc.Conversation, turn.Cursor{Seq: acc.Seq}))
 	defer stop()
 	answered := func() {
 		for {
@@ -34,7 +34,7 @@ func BenchmarkTurn(b *testing.B) {
 			if err != nil || !ok {
 				b.Fatal(err, ok)
 			}
-			if f.Kind == runtime.FrameComplete {
+			if f.Kind == turn.FrameComplete {
 				return
 			}
 		}
@@ -42,7 +42,7 @@ func BenchmarkTurn(b *testing.B) {
 	answered()
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := w.Send(b.Context(), "anna", runtime.Turn{Conversation: acc.Conversation,
+		if _, err := w.Send(b.Context(), "anna", turn.Input{Conversation: acc.Conversation,
 			Content: text(`call math.multiply {"a":6,"b":7}`)}); err != nil {
 			b.Fatal(err)
 		}
@@ -92,8 +92,8 @@ func TestADesignedTurnCommitsSeldom(t *testing.T) {
 	w, commits := designing(t)
 	w.turn(id.ID{}, "say first") // the store's own first commits
 	before := commits.Load()
-	acc := w.sent(runtime.Turn{Agent: kits.PlannerAgent, Content: text(designedOrder)})
-	w.until(acc.Conversation, runtime.Cursor{}, isKind(runtime.FrameComplete))
+	acc := w.sent(turn.Input{Agent: kits.PlannerAgent, Content: text(designedOrder)})
+	w.until(acc.Conversation, turn.Cursor{}, isKind(turn.FrameComplete))
 	w.quietened(acc.Conversation)
 	if n := commits.Load() - before; n > 10 {
 		t.Errorf("%d commits", n)
@@ -116,15 +116,15 @@ func BenchmarkDesignedTurn(b *testing.B) {
 	before := cpu()
 	for b.Loop() {
 		began := time.Now()
-		acc, err := w.Send(b.Context(), "anna", runtime.Turn{Agent: kits.PlannerAgent, Content: text(designedOrder)})
+		acc, err := w.Send(b.Context(), "anna", turn.Input{Agent: kits.PlannerAgent, Content: text(designedOrder)})
 		if err != nil {
 			b.Fatal(err)
 		}
-		for f, err := range w.Watch(b.Context(), "anna", acc.Conversation, runtime.Cursor{Seq: acc.Seq}) {
+		for f, err := range w.Watch(b.Context(), "anna", acc.Conversation, turn.Cursor{Seq: acc.Seq}) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			if f.Kind == runtime.FrameComplete {
+			if f.Kind == turn.FrameComplete {
 				break
 			}
 		}

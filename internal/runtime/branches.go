@@ -11,6 +11,7 @@ import (
 	"steward/internal/record"
 	"steward/internal/resource"
 	"steward/internal/store"
+	"steward/internal/turn"
 )
 
 // Branches returns a conversation's branches, oldest first, and the preferred
@@ -42,12 +43,12 @@ const maxTries = 100
 
 // Fork creates a branch and makes it the preferred one.
 func (n *Node) Fork(ctx context.Context, user string, conv id.ID, f conversation.Fork) (record.Branch, error) {
-	return aloneFor(ctx, n.Turns, user, conv, func(sc store.Scope) (record.Branch, error) { return n.conversations.Fork(ctx, sc, conv, f) })
+	return turn.AloneFor(ctx, n.Turns, user, conv, func(sc store.Scope) (record.Branch, error) { return n.conversations.Fork(ctx, sc, conv, f) })
 }
 
 // Switch makes a branch the preferred one.
 func (n *Node) Switch(ctx context.Context, user string, conv id.ID, branch string) error {
-	return n.Turns.alone(ctx, user, conv, func(sc store.Scope) error {
+	return n.Turns.Alone(ctx, user, conv, func(sc store.Scope) error {
 		return n.conversations.Switch(ctx, sc, conv, branch)
 	})
 }
@@ -60,14 +61,14 @@ func (n *Node) Switch(ctx context.Context, user string, conv id.ID, branch strin
 func (n *Node) Rewind(ctx context.Context, user string, conv, msg id.ID, withdraw bool) (b record.Branch, withdrawn int, err error) {
 	var open []resource.URI
 	if withdraw { // a turn that waits for a person could block for long
-		c := n.Turns.enter(user, conv)
-		defer n.Turns.exit(c)
-		defer c.leave()()
+		c := n.Turns.Enter(user, conv)
+		defer n.Turns.Exit(c)
+		defer c.BlockTurns()()
 		if open, err = n.stopped(ctx, user, conv, msg); err != nil {
 			return b, 0, err
 		}
 	}
-	err = n.Turns.alone(ctx, user, conv, func(sc store.Scope) error {
+	err = n.Turns.Alone(ctx, user, conv, func(sc store.Scope) error {
 		if b, err = n.conversations.Fork(ctx, sc, conv, conversation.Fork{Message: msg, Title: "rewound"}); err != nil || !withdraw {
 			return err
 		}
@@ -140,7 +141,7 @@ func (n *Node) CopyBranch(ctx context.Context, user string, conv id.ID, branch s
 // DeleteBranch hides a branch. Until it is erased, Undelete with its name
 // restores it.
 func (n *Node) DeleteBranch(ctx context.Context, user string, conv id.ID, branch string) error {
-	err := n.Turns.alone(ctx, user, conv, func(sc store.Scope) error { return n.conversations.DeleteBranch(ctx, sc, conv, branch) })
+	err := n.Turns.Alone(ctx, user, conv, func(sc store.Scope) error { return n.conversations.DeleteBranch(ctx, sc, conv, branch) })
 	if err != nil {
 		return err
 	}
@@ -149,7 +150,7 @@ func (n *Node) DeleteBranch(ctx context.Context, user string, conv id.ID, branch
 
 // Undelete restores a deleted conversation, or a branch of it.
 func (n *Node) Undelete(ctx context.Context, user string, conv id.ID, branch string) error {
-	return n.Turns.alone(ctx, user, conv, func(sc store.Scope) error {
+	return n.Turns.Alone(ctx, user, conv, func(sc store.Scope) error {
 		if branch == "" {
 			return n.conversations.Undelete(ctx, sc, conv)
 		}
@@ -159,17 +160,17 @@ func (n *Node) Undelete(ctx context.Context, user string, conv id.ID, branch str
 
 // Remove creates a branch without some messages.
 func (n *Node) Remove(ctx context.Context, user string, conv id.ID, msgs ...id.ID) (record.Branch, error) {
-	return aloneFor(ctx, n.Turns, user, conv, func(sc store.Scope) (record.Branch, error) { return n.conversations.Remove(ctx, sc, conv, msgs...) })
+	return turn.AloneFor(ctx, n.Turns, user, conv, func(sc store.Scope) (record.Branch, error) { return n.conversations.Remove(ctx, sc, conv, msgs...) })
 }
 
 // Insert creates a branch with one more message.
 func (n *Node) Insert(ctx context.Context, user string, conv, after id.ID, m *message.Message) (record.Branch, error) {
-	return aloneFor(ctx, n.Turns, user, conv, func(sc store.Scope) (record.Branch, error) { return n.conversations.Insert(ctx, sc, conv, after, m) })
+	return turn.AloneFor(ctx, n.Turns, user, conv, func(sc store.Scope) (record.Branch, error) { return n.conversations.Insert(ctx, sc, conv, after, m) })
 }
 
 // Merge makes an interaction part of another one.
 func (n *Node) Merge(ctx context.Context, user string, conv, into, from id.ID) error {
-	return n.Turns.alone(ctx, user, conv, func(sc store.Scope) error {
+	return n.Turns.Alone(ctx, user, conv, func(sc store.Scope) error {
 		if _, err := n.conversations.Get(ctx, sc, conv); err != nil {
 			return err
 		}
@@ -180,7 +181,7 @@ func (n *Node) Merge(ctx context.Context, user string, conv, into, from id.ID) e
 // Mark records a person's verdict on messages. It returns how many messages it
 // changed.
 func (n *Node) Mark(ctx context.Context, user string, conv id.ID, v conversation.Verdict, msgs ...id.ID) (changed int, err error) {
-	err = n.Turns.alone(ctx, user, conv, func(sc store.Scope) error {
+	err = n.Turns.Alone(ctx, user, conv, func(sc store.Scope) error {
 		changed, err = n.conversations.Mark(ctx, sc, conv, v, msgs...)
 		return err
 	})
@@ -192,7 +193,7 @@ func (n *Node) Mark(ctx context.Context, user string, conv id.ID, v conversation
 
 // Pin keeps messages in the context window under any pressure, or releases them.
 func (n *Node) Pin(ctx context.Context, user string, conv id.ID, pinned bool, msgs ...id.ID) error {
-	return n.Turns.alone(ctx, user, conv, func(sc store.Scope) error {
+	return n.Turns.Alone(ctx, user, conv, func(sc store.Scope) error {
 		return n.conversations.Pin(ctx, sc, conv, pinned, msgs...)
 	})
 }
@@ -201,14 +202,14 @@ func (n *Node) Pin(ctx context.Context, user string, conv id.ID, pinned bool, ms
 // model may treat these messages like the user's own words. Error codes: those of
 // conversation.Engine.Trust.
 func (n *Node) Trust(ctx context.Context, user string, conv id.ID, labels message.Labels, msgs ...id.ID) error {
-	return n.Turns.alone(ctx, user, conv, func(sc store.Scope) error {
+	return n.Turns.Alone(ctx, user, conv, func(sc store.Scope) error {
 		return n.conversations.Trust(ctx, sc, conv, labels, msgs...)
 	})
 }
 
 // Rollback reverts what an interaction's calls of a tool made obsolete.
 func (n *Node) Rollback(ctx context.Context, user string, conv, interaction id.ID, toolName string) (int, error) {
-	return aloneFor(ctx, n.Turns, user, conv, func(sc store.Scope) (int, error) {
+	return turn.AloneFor(ctx, n.Turns, user, conv, func(sc store.Scope) (int, error) {
 		return n.conversations.Rollback(ctx, sc, conv, interaction, toolName)
 	})
 }
@@ -228,12 +229,12 @@ const (
 // Tidy changes the context window of a conversation. It returns how many messages
 // it removed or brought back.
 func (n *Node) Tidy(ctx context.Context, user string, conv id.ID, how Tidying, tools []string) (changed int, err error) {
-	return aloneFor(ctx, n.Turns, user, conv, func(sc store.Scope) (int, error) {
+	return turn.AloneFor(ctx, n.Turns, user, conv, func(sc store.Scope) (int, error) {
 		switch how {
 		case TidyRefresh:
 			return n.conversations.Refresh(ctx, sc, conv)
 		case TidyCompact:
-			return n.viewChange(ctx, sc, conv, func() error { return n.Turns.compact(ctx, sc, user, conv) })
+			return n.viewChange(ctx, sc, conv, func() error { return n.Turns.Compact(ctx, sc, user, conv) })
 		case TidyWhole:
 			return n.viewChange(ctx, sc, conv, func() error { return n.conversations.Unfit(ctx, sc, conv) })
 		case TidyOptimize:

@@ -18,6 +18,7 @@ import (
 	"steward/internal/runtime"
 	"steward/internal/store"
 	"steward/internal/tool"
+	"steward/internal/turn"
 )
 
 // texts returns the texts of the messages of the preferred branch.
@@ -49,7 +50,7 @@ func (w *world) message(conv id.ID, n int) id.ID {
 }
 
 // do sends a turn and waits for its end.
-func (w *world) do(turn runtime.Turn) runtime.Accepted {
+func (w *world) do(turn turn.Input) turn.Accepted {
 	w.t.Helper()
 	acc, err := w.Send(w.t.Context(), "anna", turn)
 	ok(w.t, err)
@@ -63,7 +64,7 @@ func TestReplaceAndRegenerate(t *testing.T) {
 	w.turn(conv, "say two")
 	first, second, answer := w.message(conv, 0), w.message(conv, 2), w.message(conv, 3)
 
-	edited := runtime.Turn{Conversation: conv, ClientID: "e1", Content: text("say other"), Replace: second}
+	edited := turn.Input{Conversation: conv, ClientID: "e1", Content: text("say other"), Replace: second}
 	acc := w.do(edited)
 	w.expect(conv, "say one", "one", "say other", "other")
 	if acc.Branch == "" || acc.Branch == record.MainBranch || acc.Message.Zero() {
@@ -74,13 +75,13 @@ func TestReplaceAndRegenerate(t *testing.T) {
 		t.Errorf("%+v, first %+v", again, acc)
 	}
 
-	anew := runtime.Turn{Conversation: conv, ClientID: "r1", Regenerate: answer} // of the other branch
+	anew := turn.Input{Conversation: conv, ClientID: "r1", Regenerate: answer} // of the other branch
 	acc = w.do(anew)
 	w.expect(conv, "say one", "one", "say two", "two")
 	if again := w.do(anew); !again.Duplicate || again.Interaction != acc.Interaction || again.Seq == 0 {
 		t.Errorf("%+v, first %+v", again, acc)
 	}
-	w.do(runtime.Turn{Conversation: conv, Replace: first, Content: text("say begin")})
+	w.do(turn.Input{Conversation: conv, Replace: first, Content: text("say begin")})
 	w.expect(conv, "say begin", "begin")
 
 	list, preferred, err := w.Branches(t.Context(), "anna", conv)
@@ -107,21 +108,21 @@ func TestInvalidTurns(t *testing.T) {
 	answer := w.message(conv, 1)
 	other, _ := w.turn(id.ID{}, "say two")
 	for name, c := range map[string]struct {
-		turn runtime.Turn
+		turn turn.Input
 		code string
 	}{
-		"replace an answer":          {runtime.Turn{Replace: answer, Content: text("x")}, "not_your_message"},
-		"replace another's":          {runtime.Turn{Replace: w.message(other, 0), Content: text("x")}, "message_not_found"},
-		"replace nothing there":      {runtime.Turn{Replace: id.New(), Content: text("x")}, "message_not_found"},
-		"replace by steering":        {runtime.Turn{Replace: answer, Content: text("x"), Steer: true}, "turn_invalid"},
-		"regenerate with words":      {runtime.Turn{Regenerate: answer, Content: text("x")}, "turn_invalid"},
-		"regenerate by steering":     {runtime.Turn{Regenerate: answer, Steer: true}, "turn_invalid"},
-		"regenerate and replace":     {runtime.Turn{Regenerate: answer, Replace: answer}, "turn_invalid"},
-		"regenerate nothing there":   {runtime.Turn{Regenerate: id.New()}, "message_not_found"},
-		"regenerate, unknown model":  {runtime.Turn{Regenerate: answer, Model: "no/such"}, "model_not_found"},
-		"regenerate in nothing":      {runtime.Turn{Regenerate: answer, Conversation: id.New()}, "conversation_not_found"},
-		"replace, no words":          {runtime.Turn{Replace: w.message(conv, 0)}, "message_empty"},
-		"replace, words are no text": {runtime.Turn{Replace: w.message(conv, 0), Content: text("\xff")}, "message_invalid"},
+		"replace an answer":          {turn.Input{Replace: answer, Content: text("x")}, "not_your_message"},
+		"replace another's":          {turn.Input{Replace: w.message(other, 0), Content: text("x")}, "message_not_found"},
+		"replace nothing there":      {turn.Input{Replace: id.New(), Content: text("x")}, "message_not_found"},
+		"replace by steering":        {turn.Input{Replace: answer, Content: text("x"), Steer: true}, "turn_invalid"},
+		"regenerate with words":      {turn.Input{Regenerate: answer, Content: text("x")}, "turn_invalid"},
+		"regenerate by steering":     {turn.Input{Regenerate: answer, Steer: true}, "turn_invalid"},
+		"regenerate and replace":     {turn.Input{Regenerate: answer, Replace: answer}, "turn_invalid"},
+		"regenerate nothing there":   {turn.Input{Regenerate: id.New()}, "message_not_found"},
+		"regenerate, unknown model":  {turn.Input{Regenerate: answer, Model: "no/such"}, "model_not_found"},
+		"regenerate in nothing":      {turn.Input{Regenerate: answer, Conversation: id.New()}, "conversation_not_found"},
+		"replace, no words":          {turn.Input{Replace: w.message(conv, 0)}, "message_empty"},
+		"replace, words are no text": {turn.Input{Replace: w.message(conv, 0), Content: text("\xff")}, "message_invalid"},
 	} {
 		if c.turn.Conversation.Zero() {
 			c.turn.Conversation = conv
@@ -146,7 +147,7 @@ func TestReplaceWhileATurnRuns(t *testing.T) {
 	w.send(conv, "hang")
 	<-w.model.begun
 	var wg sync.WaitGroup
-	wg.Go(func() { w.do(runtime.Turn{Conversation: conv, Replace: first, Content: text("say begin")}) })
+	wg.Go(func() { w.do(turn.Input{Conversation: conv, Replace: first, Content: text("say begin")}) })
 	wg.Go(func() {
 		if _, err := w.Fork(t.Context(), "anna", conv, conversation.Fork{Message: first}); err != nil {
 			t.Error(err)
@@ -177,7 +178,7 @@ func TestSteeringANewConversation(t *testing.T) {
 		for range 4 {
 			wg.Go(func() {
 				for _, client := range []string{"a", "b"} {
-					_, err := w.Send(t.Context(), "anna", runtime.Turn{Conversation: conv, ClientID: client, Content: text("say x"), Steer: true})
+					_, err := w.Send(t.Context(), "anna", turn.Input{Conversation: conv, ClientID: client, Content: text("say x"), Steer: true})
 					if err != nil {
 						t.Error(err)
 					}
@@ -204,7 +205,7 @@ func TestEditsAndCrashes(t *testing.T) {
 	conv, _ := w.turn(id.ID{}, "say one")
 	first := w.message(conv, 0)
 	w.faulty.set(func(store.Batch) error { return full })
-	coded(t, second(w.Send(t.Context(), "anna", runtime.Turn{Conversation: conv, ClientID: "e", Replace: first, Content: text("say two")})), "disk_full")
+	coded(t, second(w.Send(t.Context(), "anna", turn.Input{Conversation: conv, ClientID: "e", Replace: first, Content: text("say two")})), "disk_full")
 	w.faulty.set(nil)
 	w.reopen()
 	w.expect(conv, "say one", "one")
@@ -212,20 +213,20 @@ func TestEditsAndCrashes(t *testing.T) {
 		t.Errorf("%+v %v", list, err)
 	}
 	w.model.begun = make(chan struct{}, 2)
-	edited := runtime.Turn{Conversation: conv, ClientID: "e", Replace: first, Content: text("hang")}
+	edited := turn.Input{Conversation: conv, ClientID: "e", Replace: first, Content: text("hang")}
 	acc, err := w.Send(t.Context(), "anna", edited)
 	ok(t, err)
 	<-w.model.begun
 	w.close()
 	close(w.model.gate)
 	w.open()
-	w.until(conv, runtime.Cursor{Seq: acc.Seq}, isKind(runtime.FrameComplete))
+	w.until(conv, turn.Cursor{Seq: acc.Seq}, isKind(turn.FrameComplete))
 	w.expect(conv, "hang", "half whole")
 	edited.Content = text("hang")
 	if again := w.do(edited); !again.Duplicate || again.Message != acc.Message {
 		t.Errorf("%+v", again)
 	}
-	anew := runtime.Turn{Conversation: conv, ClientID: "r", Regenerate: w.message(conv, 1)}
+	anew := turn.Input{Conversation: conv, ClientID: "r", Regenerate: w.message(conv, 1)}
 	acc = w.do(anew)
 	w.reopen()
 	if again := w.do(anew); !again.Duplicate || again.Interaction != acc.Interaction {
@@ -240,7 +241,7 @@ func TestRewindWithdrawsWaitingActions(t *testing.T) {
 	to := w.message(conv, 1)
 	w.send(conv, "call ledger.add {\"what\":\"x\"}\ncall ledger.add {\"what\":\"y\"}")
 	var asked []string
-	w.until(conv, runtime.Cursor{}, func(f runtime.Frame) bool {
+	w.until(conv, turn.Cursor{}, func(f turn.Frame) bool {
 		if f.Call != nil && f.Call.Approval != nil && !slices.Contains(asked, f.Call.Approval.ID+" "+f.Call.Approval.Hash) {
 			asked = append(asked, f.Call.Approval.ID+" "+f.Call.Approval.Hash)
 		}

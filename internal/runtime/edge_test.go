@@ -13,6 +13,7 @@ import (
 	"steward/internal/runtime"
 	"steward/internal/store"
 	"steward/internal/tool"
+	"steward/internal/turn"
 )
 
 var full = fault.New(fault.Exhausted, "disk_full", "there is no room").WithHint("make room")
@@ -31,7 +32,7 @@ func TestUserMessageThatCannotBeStored(t *testing.T) {
 	w := newWorld(t)
 	conv, _ := w.turn(id.ID{}, "say one")
 	w.faulty.set(func(b store.Batch) error { return full })
-	if _, err := w.Send(t.Context(), "anna", runtime.Turn{Conversation: conv, Content: text("say two")}); !fault.HasCode(err, "disk_full") {
+	if _, err := w.Send(t.Context(), "anna", turn.Input{Conversation: conv, Content: text("say two")}); !fault.HasCode(err, "disk_full") {
 		t.Fatal(err)
 	}
 	w.faulty.set(nil)
@@ -59,17 +60,17 @@ func TestRunThatCannotBeRecordedContinuesLater(t *testing.T) {
 			})
 			acc := w.send(conv, `call math.multiply {"a":6,"b":7}`)
 			w.atRest(conv) // who comes only now is told, too
-			frames := w.until(conv, runtime.Cursor{Seq: acc.Seq}, isKind(runtime.FrameError))
+			frames := w.until(conv, turn.Cursor{Seq: acc.Seq}, isKind(turn.FrameError))
 			if e := frames[len(frames)-1].Err; e.Code != "disk_full" || e.Remedy == "" {
 				t.Errorf("%+v", e)
 			}
 			w.faulty.set(nil)
 			acc = w.send(conv, "say next")
-			frames = w.until(conv, runtime.Cursor{Seq: acc.Seq - 1}, isKind(runtime.FrameComplete))
+			frames = w.until(conv, turn.Cursor{Seq: acc.Seq - 1}, isKind(turn.FrameComplete))
 			if said(frames) != "next" {
 				t.Errorf("%q", said(frames))
 			}
-			all := w.until(conv, runtime.Cursor{}, nth(isKind(runtime.FrameComplete), 3))
+			all := w.until(conv, turn.Cursor{}, nth(isKind(turn.FrameComplete), 3))
 			if !strings.Contains(said(all), "ok: 42") {
 				t.Errorf("the interrupted turn was not taken up: %q", said(all))
 			}
@@ -81,16 +82,16 @@ func TestRunThatCannotBeRecordedContinuesLater(t *testing.T) {
 func TestLaterWatcherGetsTheFailureOnce(t *testing.T) {
 	w := newWorld(t)
 	acc := w.send(id.ID{}, "fail")
-	first := w.until(acc.Conversation, runtime.Cursor{Seq: acc.Seq}, isKind(runtime.FrameError))
-	again := w.until(acc.Conversation, runtime.Cursor{Seq: acc.Seq}, isKind(runtime.FrameError))
+	first := w.until(acc.Conversation, turn.Cursor{Seq: acc.Seq}, isKind(turn.FrameError))
+	again := w.until(acc.Conversation, turn.Cursor{Seq: acc.Seq}, isKind(turn.FrameError))
 	if len(again) != 1 || again[0].Interaction != acc.Interaction {
 		t.Errorf("%+v", again)
 	}
 	seen := first[len(first)-1].Cursor
-	next := make(chan []runtime.Frame)
-	go func() { next <- w.until(acc.Conversation, seen, isKind(runtime.FrameComplete)) }()
+	next := make(chan []turn.Frame)
+	go func() { next <- w.until(acc.Conversation, seen, isKind(turn.FrameComplete)) }()
 	w.send(acc.Conversation, "say on")
-	if frames := <-next; count(frames, runtime.FrameError)+count(frames, runtime.FrameReset) > 0 || said(frames) != "on" {
+	if frames := <-next; count(frames, turn.FrameError)+count(frames, turn.FrameReset) > 0 || said(frames) != "on" {
 		t.Errorf("%s: %q", kinds(frames), said(frames))
 	}
 }
@@ -98,11 +99,11 @@ func TestLaterWatcherGetsTheFailureOnce(t *testing.T) {
 func TestReasoningNoticesAndResets(t *testing.T) {
 	w := newWorld(t)
 	conv, first := w.turn(id.ID{}, "say first")
-	joined, got := make(chan struct{}), make(chan []runtime.Frame)
+	joined, got := make(chan struct{}), make(chan []turn.Frame)
 	go func() {
 		answered := 0
-		got <- w.until(conv, runtime.Cursor{}, func(f runtime.Frame) bool {
-			if f.Kind == runtime.FrameComplete {
+		got <- w.until(conv, turn.Cursor{}, func(f turn.Frame) bool {
+			if f.Kind == turn.FrameComplete {
 				if answered++; answered == 1 {
 					close(joined) // the watcher has come, and misses nothing of the next turn
 				}
@@ -114,24 +115,24 @@ func TestReasoningNoticesAndResets(t *testing.T) {
 	w.send(conv, "think deep")
 	live := <-got
 	for i, f := range live {
-		if f.Kind == runtime.FrameComplete {
+		if f.Kind == turn.FrameComplete {
 			live = live[i+1:]
 			break
 		}
 	}
-	if count(live, runtime.FrameNotice) != 1 || count(live, runtime.FrameReset) != 1 {
+	if count(live, turn.FrameNotice) != 1 || count(live, turn.FrameReset) != 1 {
 		t.Errorf("%s", kinds(live))
 	}
 	after := live
 	for i, f := range live {
-		if f.Kind == runtime.FrameReset {
+		if f.Kind == turn.FrameReset {
 			after = live[i:]
 		}
 	}
-	for name, frames := range map[string][]runtime.Frame{"live": after, "replayed": w.until(conv, first[len(first)-1].Cursor, isKind(runtime.FrameComplete))} {
+	for name, frames := range map[string][]turn.Frame{"live": after, "replayed": w.until(conv, first[len(first)-1].Cursor, isKind(turn.FrameComplete))} {
 		var reasoning strings.Builder
 		for _, f := range frames {
-			if f.Kind == runtime.FrameReasoning {
+			if f.Kind == turn.FrameReasoning {
 				reasoning.WriteString(f.Text)
 			}
 		}
@@ -148,17 +149,17 @@ func TestLaterWatchersGetNotices(t *testing.T) {
 	w.model.begun = make(chan struct{}, 1)
 	acc := w.send(id.ID{}, "hang noting")
 	<-w.model.begun
-	frames := w.until(acc.Conversation, runtime.Cursor{}, isKind(runtime.FrameToken))
-	if count(frames, runtime.FrameNotice) != 1 {
+	frames := w.until(acc.Conversation, turn.Cursor{}, isKind(turn.FrameToken))
+	if count(frames, turn.FrameNotice) != 1 {
 		t.Errorf("%s", kinds(frames))
 	}
 	close(w.model.gate)
-	frames = w.until(acc.Conversation, frames[len(frames)-1].Cursor, isKind(runtime.FrameComplete))
-	if count(frames, runtime.FrameNotice) != 0 {
+	frames = w.until(acc.Conversation, frames[len(frames)-1].Cursor, isKind(turn.FrameComplete))
+	if count(frames, turn.FrameNotice) != 0 {
 		t.Errorf("told again: %s", kinds(frames))
 	}
-	frames = w.until(acc.Conversation, runtime.Cursor{Seq: acc.Seq}, isKind(runtime.FrameComplete))
-	if len(frames) == 0 || frames[0].Kind != runtime.FrameNotice || count(frames, runtime.FrameNotice) != 1 {
+	frames = w.until(acc.Conversation, turn.Cursor{Seq: acc.Seq}, isKind(turn.FrameComplete))
+	if len(frames) == 0 || frames[0].Kind != turn.FrameNotice || count(frames, turn.FrameNotice) != 1 {
 		t.Errorf("who comes when the turn is over is told %s", kinds(frames))
 	}
 }
@@ -182,10 +183,10 @@ func TestPosition(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	go func() { w.send(conv, "say two"); w.send(conv, "say three") }()
-	var got []runtime.Frame
+	var got []turn.Frame
 	for f, err := range w.Watch(ctx, "anna", conv, at) {
 		ok(t, err)
-		if got = append(got, f); count(got, runtime.FrameComplete) == 2 {
+		if got = append(got, f); count(got, turn.FrameComplete) == 2 {
 			cancel()
 		}
 	}
@@ -201,7 +202,7 @@ func TestWaitingSendEndsWithItsContext(t *testing.T) {
 	<-w.model.begun
 	for _, steer := range []bool{false, true} {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-		_, err := w.Send(ctx, "anna", runtime.Turn{Conversation: acc.Conversation, Content: text("say x"), Steer: steer})
+		_, err := w.Send(ctx, "anna", turn.Input{Conversation: acc.Conversation, Content: text("say x"), Steer: steer})
 		cancel()
 		if !fault.Is(err, fault.Timeout) {
 			t.Errorf("steer %v: %v", steer, err)
@@ -210,12 +211,12 @@ func TestWaitingSendEndsWithItsContext(t *testing.T) {
 	waiting := make(chan error)
 	node := w.Node
 	go func() {
-		_, err := node.Send(context.Background(), "anna", runtime.Turn{Conversation: acc.Conversation, Content: text("say x")})
+		_, err := node.Send(context.Background(), "anna", turn.Input{Conversation: acc.Conversation, Content: text("say x")})
 		waiting <- err
 	}()
 	w.close()
 	coded(t, <-waiting, "closing")
-	coded(t, second(node.Send(t.Context(), "anna", runtime.Turn{Content: text("say x")})), "closing")
+	coded(t, second(node.Send(t.Context(), "anna", turn.Input{Content: text("say x")})), "closing")
 }
 
 // A steering message whose run ends first begins a turn of its own.
@@ -224,9 +225,9 @@ func TestLateSteeringBeginsATurn(t *testing.T) {
 	w.model.begun = make(chan struct{}, 1)
 	acc := w.send(id.ID{}, "hang")
 	<-w.model.begun
-	sent := make(chan runtime.Accepted)
+	sent := make(chan turn.Accepted)
 	go func() {
-		got, err := w.Send(t.Context(), "anna", runtime.Turn{Conversation: acc.Conversation, Content: text("say late"), Steer: true})
+		got, err := w.Send(t.Context(), "anna", turn.Input{Conversation: acc.Conversation, Content: text("say late"), Steer: true})
 		if err != nil {
 			t.Error(err)
 		}
@@ -234,7 +235,7 @@ func TestLateSteeringBeginsATurn(t *testing.T) {
 	}()
 	close(w.model.gate)
 	got := <-sent
-	frames := w.until(acc.Conversation, runtime.Cursor{Seq: got.Seq - 1}, isKind(runtime.FrameComplete))
+	frames := w.until(acc.Conversation, turn.Cursor{Seq: got.Seq - 1}, isKind(turn.FrameComplete))
 	if said(frames) != "late" {
 		t.Errorf("%q", said(frames))
 	}
@@ -246,7 +247,7 @@ func TestIdleConversationsAreEvicted(t *testing.T) {
 			w := made(t, &world{opt: opt})
 			w.open()
 			conv, _ := w.turn(id.ID{}, "say one")
-			for w.Held() > 0 {
+			for w.CachedConversations() > 0 {
 				<-time.After(10 * time.Millisecond)
 			}
 			if _, frames := w.turn(conv, "say two"); said(frames) != "two" {
@@ -266,8 +267,8 @@ func TestAgents(t *testing.T) {
 	if specs := w.Tools("reckoner"); len(specs) != 1 || specs[0].Name != "math.multiply" {
 		t.Errorf("%v", specs)
 	}
-	acc := w.sent(runtime.Turn{Agent: "reckoner", Content: text(`call ledger.add {"what":"x"}`), Attended: true})
-	frames := w.until(acc.Conversation, runtime.Cursor{}, isKind(runtime.FrameComplete))
+	acc := w.sent(turn.Input{Agent: "reckoner", Content: text(`call ledger.add {"what":"x"}`), Attended: true})
+	frames := w.until(acc.Conversation, turn.Cursor{}, isKind(turn.FrameComplete))
 	if w.ledger.list() != "" || frames[len(frames)-1].Stored.Stop != message.StopBound {
 		t.Errorf("%s, ledger %q", said(frames), w.ledger.list())
 	}
@@ -292,11 +293,11 @@ func TestOpenRefusesInvalidAgents(t *testing.T) {
 
 func TestConversationWithFewerTools(t *testing.T) {
 	w := newWorld(t)
-	if _, err := w.Send(t.Context(), "anna", runtime.Turn{Content: text("say x"), Tools: []string{"no.such_tool"}}); err == nil {
+	if _, err := w.Send(t.Context(), "anna", turn.Input{Content: text("say x"), Tools: []string{"no.such_tool"}}); err == nil {
 		t.Error("a tool that is not there was taken")
 	}
-	acc := w.sent(runtime.Turn{Content: text(`call math.multiply {"a":2,"b":3}`), Tools: []string{"math.*"}})
-	if frames := w.until(acc.Conversation, runtime.Cursor{}, isKind(runtime.FrameComplete)); said(frames) != "ok: 6" {
+	acc := w.sent(turn.Input{Content: text(`call math.multiply {"a":2,"b":3}`), Tools: []string{"math.*"}})
+	if frames := w.until(acc.Conversation, turn.Cursor{}, isKind(turn.FrameComplete)); said(frames) != "ok: 6" {
 		t.Errorf("%q", said(frames))
 	}
 	_, frames := w.turn(acc.Conversation, `call ledger.add {"what":"x"}`) // also in later turns
@@ -311,13 +312,13 @@ func TestRunOfAnAgentThatIsGoneWhileTheStoreFails(t *testing.T) {
 	w := &world{t: t, dir: t.TempDir(), model: &scripted{gate: make(chan struct{}), begun: make(chan struct{}, 1)}, ledger: &ledger{}}
 	w.opt.Agents = []agent.Definition{{Name: "guest"}}
 	w.open()
-	acc := w.sent(runtime.Turn{Agent: "guest", Content: text("hang")})
+	acc := w.sent(turn.Input{Agent: "guest", Content: text("hang")})
 	<-w.model.begun
 	w.close()
 	w.opt.Agents = nil
 	w.fail = func(store.Batch) error { return full }
 	w.open()
-	turn := runtime.Turn{Conversation: acc.Conversation, Agent: "assistant", Content: text("say on")}
+	turn := turn.Input{Conversation: acc.Conversation, Agent: "assistant", Content: text("say on")}
 	if _, err := w.Send(t.Context(), "anna", turn); !fault.HasCode(err, "disk_full") {
 		t.Errorf("%v", err)
 	}

@@ -16,8 +16,8 @@ import (
 	"steward/internal/policy"
 	"steward/internal/record"
 	"steward/internal/requests"
-	"steward/internal/runtime"
 	"steward/internal/store"
+	"steward/internal/work"
 )
 
 func TestExternalActionIsDoneOnce(t *testing.T) {
@@ -34,7 +34,7 @@ func TestExternalActionIsDoneOnce(t *testing.T) {
 	}
 	o.drop = ""
 	o.reopen()
-	for _, c := range []runtime.Execution{
+	for _, c := range []work.Execution{
 		{Tool: "ledger.add", Args: []byte(`{"what":"two"}`)}, {Tool: "ledger.slow", Args: []byte(`{"what":"one"}`)}, {Tool: "math.twice", Args: []byte(`{"n":1}`)},
 	} {
 		c.ClientID = "a"
@@ -42,7 +42,7 @@ func TestExternalActionIsDoneOnce(t *testing.T) {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}
-	x, err := o.ExecuteTool(t.Context(), "bert", runtime.Execution{Tool: "ledger.add", Args: []byte(`{"what":"one"}`), ClientID: "a"})
+	x, err := o.ExecuteTool(t.Context(), "bert", work.Execution{Tool: "ledger.add", Args: []byte(`{"what":"one"}`), ClientID: "a"})
 	if err != nil || x.Recorded {
 		t.Errorf("bert's own: %+v, %v", x, err)
 	}
@@ -67,7 +67,7 @@ func TestExternalActionContinuesWithoutItsCaller(t *testing.T) {
 	o := newOuter(t, allows{})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	e := runtime.Execution{Tool: "ledger.slow", Args: []byte(`{"what":"one"}`), ClientID: "a"}
+	e := work.Execution{Tool: "ledger.slow", Args: []byte(`{"what":"one"}`), ClientID: "a"}
 	go func() {
 		_, err := o.ExecuteTool(ctx, "anna", e)
 		ended <- err
@@ -134,7 +134,7 @@ func TestAQueryEndsWithItsCaller(t *testing.T) {
 	o := newOuter(t, policy.Fixed{})
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { <-o.begun; cancel() }()
-	if _, err := o.ExecuteTool(ctx, "anna", runtime.Execution{Tool: "text.wait"}); !fault.Is(err, fault.Cancelled) {
+	if _, err := o.ExecuteTool(ctx, "anna", work.Execution{Tool: "text.wait"}); !fault.Is(err, fault.Cancelled) {
 		t.Errorf("the caller is told %v", err)
 	}
 }
@@ -237,7 +237,7 @@ func TestPollingAddsNoGoroutines(t *testing.T) {
 		w, b := newStill(t), newBench()
 		w.judge, w.more = allows{}, b.tools(t)
 		w.open()
-		e := runtime.Execution{Tool: "slow.change", Args: []byte(`{"what":"flour"}`), ClientID: "a"}
+		e := work.Execution{Tool: "slow.change", Args: []byte(`{"what":"flour"}`), ClientID: "a"}
 		poll := func() {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
@@ -255,7 +255,7 @@ func TestPollingAddsNoGoroutines(t *testing.T) {
 		if n := goruntime.NumGoroutine() - before; n > polls/2 { // the language has some of its own
 			t.Errorf("%d goroutines more", n)
 		}
-		waits := aside(func() (runtime.Executed, error) { return w.ExecuteTool(t.Context(), "anna", e) })
+		waits := aside(func() (work.Executed, error) { return w.ExecuteTool(t.Context(), "anna", e) })
 		close(b.gate)
 		if !waits.over() || waits.err != nil || waits.v.Result.Text() != "did flour" || !waits.v.Recorded {
 			t.Errorf("%+v, %v", waits.v, waits.err)

@@ -15,8 +15,8 @@ import (
 	"steward/internal/policy"
 	"steward/internal/record"
 	"steward/internal/resource"
-	"steward/internal/runtime"
 	"steward/internal/tool"
+	"steward/internal/work"
 )
 
 // outer is a node whose tools are called from outside.
@@ -59,7 +59,7 @@ func (o *outer) tools() []tool.Tool {
 			})),
 		made(tool.New(tool.Spec{Name: "text.long", Description: "A long text.", Effect: tool.Query},
 			func(context.Context, tool.Invocation, struct{}) (string, error) {
-				return strings.Repeat("é", runtime.MaxExecuted), nil
+				return strings.Repeat("é", work.MaxExecuted), nil
 			})),
 		made(tool.New(tool.Spec{Name: "text.wait", Description: "Waits to be stopped.", Effect: tool.Query},
 			func(ctx context.Context, _ tool.Invocation, _ struct{}) (string, error) {
@@ -85,15 +85,15 @@ func (o *outer) tools() []tool.Tool {
 			})),
 		made(tool.New(tool.Spec{Name: "ledger.all", Description: "Adds, and tells a lot.", Effect: tool.Action},
 			func(context.Context, tool.Invocation, struct{}) (string, error) {
-				return strings.Repeat("all ", runtime.MaxExecuted/4) + "the end", nil
+				return strings.Repeat("all ", work.MaxExecuted/4) + "the end", nil
 			})),
 	}
 }
 
 // do calls a tool for anna.
-func (o *outer) do(name, args, clientID string) (runtime.Executed, error) {
+func (o *outer) do(name, args, clientID string) (work.Executed, error) {
 	ctx := o.t.Context()
-	return o.ExecuteTool(ctx, "anna", runtime.Execution{Tool: name, Args: []byte(args), ClientID: clientID})
+	return o.ExecuteTool(ctx, "anna", work.Execution{Tool: name, Args: []byte(args), ClientID: clientID})
 }
 
 // must is do for calls that succeed; it returns "STATUS: TEXT".
@@ -120,7 +120,7 @@ func TestExternalQuery(t *testing.T) {
 		}
 	}
 	if x, err := o.do("text.long", "", ""); err != nil || !x.Cut || x.ClientID == "" || x.Result.Rest != "" ||
-		len(x.Result.Text()) > runtime.MaxExecuted+100 || !strings.HasSuffix(x.Result.Text(), "é\n[Cut after 1048576 of 2097152 bytes: ask for less.]") {
+		len(x.Result.Text()) > work.MaxExecuted+100 || !strings.HasSuffix(x.Result.Text(), "é\n[Cut after 1048576 of 2097152 bytes: ask for less.]") {
 		t.Errorf("a long text: %v, cut: %v, %d bytes", err, x.Cut, len(x.Result.Text()))
 	}
 	if got := o.requests(); len(got) != 0 {
@@ -131,18 +131,18 @@ func TestExternalQuery(t *testing.T) {
 func TestInvalidExternalCalls(t *testing.T) {
 	o := newOuter(t, policy.Fixed{})
 	for _, c := range []struct {
-		e      runtime.Execution
+		e      work.Execution
 		code   string
 		remedy string
 	}{
-		{runtime.Execution{Tool: "math.twise"}, "tool_unknown", "did you mean math.twice?"},
-		{runtime.Execution{Tool: "nothing.like.it"}, "tool_unknown", "ListTools lists what there is"},
-		{runtime.Execution{Tool: ""}, "tool_unknown", "ListTools lists what there is"},
-		{runtime.Execution{Tool: "math.twice", Agent: "nobody/here"}, "agent_not_found", ""},
-		{runtime.Execution{Tool: "math.twice", Args: []byte(`{"n":"x"}`)}, "args_invalid", "fix these and call the tool again"},
-		{runtime.Execution{Tool: "math.twice", Args: []byte(`{"n":1`)}, "args_invalid", ""},
-		{runtime.Execution{Tool: "ledger.add", Args: []byte(`{"what":""}`), ClientID: "x"}, "args_invalid", ""},
-		{runtime.Execution{Tool: "math.twice", ClientID: strings.Repeat("x", 257)}, "call_id_invalid", "use a shorter one: a UUID, say"},
+		{work.Execution{Tool: "math.twise"}, "tool_unknown", "did you mean math.twice?"},
+		{work.Execution{Tool: "nothing.like.it"}, "tool_unknown", "ListTools lists what there is"},
+		{work.Execution{Tool: ""}, "tool_unknown", "ListTools lists what there is"},
+		{work.Execution{Tool: "math.twice", Agent: "nobody/here"}, "agent_not_found", ""},
+		{work.Execution{Tool: "math.twice", Args: []byte(`{"n":"x"}`)}, "args_invalid", "fix these and call the tool again"},
+		{work.Execution{Tool: "math.twice", Args: []byte(`{"n":1`)}, "args_invalid", ""},
+		{work.Execution{Tool: "ledger.add", Args: []byte(`{"what":""}`), ClientID: "x"}, "args_invalid", ""},
+		{work.Execution{Tool: "math.twice", ClientID: strings.Repeat("x", 257)}, "call_id_invalid", "use a shorter one: a UUID, say"},
 	} {
 		_, err := o.ExecuteTool(t.Context(), "anna", c.e)
 		if !fault.HasCode(err, c.code) || c.remedy != "" && fault.Of(err).Remedy != c.remedy {
@@ -181,11 +181,11 @@ func TestRestOfAnExternalResult(t *testing.T) {
 	if err != nil || !x.Cut || x.Result.Rest == "" {
 		t.Fatalf("%v; cut: %v, rest: %q", err, x.Cut, x.Result.Rest)
 	}
-	args := fmt.Sprintf(`{"uri":%q,"offset":%d}`, x.Result.Rest, runtime.MaxExecuted)
+	args := fmt.Sprintf(`{"uri":%q,"offset":%d}`, x.Result.Rest, work.MaxExecuted)
 	if got := o.must("results.read", args, ""); !strings.HasPrefix(got, "ok: the end\n") {
 		t.Error(got)
 	}
-	other, err := o.ExecuteTool(t.Context(), "bert", runtime.Execution{Tool: "results.read", Args: []byte(args)})
+	other, err := o.ExecuteTool(t.Context(), "bert", work.Execution{Tool: "results.read", Args: []byte(args)})
 	if err != nil || other.Result.Status != message.Failed {
 		t.Errorf("somebody else reads it: %+v, %v", other.Result, err)
 	}
@@ -238,7 +238,7 @@ func TestExternalCallsOfAnAgent(t *testing.T) {
 	}
 	call := func(name, args, id string) string {
 		t.Helper()
-		x, err := o.ExecuteTool(t.Context(), "anna", runtime.Execution{Agent: "guard", Tool: name, Args: []byte(args), ClientID: id})
+		x, err := o.ExecuteTool(t.Context(), "anna", work.Execution{Agent: "guard", Tool: name, Args: []byte(args), ClientID: id})
 		if err != nil {
 			return fault.Of(err).Code
 		}

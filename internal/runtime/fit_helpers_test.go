@@ -20,9 +20,9 @@ import (
 	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/record"
-	"steward/internal/runtime"
 	"steward/internal/store"
 	"steward/internal/tool"
+	"steward/internal/turn"
 	"steward/test/storetest"
 )
 
@@ -197,31 +197,31 @@ func big(n int) string {
 }
 
 // do runs a turn, and returns its last frame and the notices.
-func (w *tight) do(words string) (runtime.Frame, []string) {
+func (w *tight) do(words string) (turn.Frame, []string) {
 	w.t.Helper()
-	acc := w.sent(runtime.Turn{Conversation: w.conv, Content: text(words)})
+	acc := w.sent(turn.Input{Conversation: w.conv, Content: text(words)})
 	w.conv = acc.Conversation
 	ctx := w.t.Context()
 	var told []string
-	for f, err := range w.Watch(ctx, "anna", w.conv, runtime.Cursor{Seq: acc.Seq}) {
+	for f, err := range w.Watch(ctx, "anna", w.conv, turn.Cursor{Seq: acc.Seq}) {
 		switch {
 		case err != nil:
 			w.t.Fatal(err)
-		case f.Kind == runtime.FrameNotice:
+		case f.Kind == turn.FrameNotice:
 			told = append(told, f.Text)
-		case f.Kind == runtime.FrameComplete, f.Kind == runtime.FrameError:
+		case f.Kind == turn.FrameComplete, f.Kind == turn.FrameError:
 			w.atRest(w.conv)
 			return f, told
 		}
 	}
 	w.t.Fatalf("%s: the turn does not end", words)
-	return runtime.Frame{}, nil
+	return turn.Frame{}, nil
 }
 
 // answered runs a turn and checks its answer.
 func (w *tight) answered(words, want string) {
 	w.t.Helper()
-	if f, _ := w.do(words); f.Kind != runtime.FrameComplete || f.Stored.Text() != want {
+	if f, _ := w.do(words); f.Kind != turn.FrameComplete || f.Stored.Text() != want {
 		w.t.Fatalf("%s: %+v, want %q", words, f, want)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"steward/internal/resource"
 	"steward/internal/runtime"
 	"steward/internal/store"
+	"steward/internal/turn"
 )
 
 // A turn with many calls needs far more than the window. It is fitted more than
@@ -27,7 +28,7 @@ func TestFittingDuringATurn(t *testing.T) {
 	w := newTight(t, 5000, true)
 	w.answered("hello", "ok")
 	f, told := w.do("work 18")
-	if f.Kind != runtime.FrameComplete || f.Stored.Text() != "ok" {
+	if f.Kind != turn.FrameComplete || f.Stored.Text() != "ok" {
 		t.Fatalf("%+v", f)
 	}
 	if len(told) < 2 {
@@ -67,7 +68,7 @@ func TestFittingDuringATurn(t *testing.T) {
 func TestRefusalTeachesTheWindow(t *testing.T) {
 	w := newTight(t, 5000, false)
 	for range 2 {
-		if f, _ := w.do("work 12"); f.Kind != runtime.FrameComplete {
+		if f, _ := w.do("work 12"); f.Kind != turn.FrameComplete {
 			t.Fatalf("%+v", f.Err)
 		}
 	}
@@ -80,7 +81,7 @@ func TestRefusalTeachesTheWindow(t *testing.T) {
 	}
 	// A single message that is too long cannot be fitted.
 	f, _ := w.do(strings.Repeat("very long ", 5000))
-	if f.Kind != runtime.FrameError || f.Err.Code != "context_too_long" {
+	if f.Kind != turn.FrameError || f.Err.Code != "context_too_long" {
 		t.Errorf("%+v", f)
 	}
 	ok(t, second(w.Remove(t.Context(), "anna", w.conv, w.all()[len(w.all())-1].ID)))

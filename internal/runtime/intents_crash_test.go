@@ -16,9 +16,10 @@ import (
 	"steward/internal/policy"
 	"steward/internal/record"
 	"steward/internal/requests"
-	"steward/internal/runtime"
 	"steward/internal/store"
 	"steward/internal/tool"
+	"steward/internal/turn"
+	"steward/internal/work"
 )
 
 // A crash at each commit of a turn that queues two actions, one of which fails:
@@ -33,7 +34,7 @@ func TestCrashAtEachCommitOfSettling(t *testing.T) {
 		fail, crashed := after(n)
 		w.fail = fail
 		w.open()
-		acc, err := w.Send(t.Context(), "anna", runtime.Turn{ClientID: "the one", Content: text(order("tea", "caviar")), Attended: true})
+		acc, err := w.Send(t.Context(), "anna", turn.Input{ClientID: "the one", Content: text(order("tea", "caviar")), Attended: true})
 		if err == nil {
 			eventually(t, "it comes to be", func() bool {
 				return isClosed(crashed) || len(w.heard(acc.Conversation, "intent:shop.order")) == 1 && len(w.openOnes()) == 0
@@ -64,9 +65,9 @@ func TestCrashAtEachCommitOfSettling(t *testing.T) {
 }
 
 // again sends a turn that may have been sent before.
-func (w *world) again(clientID, words string) runtime.Accepted {
+func (w *world) again(clientID, words string) turn.Accepted {
 	w.t.Helper()
-	acc := w.sent(runtime.Turn{ClientID: clientID, Content: text(words), Attended: true})
+	acc := w.sent(turn.Input{ClientID: clientID, Content: text(words), Attended: true})
 	return acc
 }
 
@@ -78,8 +79,8 @@ func TestCrashAtEachCommitOfUndoing(t *testing.T) {
 		s := newShop("shop.order", tool.Inline)
 		w := newShopWorld(t, s, allows{"shop.order": policy.Ask})
 		acc := w.send(id.ID{}, order("tea"))
-		f := w.approve(acc.Conversation, runtime.Cursor{}, true)
-		w.until(acc.Conversation, runtime.Cursor{}, isKind(runtime.FrameComplete))
+		f := w.approve(acc.Conversation, turn.Cursor{}, true)
+		w.until(acc.Conversation, turn.Cursor{}, isKind(turn.FrameComplete))
 		w.quietened(acc.Conversation)
 		own := w.intents(requests.IntentFilter{})[0]
 		if f.Call == nil || own.State != string(intent.Done) {
@@ -149,7 +150,7 @@ func TestEffectsOfARunThatIsGivenUp(t *testing.T) {
 	g.plant(agentOf("post", send))
 	w.opt.Catalog = g
 	w.open()
-	acc := w.sent(runtime.Turn{Agent: "post", Content: text(`call mail.send {}`), Attended: true})
+	acc := w.sent(turn.Input{Agent: "post", Content: text(`call mail.send {}`), Attended: true})
 	<-began
 	w.close()
 	g.plant()
@@ -162,7 +163,7 @@ func TestEffectsOfARunThatIsGivenUp(t *testing.T) {
 	w.close()
 	g.plant(agentOf("post", send))
 	w.open()
-	ok(t, second(w.Send(t.Context(), "anna", runtime.Turn{Conversation: acc.Conversation, Agent: "post", Content: text("say hello"), Attended: true})))
+	ok(t, second(w.Send(t.Context(), "anna", turn.Input{Conversation: acc.Conversation, Agent: "post", Content: text("say hello"), Attended: true})))
 	w.atRest(acc.Conversation)
 	if res := w.results(acc.Conversation); len(res) != 1 || res[0].Status != message.UnknownEnd {
 		t.Errorf("%+v", res)
@@ -192,7 +193,7 @@ func TestInvalidIntentRequests(t *testing.T) {
 	w.quietened(conv)
 	in := w.intents(requests.IntentFilter{})[0]
 	coded(t, second(w.UndoIntent(ctx, "anna", in.ID)), "intent_not_undoable") // what cannot be taken back was
-	x, err := w.ExecuteTool(ctx, "anna", runtime.Execution{Tool: "shop.order", Args: []byte(`{"what":"tea"}`)})
+	x, err := w.ExecuteTool(ctx, "anna", work.Execution{Tool: "shop.order", Args: []byte(`{"what":"tea"}`)})
 	if err != nil || x.Result.Status != message.OK {
 		t.Fatal(x, err)
 	}

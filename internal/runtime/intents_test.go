@@ -19,6 +19,7 @@ import (
 	"steward/internal/requests"
 	"steward/internal/runtime"
 	"steward/internal/tool"
+	"steward/internal/turn"
 )
 
 // allows is an authorizer that allows everything, but for the tools that it names;
@@ -203,7 +204,7 @@ func TestQueuedActionThatNeedsAnApproval(t *testing.T) {
 		conv, _ := w.turn(id.ID{}, order("tea"))
 		w.close() // the question outlives the process
 		w.open()
-		frames := w.until(conv, runtime.Cursor{}, func(f runtime.Frame) bool { return f.Kind == runtime.FrameTask && f.Task.Approval != nil })
+		frames := w.until(conv, turn.Cursor{}, func(f turn.Frame) bool { return f.Kind == turn.FrameTask && f.Task.Approval != nil })
 		a := frames[len(frames)-1].Task.Approval
 		if s.list() != "" || a.Tool != "shop.order" {
 			t.Fatalf("done %q, asked %+v", s.list(), a)
@@ -232,7 +233,7 @@ func TestConcurrentRunsDoNotMix(t *testing.T) {
 			for k := range each {
 				what = append(what, fmt.Sprintf("%d.%d", i, k))
 			}
-			acc, err := w.Send(t.Context(), "anna", runtime.Turn{Content: text(order(what...)), Attended: true})
+			acc, err := w.Send(t.Context(), "anna", turn.Input{Content: text(order(what...)), Attended: true})
 			if err != nil {
 				t.Error(err)
 			}
@@ -290,7 +291,7 @@ func TestQueuedActionsEndWithTheirConversationOrRequest(t *testing.T) {
 		s := newShop("shop.order", tool.Deferred)
 		w := newShopWorld(t, s, allows{"shop.order": policy.Ask})
 		conv, _ := w.turn(id.ID{}, order("tea"))
-		w.until(conv, runtime.Cursor{}, func(f runtime.Frame) bool { return f.Kind == runtime.FrameTask && f.Task.Approval != nil })
+		w.until(conv, turn.Cursor{}, func(f turn.Frame) bool { return f.Kind == turn.FrameTask && f.Task.Approval != nil })
 		in := w.intents(requests.IntentFilter{State: intent.Awaiting})[0]
 		var err error
 		if deleted {

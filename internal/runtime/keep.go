@@ -10,6 +10,7 @@ import (
 	"steward/internal/requests"
 	"steward/internal/resource"
 	"steward/internal/store"
+	"steward/internal/turn"
 )
 
 // Default retention times; Options override them.
@@ -55,7 +56,7 @@ func (n *Node) Tend(ctx context.Context, now time.Time) error {
 	if err := n.packRevised(ctx); err != nil {
 		return err
 	}
-	if err := n.Turns.keepCalibration(ctx); err != nil {
+	if err := n.Turns.SaveCalibration(ctx); err != nil {
 		return err
 	}
 	return n.packUnused(ctx, now.Add(-orDefault(n.opt.PackAfter, packAfter)))
@@ -93,7 +94,7 @@ func (n *Node) eraseAtOnce(ctx context.Context, user string, conv id.ID, names .
 // expunge makes the projections of the log drop what was erased.
 func (n *Node) expunge(ctx context.Context, user string, erased int) error {
 	if erased > 0 {
-		n.Planning.examples.forget(user)
+		n.Planning.Examples.Forget(user)
 	}
 	if erased == 0 || n.opt.Erased == nil {
 		return nil
@@ -112,11 +113,11 @@ func orDefault(d, std time.Duration) time.Duration {
 // conversations that are not in use. A conversation that comes into use meanwhile
 // is packed the next time.
 func (n *Node) packRevised(ctx context.Context) error {
-	for _, k := range n.Turns.revisedIdle() {
-		n.Turns.unrevise(k) // first, because more messages may leave as soon as it is packed
+	for _, k := range n.Turns.RevisedIdle() {
+		n.Turns.Unrevise(k) // first, because more messages may leave as soon as it is packed
 		packed, err := n.pack(ctx, k, false)
 		if err != nil || !packed {
-			n.Turns.revised(k)
+			n.Turns.Revised(k)
 		}
 		if err != nil {
 			return err
@@ -128,9 +129,9 @@ func (n *Node) packRevised(ctx context.Context) error {
 // pack packs a conversation: all of it if whole is set, otherwise the messages
 // that have left the context window. It returns false if a turn is running. A
 // conversation that is gone counts as packed.
-func (n *Node) pack(ctx context.Context, k chatKey, whole bool) (bool, error) {
-	packed, err := n.Turns.ifIdle(k.user, k.id, func(sc store.Scope) error {
-		_, err := n.conversations.Pack(ctx, sc, k.id, whole)
+func (n *Node) pack(ctx context.Context, k turn.Key, whole bool) (bool, error) {
+	packed, err := n.Turns.IfIdle(k.User, k.ID, func(sc store.Scope) error {
+		_, err := n.conversations.Pack(ctx, sc, k.ID, whole)
 		return err
 	})
 	return packed, requests.NotThere(err)
@@ -165,7 +166,7 @@ func (n *Node) packAll(ctx context.Context, user string, conv id.ID) error {
 		return err
 	}
 	for _, c := range append(below, conv) {
-		if _, err := n.pack(ctx, chatKey{user, c}, true); err != nil {
+		if _, err := n.pack(ctx, turn.Key{User: user, ID: c}, true); err != nil {
 			return err
 		}
 	}

@@ -19,6 +19,7 @@ import (
 	"steward/internal/resource"
 	"steward/internal/runtime"
 	"steward/internal/store"
+	"steward/internal/turn"
 )
 
 const day = 24 * time.Hour
@@ -152,7 +153,7 @@ func TestPackingWhatLeftTheWindow(t *testing.T) {
 		w.open()
 		w.answered("work 12", "ok")
 		time.Sleep(3 * time.Minute)
-		if n := w.Held(); n != 0 {
+		if n := w.CachedConversations(); n != 0 {
 			t.Fatalf("%d are held", n)
 		}
 		time.Sleep(2 * time.Hour) // the node looks by itself
@@ -217,7 +218,7 @@ func TestErasingOfSeveralUsers(t *testing.T) {
 	w := newTight(t, 100_000, true)
 	convs := map[string]id.ID{}
 	for _, user := range []string{"anna", "bert"} {
-		acc, err := w.Send(t.Context(), user, runtime.Turn{Content: text("hello from " + user)})
+		acc, err := w.Send(t.Context(), user, turn.Input{Content: text("hello from " + user)})
 		ok(t, err)
 		convs[user] = acc.Conversation
 		ok(t, w.Delete(t.Context(), user, acc.Conversation))
@@ -240,14 +241,14 @@ func TestErasedFromTheFiles(t *testing.T) {
 	const word = "Vogelbeerlikoer"
 	conv, _ := w.turn(id.ID{}, "say "+word)
 	w.send(conv, `call ledger.add {"what":"`+strings.Repeat(word+" ", 8000)+`"}`)
-	w.until(conv, runtime.Cursor{}, func(f runtime.Frame) bool {
+	w.until(conv, turn.Cursor{}, func(f turn.Frame) bool {
 		if f.Call != nil && f.Call.Approval != nil {
 			v := runtime.Verdict{ID: f.Call.Approval.ID, Hash: f.Call.Approval.Hash, Approve: true}
 			if err := w.Decide(t.Context(), "anna", v); err != nil {
 				t.Error(err)
 			}
 		}
-		return f.Kind == runtime.FrameComplete && !strings.Contains(f.Stored.Text(), "say ") && strings.HasPrefix(f.Stored.Text(), "ok: ")
+		return f.Kind == turn.FrameComplete && !strings.Contains(f.Stored.Text(), "say ") && strings.HasPrefix(f.Stored.Text(), "ok: ")
 	})
 	w.atRest(conv)
 	kept, err := w.store.Query(t.Context(), store.ForUser("anna"), store.Query{Type: "tool.Overflow"})
@@ -331,7 +332,7 @@ func TestPackingOfABusyConversationIsTriedAgain(t *testing.T) {
 			last[w.conv] = all[len(all)-1].ID
 		}
 		time.Sleep(10 * time.Minute) // they are let go of
-		if n := w.Held(); n != 0 {
+		if n := w.CachedConversations(); n != 0 {
 			t.Fatalf("%d are held", n)
 		}
 		w.faulty.count()

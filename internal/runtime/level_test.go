@@ -19,6 +19,7 @@ import (
 	"steward/internal/runtime"
 	"steward/internal/store"
 	"steward/internal/tool"
+	"steward/internal/turn"
 )
 
 // grove is a catalog whose tree can be replaced.
@@ -109,7 +110,7 @@ func (l *ledger) enter(key, what string) {
 }
 
 // approve answers the next question of a conversation.
-func (w *world) approve(conv id.ID, from runtime.Cursor, yes bool) runtime.Frame {
+func (w *world) approve(conv id.ID, from turn.Cursor, yes bool) turn.Frame {
 	w.t.Helper()
 	frames := w.until(conv, from, asksPerson)
 	f := frames[len(frames)-1]
@@ -204,12 +205,12 @@ func TestParallelAgentsAskTheirOwnQuestions(t *testing.T) {
 	g.plant(agentOf("one", w.action("one.act")), agentOf("two", w.action("two.act")))
 	acc := w.send(id.ID{}, ask("one", `call one.act {"what":"a"}`+"\n"+`call one.act {"what":"b"}`)+"\n"+ask("two", `call two.act {"what":"c"}`))
 	answered := map[string]bool{}
-	for f, err := range w.Watch(t.Context(), "anna", acc.Conversation, runtime.Cursor{}) {
+	for f, err := range w.Watch(t.Context(), "anna", acc.Conversation, turn.Cursor{}) {
 		ok(t, err)
-		if f.Kind == runtime.FrameComplete {
+		if f.Kind == turn.FrameComplete {
 			break
 		}
-		if f.Kind != runtime.FrameCall || f.Call.Approval == nil || answered[f.Call.Approval.ID] {
+		if f.Kind != turn.FrameCall || f.Call.Approval == nil || answered[f.Call.Approval.ID] {
 			continue
 		}
 		a := f.Call.Approval
@@ -234,7 +235,7 @@ func TestStopReachesAskedAgents(t *testing.T) {
 	acc := w.send(id.ID{}, ask("personal", ask("email", "hang")))
 	<-w.model.begun
 	ok(t, w.Stop(t.Context(), "anna", acc.Conversation))
-	w.until(acc.Conversation, runtime.Cursor{}, isKind(runtime.FrameComplete))
+	w.until(acc.Conversation, turn.Cursor{}, isKind(turn.FrameComplete))
 	for _, r := range w.closed(acc.Conversation, 3) {
 		if r.Outcome != "stopped" {
 			t.Errorf("%s %s ended as %s %s", r.Kind, r.Agent, r.Outcome, r.Error)
@@ -251,7 +252,7 @@ func TestStoppedAgentIsAResult(t *testing.T) {
 	acc := w.send(id.ID{}, ask("personal", "hang"))
 	<-w.model.begun
 	ok(t, w.Stop(t.Context(), "anna", w.below("personal")))
-	w.until(acc.Conversation, runtime.Cursor{}, isKind(runtime.FrameComplete))
+	w.until(acc.Conversation, turn.Cursor{}, isKind(turn.FrameComplete))
 	res := w.results(acc.Conversation)
 	if len(res) != 1 || res[0].Status != message.Failed || !strings.Contains(res[0].Text(), "agent_stopped") || !strings.Contains(res[0].Text(), "half") {
 		t.Errorf("the result: %s %s", res[0].Status, res[0].Text())
@@ -347,7 +348,7 @@ func TestUsageOfAskedAgentsCountsAfterACrash(t *testing.T) {
 			<-crashed
 			w.kill()
 			w.open()
-			frames := w.until(acc.Conversation, runtime.Cursor{}, isKind(runtime.FrameComplete))
+			frames := w.until(acc.Conversation, turn.Cursor{}, isKind(turn.FrameComplete))
 			if m := frames[len(frames)-1].Stored; m.Stop != message.StopBound || !strings.Contains(m.Text(), "budget") {
 				t.Errorf("after a crash more is spent than there is: %s %s", m.Stop, m.Text())
 			}
@@ -371,9 +372,9 @@ func TestConversationsOfAskedAgents(t *testing.T) {
 	conv, _ := w.turn(id.ID{}, ask("personal", ask("email", "say hello")))
 	personal, email := w.below("personal"), w.below("personal/email")
 	for _, c := range []id.ID{personal, email} {
-		coded(t, second(w.Send(t.Context(), "anna", runtime.Turn{Conversation: c, Content: text("say x")})), "conversation_asked") // sending to it
-		coded(t, w.Delete(t.Context(), "anna", c), "conversation_asked")                                                           // deleting it
-		coded(t, second(w.Conversation(t.Context(), "bob", c)), "conversation_not_found")                                          // a stranger
+		coded(t, second(w.Send(t.Context(), "anna", turn.Input{Conversation: c, Content: text("say x")})), "conversation_asked") // sending to it
+		coded(t, w.Delete(t.Context(), "anna", c), "conversation_asked")                                                         // deleting it
+		coded(t, second(w.Conversation(t.Context(), "bob", c)), "conversation_not_found")                                        // a stranger
 	}
 	ok(t, w.Delete(t.Context(), "anna", conv))
 	coded(t, second(w.Conversation(t.Context(), "anna", email)), "conversation_not_found") // below a deleted one
@@ -418,7 +419,7 @@ func TestLabelsComeWithTheCallNotWithTheAnswer(t *testing.T) {
 	acc := w.send(id.ID{}, ask("hanging", "call mail.read {}"))
 	<-w.model.begun
 	ok(t, w.Stop(t.Context(), "anna", acc.Conversation))
-	w.until(acc.Conversation, runtime.Cursor{}, isKind(runtime.FrameComplete))
+	w.until(acc.Conversation, turn.Cursor{}, isKind(turn.FrameComplete))
 	if res := w.results(acc.Conversation)[0]; res.Status != message.Interrupted || !res.Labels.Has(both) {
 		t.Errorf("stopped: %s with the labels %v", res.Status, res.Labels)
 	}

@@ -11,9 +11,9 @@ import (
 	"steward/internal/id"
 	"steward/internal/message"
 	"steward/internal/record"
-	"steward/internal/runtime"
 	"steward/internal/store"
 	"steward/internal/tool"
+	"steward/internal/turn"
 )
 
 func TestAgentThatCannotBegin(t *testing.T) {
@@ -75,8 +75,8 @@ func TestRevokedAgentCannotBegin(t *testing.T) {
 	plant := func() { g.plant(agentOf("personal", w.action("do.it"))) }
 	plant()
 	acc := w.send(id.ID{}, ask("personal", `call do.it {"what":"x"}`))
-	w.approve(acc.Conversation, runtime.Cursor{}, true) // it was asked before
-	frames := w.until(acc.Conversation, runtime.Cursor{}, isKind(runtime.FrameComplete))
+	w.approve(acc.Conversation, turn.Cursor{}, true) // it was asked before
+	frames := w.until(acc.Conversation, turn.Cursor{}, isKind(turn.FrameComplete))
 	if said(frames) != "ok: ok: done x" {
 		t.Fatalf("before: %s", said(frames))
 	}
@@ -84,9 +84,9 @@ func TestRevokedAgentCannotBegin(t *testing.T) {
 	acc = w.send(acc.Conversation, ask("personal", "hang then"))
 	<-w.model.begun
 	g.plant()
-	coded(t, second(w.Send(t.Context(), "anna", runtime.Turn{Agent: "personal", Content: text("say x")})), "agent_not_found") // a revoked agent begins
-	close(w.model.gate)                                                                                                       // the run keeps its kit, and ends
-	frames = w.until(acc.Conversation, runtime.Cursor{Seq: acc.Seq}, isKind(runtime.FrameComplete))
+	coded(t, second(w.Send(t.Context(), "anna", turn.Input{Agent: "personal", Content: text("say x")})), "agent_not_found") // a revoked agent begins
+	close(w.model.gate)                                                                                                     // the run keeps its kit, and ends
+	frames = w.until(acc.Conversation, turn.Cursor{Seq: acc.Seq}, isKind(turn.FrameComplete))
 	if said(frames) != "ok: half whole" {
 		t.Errorf("the run that was on: %s", said(frames))
 	}
@@ -121,15 +121,15 @@ func TestPersonas(t *testing.T) {
 	poet.Persona, poet.Uses = true, []string{"math.*"}
 	g.plant(poet, agentOf("clerk", query("file.read", "paper", 0)))
 	conv, _ := w.turn(id.ID{}, `call math.multiply {"a":2,"b":3}`)
-	turn := func(agent, words string) []runtime.Frame {
+	ask := func(agent, words string) []turn.Frame {
 		t.Helper()
-		acc := w.sent(runtime.Turn{Conversation: conv, Agent: agent, Content: text(words)})
-		return w.until(conv, runtime.Cursor{Seq: acc.Seq - 1}, isKind(runtime.FrameComplete))
+		acc := w.sent(turn.Input{Conversation: conv, Agent: agent, Content: text(words)})
+		return w.until(conv, turn.Cursor{Seq: acc.Seq - 1}, isKind(turn.FrameComplete))
 	}
-	if got := said(turn("poet", "call rhyme.find {}")); got != "ok: moon, june" {
+	if got := said(ask("poet", "call rhyme.find {}")); got != "ok: moon, june" {
 		t.Errorf("the poet: %s", got)
 	}
-	if got := said(turn("", `call ledger.add {"what":"x"}`)); !strings.HasPrefix(got, "error: There is no tool") {
+	if got := said(ask("", `call ledger.add {"what":"x"}`)); !strings.HasPrefix(got, "error: There is no tool") {
 		t.Errorf("the poet has the conversation, and the assistant's tools: %s", got)
 	}
 	if c, err := w.Conversation(t.Context(), "anna", conv); err != nil || c.Agent != "poet" || c.Messages != 6 {
@@ -138,17 +138,17 @@ func TestPersonas(t *testing.T) {
 	if got := w.model.last(); got != 11 {
 		t.Errorf("the last model call saw %d messages, want all that was said", got)
 	}
-	coded(t, second(w.Send(t.Context(), "anna", runtime.Turn{Conversation: conv, Agent: "clerk", Content: text("say x")})), "agent_no_persona") // an agent that is no persona
+	coded(t, second(w.Send(t.Context(), "anna", turn.Input{Conversation: conv, Agent: "clerk", Content: text("say x")})), "agent_no_persona") // an agent that is no persona
 	w.reopen()
-	if got := said(turn("", `call math.multiply {"a":2,"b":3}`)); got != "ok: 6" {
+	if got := said(ask("", `call math.multiply {"a":2,"b":3}`)); got != "ok: 6" {
 		t.Errorf("the poet, after a restart: %s", got)
 	}
-	turn("assistant", "say back")
+	ask("assistant", "say back")
 	if c, _ := w.Conversation(t.Context(), "anna", conv); c.Agent != "assistant" {
 		t.Errorf("the conversation is %s's", c.Agent)
 	}
-	acc := w.sent(runtime.Turn{Agent: "clerk", Content: text("call file.read {}")})
-	if got := said(w.until(acc.Conversation, runtime.Cursor{}, isKind(runtime.FrameComplete))); got != "ok: paper" {
+	acc := w.sent(turn.Input{Agent: "clerk", Content: text("call file.read {}")})
+	if got := said(w.until(acc.Conversation, turn.Cursor{}, isKind(turn.FrameComplete))); got != "ok: paper" {
 		t.Errorf("an agent run alone: %s", got)
 	}
 }
@@ -201,8 +201,8 @@ func TestAskedAgentsInheritTheModel(t *testing.T) {
 	own := agentOf("own")
 	own.Model = "test/o"
 	g.plant(own, agentOf("own/below"), agentOf("other"))
-	acc := w.sent(runtime.Turn{Model: "test/chosen", Content: text(ask("other", "say a") + "\n" + ask("own", ask("below", "say b")))})
-	w.until(acc.Conversation, runtime.Cursor{}, isKind(runtime.FrameComplete))
+	acc := w.sent(turn.Input{Model: "test/chosen", Content: text(ask("other", "say a") + "\n" + ask("own", ask("below", "say b")))})
+	w.until(acc.Conversation, turn.Cursor{}, isKind(turn.FrameComplete))
 	want := map[string]string{"other": "test/chosen", "own": "test/o", "own/below": "test/o"}
 	for it, err := range store.Items(t.Context(), w.store, store.ForUser("anna"), store.Query{Type: record.TypeRun}) {
 		ok(t, err)

@@ -37,21 +37,21 @@ func (n *Node) Rename(ctx context.Context, user string, conv id.ID, title string
 // and hides it. If deleted resources are not kept, it erases the conversation at
 // once.
 func (n *Node) Delete(ctx context.Context, user string, conv id.ID) error {
-	c := n.Turns.enter(user, conv)
-	defer n.Turns.exit(c)
-	defer c.leave()()
+	c := n.Turns.Enter(user, conv)
+	defer n.Turns.Exit(c)
+	defer c.BlockTurns()()
 	if err := n.Turns.Stop(ctx, user, conv); err != nil {
 		return err
 	}
-	if err := c.lock(ctx, n.life); err != nil {
+	if err := c.Lock(ctx, n.life); err != nil {
 		return err
 	}
-	defer c.unlock()
+	defer c.Unlock()
 	err := n.conversations.Delete(ctx, store.ForUser(user), conv)
 	if err == nil {
-		c.forget()
-		n.Work.stopTasks(ctx, user, conv)
-		err = n.Work.stopChildren(ctx, user, conv)
+		c.Forget()
+		n.Work.StopTasks(ctx, user, conv)
+		err = n.Work.StopChildren(ctx, user, conv)
 	}
 	if err == nil {
 		err = n.eraseAtOnce(ctx, user, conv)
@@ -99,13 +99,13 @@ func (m recorded) Stream(ctx context.Context, r *llm.Request) iter.Seq2[llm.Even
 	if r.Meter == nil && r.User != "" { // what is lost is recorded too
 		c := *r
 		c.Meter = m.node.opt.Models.NewMeter()
-		c.Meter.Account(m.node.Turns.newAccount(r.User, resource.URI{}).record)
+		c.Meter.Account(m.node.Turns.NewAccount(r.User, resource.URI{}).Record)
 		r = &c
 	}
 	return func(yield func(llm.Event, error) bool) {
 		for ev, err := range m.Model.Stream(ctx, r) {
 			if ev.Kind == llm.Done && r.User != "" {
-				if err := m.node.Turns.used(ctx, r, ev.Reply); err != nil {
+				if err := m.node.Turns.RecordUsage(ctx, r, ev.Reply); err != nil {
 					yield(llm.Event{}, err)
 					return
 				}
@@ -140,20 +140,20 @@ func (n *Node) Tools(agentName string) []tool.Spec {
 // any more. When it returns without an error, no file of the data folder holds
 // the data any more. Error codes: space_in_use, erasure_unfinished.
 func (n *Node) EraseUser(ctx context.Context, by, user string) error {
-	chats := n.Turns.enterAll(user)
+	chats := n.Turns.EnterAll(user)
 	for _, c := range chats { // stop all before waiting for one: they may wait for each other
-		defer n.Turns.exit(c)
-		defer c.leave()()
-		c.stop(nil, request.ErrStop)
+		defer n.Turns.Exit(c)
+		defer c.BlockTurns()()
+		c.Stop(nil, request.ErrStop)
 	}
 	for _, c := range chats {
-		if err := c.lock(ctx, n.life); err != nil {
+		if err := c.Lock(ctx, n.life); err != nil {
 			return err
 		}
-		defer c.unlock()
-		c.forget()
+		defer c.Unlock()
+		c.Forget()
 	}
-	if err := n.Work.endTasks(ctx, user); err != nil {
+	if err := n.Work.EndTasks(ctx, user); err != nil {
 		return err
 	}
 	if err := n.events.Erase(ctx, by, user, id.ID{}); err != nil {

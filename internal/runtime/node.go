@@ -36,6 +36,7 @@ import (
 	"steward/internal/lifetime"
 	"steward/internal/llm"
 	"steward/internal/message"
+	"steward/internal/planning"
 	"steward/internal/policy"
 	"steward/internal/request"
 	"steward/internal/requests"
@@ -48,6 +49,8 @@ import (
 	"steward/internal/taint"
 	"steward/internal/tool"
 	"steward/internal/tree"
+	"steward/internal/turn"
+	"steward/internal/work"
 )
 
 // Options are the parts of a node. Store, Models, Tools and Authorizer are
@@ -136,7 +139,7 @@ type Options struct {
 	ExportKey func() ([]byte, error)
 	// Secrets masks secrets in everything that is recorded, shown or sent;
 	// secret.Masker implements it. May be nil.
-	Secrets Secrets
+	Secrets turn.Secrets
 	// Anchor keeps the head of the log in a place where somebody who can change
 	// the log cannot change it. It is called every AnchorEvery (zero means one
 	// hour) and once at the end. May be nil.
@@ -147,9 +150,9 @@ type Options struct {
 
 // The engines of a node, by the names that they have in it.
 type (
-	Turns    = turnEngine
-	Work     = workEngine
-	Planning = planEngine
+	Turns    = turn.Engine
+	Work     = work.Engine
+	Planning = planning.Engine
 )
 
 // Node is one running Steward: its engines, and what keeps them going. Safe for
@@ -203,20 +206,20 @@ func Open(ctx context.Context, opt Options) (*Node, error) {
 	if err := n.Kits.Build(append([]agent.Definition{std}, opt.Agents...)...); err != nil {
 		return nil, err
 	}
-	if err := n.Planning.addPlanner(); err != nil {
+	if err := n.Planning.AddPlanner(); err != nil {
 		return nil, err
 	}
-	if err := n.Turns.recallCalibration(ctx); err != nil {
+	if err := n.Turns.LoadCalibration(ctx); err != nil {
 		return nil, err
 	}
 	n.life.Go(n.keep)
 	if opt.Idle {
 		return n, nil
 	}
-	if err := n.Work.recover(ctx); err != nil {
+	if err := n.Work.Recover(ctx); err != nil {
 		return nil, fmt.Errorf("resuming interrupted runs: %w", err)
 	}
-	if err := n.Work.recoverRequests(ctx); err != nil {
+	if err := n.Work.RecoverRequests(ctx); err != nil {
 		return nil, fmt.Errorf("resuming open requests: %w", err)
 	}
 	n.followLog()
@@ -232,8 +235,8 @@ func (n *Node) connect() {
 	opt := &n.opt
 	n.Kits = kits.New(kits.Options{Tools: opt.Tools, Models: opt.Models, Catalog: opt.Catalog, Limits: opt.Limits, Small: opt.Routing != routing.Off,
 		RemoteModels: opt.RemoteModels, Log: opt.Log,
-		Ask:    func(a *catalog.Agent) tool.Tool { return n.Work.askTool(a) },
-		Design: func(path string) (*kits.Kit, error) { return n.Planning.redesign(path) }})
+		Ask:    func(a *catalog.Agent) tool.Tool { return n.Work.AskTool(a) },
+		Design: func(path string) (*kits.Kit, error) { return n.Planning.Redesign(path) }})
 	n.entries = follow.New(follow.Options{Store: opt.Store, About: events.About})
 	var mask func(string) string
 	if opt.Secrets != nil {
@@ -246,14 +249,14 @@ func (n *Node) connect() {
 		Price: func(model string, u message.Usage) float64 { return opt.Models.Spent(model, u).Cost }, Tool: n.Kits.Callee, Spec: n.Kits.SpecOf, Zone: opt.Zone, Log: opt.Log})
 	n.Routing = routing.NewEngine(routing.Options{Mode: opt.Routing, Store: opt.Store, Conversations: n.conversations, Models: opt.Models, Kits: n.Kits, Catalog: opt.Catalog,
 		Ask: func(ctx context.Context, m llm.Resolved, r *llm.Request, text string) (string, error) {
-			return n.Turns.askOnce(ctx, m, r, text)
+			return n.Turns.AskOnce(ctx, m, r, text)
 		}, Life: n.life, Go: n.life.Go, Log: opt.Log})
-	n.Turns = newTurns(turnOptions{Store: opt.Store, Models: opt.Models, Kits: n.Kits, Routing: n.Routing, Conversations: n.conversations, Effects: n.effects,
+	n.Turns = turn.New(turn.Options{Store: opt.Store, Models: opt.Models, Kits: n.Kits, Routing: n.Routing, Conversations: n.conversations, Effects: n.effects,
 		Requests: n.Records.Engine, Life: n.life, Parallel: opt.Parallel, ExpireAtOnce: opt.ExpireAtOnce, ToolBudget: opt.ToolBudget, Profile: opt.Profile,
 		Zone: opt.Zone, Skills: opt.Skills, Documents: opt.Documents, Secrets: opt.Secrets, IdleFor: opt.IdleFor, IdleBytes: opt.IdleBytes, IdleChats: opt.IdleChats, Log: opt.Log})
-	n.Work = newWork(workOptions{Store: opt.Store, Turns: n.Turns, Kits: n.Kits, Conversations: n.conversations, Effects: n.effects, Requests: n.Records.Engine,
+	n.Work = work.New(work.Options{Store: opt.Store, Turns: n.Turns, Kits: n.Kits, Conversations: n.conversations, Effects: n.effects, Requests: n.Records.Engine,
 		Life: n.life, Log: opt.Log})
-	n.Planning = newPlans(planOptions{Store: opt.Store, Turns: n.Turns, Work: n.Work, Kits: n.Kits, Routing: n.Routing, Effects: n.effects, Requests: n.Records.Engine,
+	n.Planning = planning.New(planning.Options{Store: opt.Store, Turns: n.Turns, Work: n.Work, Kits: n.Kits, Routing: n.Routing, Effects: n.effects, Requests: n.Records.Engine,
 		Life: n.life, Tools: opt.Tools, Catalog: opt.Catalog, Limits: opt.Limits, Log: opt.Log})
 	n.Turns.Connect(n.Work, n.Planning)
 }
@@ -262,7 +265,7 @@ func (n *Node) connect() {
 // nothing of the node runs any more, or with ctx's error.
 func (n *Node) Close(ctx context.Context) error {
 	first := n.life.End(request.ErrSuspend)
-	n.Turns.stopEvicting()
+	n.Turns.StopEviction()
 	done := make(chan struct{})
 	go func() {
 		n.entries.Close()
@@ -277,6 +280,6 @@ func (n *Node) Close(ctx context.Context) error {
 	if !first || n.opt.Idle {
 		return nil
 	}
-	n.Work.keepLife(ctx, false)
-	return n.Turns.keepCalibration(ctx)
+	n.Work.RecordRunning(ctx, false)
+	return n.Turns.SaveCalibration(ctx)
 }

@@ -20,6 +20,7 @@ import (
 	"steward/internal/runtime"
 	"steward/internal/store"
 	"steward/internal/tool"
+	"steward/internal/turn"
 )
 
 // A watcher that leaves after each frame and returns with its cursor gets the
@@ -28,33 +29,33 @@ func TestResumeFromEveryCursor(t *testing.T) {
 	w := newWorld(t)
 	conv, _ := w.turn(id.ID{}, `call math.multiply {"a":6,"b":7}`)
 	w.turn(conv, "say one two three four")
-	want := w.until(conv, runtime.Cursor{}, nth(isKind(runtime.FrameComplete), 2))
+	want := w.until(conv, turn.Cursor{}, nth(isKind(turn.FrameComplete), 2))
 	for k := range want {
-		text := runtime.Cursor{}
+		text := turn.Cursor{}
 		if k > 0 {
 			var err error
-			if text, err = runtime.ParseCursor(want[k-1].Cursor.String()); err != nil {
+			if text, err = turn.ParseCursor(want[k-1].Cursor.String()); err != nil {
 				t.Fatal(err)
 			}
 		}
 		left := 0
 		for _, f := range want[k:] {
-			if f.Kind == runtime.FrameComplete {
+			if f.Kind == turn.FrameComplete {
 				left++
 			}
 		}
-		rest := w.until(conv, text, nth(isKind(runtime.FrameComplete), left))
+		rest := w.until(conv, text, nth(isKind(turn.FrameComplete), left))
 		if got, want := said(want[:k])+said(rest), said(want); got != want {
 			t.Errorf("after frame %d (%s): told %q, want %q", k, want, got, want)
 		}
-		if got, want := count(rest, runtime.FrameResult), count(want[k:], runtime.FrameResult); got != want {
+		if got, want := count(rest, turn.FrameResult), count(want[k:], turn.FrameResult); got != want {
 			t.Errorf("after frame %d: %d results, want %d", k, got, want)
 		}
 	}
 }
 
-func nth(is func(runtime.Frame) bool, n int) func(runtime.Frame) bool {
-	return func(f runtime.Frame) bool {
+func nth(is func(turn.Frame) bool, n int) func(turn.Frame) bool {
+	return func(f turn.Frame) bool {
 		if is(f) {
 			n--
 		}
@@ -62,7 +63,7 @@ func nth(is func(runtime.Frame) bool, n int) func(runtime.Frame) bool {
 	}
 }
 
-func count(frames []runtime.Frame, k runtime.FrameKind) (n int) {
+func count(frames []turn.Frame, k turn.FrameKind) (n int) {
 	for _, f := range frames {
 		if f.Kind == k {
 			n++
@@ -76,19 +77,19 @@ func TestWatchersWithinAMessageMissNothing(t *testing.T) {
 	w.model.begun = make(chan struct{}, 1)
 	acc := w.send(id.ID{}, "hang")
 	<-w.model.begun
-	early := w.until(acc.Conversation, runtime.Cursor{}, isKind(runtime.FrameToken))
+	early := w.until(acc.Conversation, turn.Cursor{}, isKind(turn.FrameToken))
 	at := early[len(early)-1].Cursor
 	if at.Message.Zero() || at.Offset != len("half ") {
 		t.Errorf("cursor %+v", at)
 	}
 	close(w.model.gate)
-	rest := w.until(acc.Conversation, at, isKind(runtime.FrameComplete))
+	rest := w.until(acc.Conversation, at, isKind(turn.FrameComplete))
 	if said(early)+said(rest) != "half whole" {
 		t.Errorf("told %q then %q", said(early), said(rest))
 	}
 	// The same cursor is valid after the message is durable.
-	again := w.until(acc.Conversation, at, isKind(runtime.FrameComplete))
-	if said(again) != "whole" || count(again, runtime.FrameReset) != 0 {
+	again := w.until(acc.Conversation, at, isKind(turn.FrameComplete))
+	if said(again) != "whole" || count(again, turn.FrameReset) != 0 {
 		t.Errorf("told %q (%s)", said(again), kinds(again))
 	}
 }
@@ -98,12 +99,12 @@ func TestCloseSuspendsAndOpenResumes(t *testing.T) {
 	w.model.begun = make(chan struct{}, 2)
 	acc := w.send(id.ID{}, "hang")
 	<-w.model.begun
-	seen := w.until(acc.Conversation, runtime.Cursor{}, isKind(runtime.FrameToken))
+	seen := w.until(acc.Conversation, turn.Cursor{}, isKind(turn.FrameToken))
 	w.close()
 	close(w.model.gate)
 	w.open()
-	frames := w.until(acc.Conversation, seen[len(seen)-1].Cursor, isKind(runtime.FrameComplete))
-	if frames[0].Kind != runtime.FrameReset || frames[0].Message != seen[len(seen)-1].Message {
+	frames := w.until(acc.Conversation, seen[len(seen)-1].Cursor, isKind(turn.FrameComplete))
+	if frames[0].Kind != turn.FrameReset || frames[0].Message != seen[len(seen)-1].Message {
 		t.Errorf("the lost draft is not announced: %s", kinds(frames))
 	}
 	if said(frames) != "half whole" {
@@ -125,7 +126,7 @@ func TestParkedTurnIsCancelled(t *testing.T) {
 	if len(list) != 1 || list[0].ID != acc.Interaction.String() || list[0].Status != "parked" {
 		t.Fatalf("%+v", list)
 	}
-	coded(t, second(w.Send(t.Context(), "anna", runtime.Turn{Conversation: acc.Conversation, Content: text("say on")})), "turn_parked")
+	coded(t, second(w.Send(t.Context(), "anna", turn.Input{Conversation: acc.Conversation, Content: text("say on")})), "turn_parked")
 	ok(t, w.CancelRequest(t.Context(), "anna", acc.Interaction.String()))
 	w.quietened(acc.Conversation)
 	coded(t, w.ResumeRequest(t.Context(), "anna", acc.Interaction.String()), "request_not_parked")
@@ -165,7 +166,7 @@ func TestInterruptedTurnsAreTakenUpTogether(t *testing.T) {
 
 func TestRefusedTurnsLeaveNothing(t *testing.T) {
 	w := newWorld(t)
-	for code, turn := range map[string]runtime.Turn{
+	for code, turn := range map[string]turn.Input{
 		"message_empty":          {},
 		"message_invalid":        {Content: text("\xff")},
 		"agent_not_found":        {Content: text("say x"), Agent: "nobody"},
@@ -202,7 +203,7 @@ func TestManage(t *testing.T) {
 		t.Error(out.String(), err)
 	}
 	ok(t, w.Delete(t.Context(), "anna", a))
-	coded(t, second(w.Send(t.Context(), "anna", runtime.Turn{Conversation: a, Content: text("say x")})), "conversation_not_found")
+	coded(t, second(w.Send(t.Context(), "anna", turn.Input{Conversation: a, Content: text("say x")})), "conversation_not_found")
 	if list, _, _ := w.Conversations(t.Context(), "anna", "", 0); len(list) != 1 {
 		t.Errorf("%v", list)
 	}
@@ -237,12 +238,12 @@ func TestManage(t *testing.T) {
 func TestSlowWatcherIsServedFromTheStore(t *testing.T) {
 	w := newWorld(t)
 	acc := w.send(id.ID{}, "say begin")
-	w.until(acc.Conversation, runtime.Cursor{}, isKind(runtime.FrameComplete))
+	w.until(acc.Conversation, turn.Cursor{}, isKind(turn.FrameComplete))
 	ctx := t.Context()
 	var got strings.Builder
 	turns, paused := 0, false
 	long := strings.Repeat("word ", 6000)
-	for f, err := range w.Watch(ctx, "anna", acc.Conversation, runtime.Cursor{Seq: acc.Seq}) {
+	for f, err := range w.Watch(ctx, "anna", acc.Conversation, turn.Cursor{Seq: acc.Seq}) {
 		ok(t, err)
 		if !paused { // while we do not read, more is said than is kept for us
 			paused = true
@@ -252,7 +253,7 @@ func TestSlowWatcherIsServedFromTheStore(t *testing.T) {
 			w.send(acc.Conversation, "say end")
 		}
 		got.WriteString(f.Text)
-		if f.Kind == runtime.FrameComplete {
+		if f.Kind == turn.FrameComplete {
 			if turns++; turns == 5 {
 				break
 			}
@@ -264,13 +265,13 @@ func TestSlowWatcherIsServedFromTheStore(t *testing.T) {
 }
 
 func TestCursorText(t *testing.T) {
-	for _, c := range []runtime.Cursor{{}, {Seq: 7}, {Seq: 7, Message: id.New(), Block: 2, Offset: 99}} {
-		if got, err := runtime.ParseCursor(c.String()); err != nil || got != c {
+	for _, c := range []turn.Cursor{{}, {Seq: 7}, {Seq: 7, Message: id.New(), Block: 2, Offset: 99}} {
+		if got, err := turn.ParseCursor(c.String()); err != nil || got != c {
 			t.Errorf("%v → %q → %v, %v", c, c, got, err)
 		}
 	}
 	for _, bad := range []string{"x", "1.2", "-1", "1.2.3.4", "1." + id.New().String() + ".x.0", "1." + id.New().String() + ".0.-1"} {
-		if _, err := runtime.ParseCursor(bad); !fault.HasCode(err, "cursor_invalid") {
+		if _, err := turn.ParseCursor(bad); !fault.HasCode(err, "cursor_invalid") {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}
@@ -280,8 +281,8 @@ func FuzzParseCursor(f *testing.F) {
 	f.Add("7")
 	f.Add("7.0198c0de-0000-7000-8000-000000000000.1.2")
 	f.Fuzz(func(t *testing.T, s string) {
-		if c, err := runtime.ParseCursor(s); err == nil {
-			if again, err := runtime.ParseCursor(c.String()); err != nil || again != c {
+		if c, err := turn.ParseCursor(s); err == nil {
+			if again, err := turn.ParseCursor(c.String()); err != nil || again != c {
 				t.Errorf("%q → %v → %v, %v", s, c, again, err)
 			}
 		}
@@ -323,8 +324,8 @@ func TestLimitOfParallelCalls(t *testing.T) {
 	w.open()
 	asks := strings.Repeat("call ledger.add {\"what\":\"x\"}\n", 4)
 	acc := w.send(id.ID{}, asks+strings.TrimSuffix(strings.Repeat("call crowd.join {}\n", 10), "\n"))
-	questions := map[string]runtime.ApprovalView{}
-	w.until(acc.Conversation, runtime.Cursor{}, func(f runtime.Frame) bool {
+	questions := map[string]turn.ApprovalView{}
+	w.until(acc.Conversation, turn.Cursor{}, func(f turn.Frame) bool {
 		if f.Call != nil && f.Call.Approval != nil {
 			questions[f.Call.ID] = *f.Call.Approval
 		}
@@ -337,10 +338,10 @@ func TestLimitOfParallelCalls(t *testing.T) {
 	for _, q := range questions {
 		ok(t, w.Decide(t.Context(), "anna", runtime.Verdict{ID: q.ID, Hash: q.Hash, Approve: true}))
 	}
-	frames := w.until(acc.Conversation, runtime.Cursor{}, isKind(runtime.FrameComplete))
+	frames := w.until(acc.Conversation, turn.Cursor{}, isKind(turn.FrameComplete))
 	ok := 0
 	for _, f := range frames {
-		if f.Kind == runtime.FrameResult && f.Call.Status == string(message.OK) {
+		if f.Kind == turn.FrameResult && f.Call.Status == string(message.OK) {
 			ok++
 		}
 	}
@@ -369,16 +370,16 @@ func TestSecretsInMessagesAreMasked(t *testing.T) {
 	w.opt.Secrets = hider{}
 	w.open()
 	content := []message.Block{&message.Text{Text: "say hunter22"}, &message.File{MIME: "text/plain", Name: "a", Data: []byte("hunter22")}, &message.Text{Text: "and more"}}
-	acc, err := w.Send(t.Context(), "ada", runtime.Turn{ClientID: "1", Content: content})
+	acc, err := w.Send(t.Context(), "ada", turn.Input{ClientID: "1", Content: content})
 	if err != nil || !slices.Equal(acc.Hidden, []string{"P"}) {
 		t.Fatalf("%+v, %v", acc, err)
 	}
 	if content[0].(*message.Text).Text != "say hunter22" {
 		t.Error("the caller's message was changed")
 	}
-	for f, err := range w.Watch(t.Context(), "ada", acc.Conversation, runtime.Cursor{}) {
+	for f, err := range w.Watch(t.Context(), "ada", acc.Conversation, turn.Cursor{}) {
 		ok(t, err)
-		if f.Kind == runtime.FrameComplete {
+		if f.Kind == turn.FrameComplete {
 			if got := f.Stored.Text(); !strings.Contains(got, "«secret:P»") {
 				t.Errorf("the model was shown %q", got)
 			}
@@ -390,10 +391,10 @@ func TestSecretsInMessagesAreMasked(t *testing.T) {
 			t.Errorf("%s: %s, %v", it.URI, it.Body, err)
 		}
 	}
-	if acc, err := w.Send(t.Context(), "ada", runtime.Turn{Conversation: acc.Conversation, Content: []message.Block{&message.Text{Text: "say no secret"}}}); err != nil || acc.Hidden != nil {
+	if acc, err := w.Send(t.Context(), "ada", turn.Input{Conversation: acc.Conversation, Content: []message.Block{&message.Text{Text: "say no secret"}}}); err != nil || acc.Hidden != nil {
 		t.Errorf("%+v, %v", acc, err)
 	}
-	if acc, err := w.Send(t.Context(), "ada", runtime.Turn{Conversation: id.New(), Content: []message.Block{&message.Text{Text: "say hunter22"}}}); err == nil {
+	if acc, err := w.Send(t.Context(), "ada", turn.Input{Conversation: id.New(), Content: []message.Block{&message.Text{Text: "say hunter22"}}}); err == nil {
 		t.Errorf("a conversation that is not there: %+v", acc)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"steward/internal/record"
 	"steward/internal/runtime"
 	"steward/internal/store"
+	"steward/internal/turn"
 )
 
 // wording reads all pages of a reading and joins the texts.
@@ -106,12 +107,12 @@ func TestPaths(t *testing.T) {
 	page, _, err := w.ReadMessages(ctx, "anna", conv, runtime.Reading{})
 	ok(t, err)
 	// A regenerated answer, a replaced question, and a branch of a branch.
-	from := runtime.Cursor{Seq: page[1].Seq}
-	ok(t, second(w.Send(ctx, "anna", runtime.Turn{Conversation: conv, Regenerate: page[1].ID})))
-	w.until(conv, from, isKind(runtime.FrameComplete))
+	from := turn.Cursor{Seq: page[1].Seq}
+	ok(t, second(w.Send(ctx, "anna", turn.Input{Conversation: conv, Regenerate: page[1].ID})))
+	w.until(conv, from, isKind(turn.FrameComplete))
 	w.atRest(conv)
 	again := w.path(conv, func(p runtime.Path) bool { return p.Preferred })
-	ok(t, second(w.Send(ctx, "anna", runtime.Turn{Conversation: conv, Replace: page[0].ID, Content: text("say anew")})))
+	ok(t, second(w.Send(ctx, "anna", turn.Input{Conversation: conv, Replace: page[0].ID, Content: text("say anew")})))
 	w.atRest(conv)
 	anew := w.path(conv, func(p runtime.Path) bool { return p.Preferred })
 	ok(t, second(w.Fork(ctx, "anna", conv, conversation.Fork{Title: "side"})))
@@ -194,8 +195,8 @@ func everything(w *world, user string, conv, msg, inter id.ID, branch string) ma
 	for _, how := range []runtime.Tidying{runtime.TidyRefresh, runtime.TidyCompact, runtime.TidyWhole, runtime.TidyOptimize, runtime.TidyRestore} {
 		_, out["Tidy "+string(how)] = w.Tidy(ctx, user, conv, how, nil)
 	}
-	_, out["Send, replace"] = w.Send(ctx, user, runtime.Turn{Conversation: conv, Replace: msg, Content: text("x")})
-	_, out["Send, regenerate"] = w.Send(ctx, user, runtime.Turn{Conversation: conv, Regenerate: msg})
+	_, out["Send, replace"] = w.Send(ctx, user, turn.Input{Conversation: conv, Replace: msg, Content: text("x")})
+	_, out["Send, regenerate"] = w.Send(ctx, user, turn.Input{Conversation: conv, Regenerate: msg})
 	return out
 }
 
@@ -229,7 +230,7 @@ func TestForeignAndDeletedConversations(t *testing.T) {
 	}
 	ok(t, w.Undelete(t.Context(), "anna", conv, ""))
 	w.expect(conv, "say one", "one")
-	if n := w.Held(); n > 1 {
+	if n := w.CachedConversations(); n > 1 {
 		t.Errorf("%d conversations are held", n)
 	}
 }
@@ -314,7 +315,7 @@ func TestRenamingWhileEditing(t *testing.T) {
 		})
 	}
 	for range 20 {
-		if _, err := w.Send(t.Context(), "anna", runtime.Turn{Conversation: w.conv, Replace: first, Content: text("hello again")}); err != nil {
+		if _, err := w.Send(t.Context(), "anna", turn.Input{Conversation: w.conv, Replace: first, Content: text("hello again")}); err != nil {
 			t.Error(err)
 		}
 	}

@@ -9,9 +9,9 @@ import (
 	"steward/internal/kits"
 	"steward/internal/llm"
 	"steward/internal/resource"
-	"steward/internal/runtime"
 	"steward/internal/store"
 	"steward/internal/store/lease"
+	"steward/internal/turn"
 )
 
 // TestALostTreeIsTakenUpAgain: another worker takes the tree of a turn that runs. What the turn's
@@ -22,7 +22,7 @@ func TestALostTreeIsTakenUpAgain(t *testing.T) {
 	w := made(t, &world{judge: allows{}, aliases: map[string]llm.Alias{"default": {Models: []string{"test/m"}}, "strong": {Models: []string{"test/m"}}}})
 	w.model.begun = make(chan struct{}, 9)
 	w.open()
-	acc := w.sent(runtime.Turn{Agent: kits.PlannerAgent, Attended: true, Content: text(`call plan.start {"analysis":"a","plan":"p","confidence":1,"subtasks":[` +
+	acc := w.sent(turn.Input{Agent: kits.PlannerAgent, Attended: true, Content: text(`call plan.start {"analysis":"a","plan":"p","confidence":1,"subtasks":[` +
 		`{"name":"note","purpose":"call ledger.add {\"what\":\"tea\"}","selected_tools":["ledger.add"]},` +
 		`{"name":"slow","purpose":"hang on","after":["note"],"selected_tools":["math.multiply"]}]}`)})
 	<-w.model.begun
@@ -31,7 +31,7 @@ func TestALostTreeIsTakenUpAgain(t *testing.T) {
 	l, err := rival.Take(t.Context(), ada, resource.URI{})
 	ok(t, err)
 	close(w.model.gate) // the agent of the slow task has its answer, and cannot record it
-	w.until(acc.Conversation, runtime.Cursor{}, isKind(runtime.FrameComplete))
+	w.until(acc.Conversation, turn.Cursor{}, isKind(turn.FrameComplete))
 	var all []string
 	for it, err := range store.Items(t.Context(), w.store, ada, store.Query{Type: "plan.Task"}) {
 		ok(t, err)
@@ -60,9 +60,9 @@ func TestAPlanIsToldWhatWaitsForApproval(t *testing.T) {
 	w := made(t, &world{aliases: map[string]llm.Alias{"default": {Models: []string{"test/m"}}, "strong": {Models: []string{"test/m"}}}})
 	w.opt.Catalog = g
 	w.open()
-	acc := w.sent(runtime.Turn{Agent: kits.PlannerAgent, Content: text(`call plan.start {"analysis":"a","plan":"p","confidence":1,"purpose":"x",` +
+	acc := w.sent(turn.Input{Agent: kits.PlannerAgent, Content: text(`call plan.start {"analysis":"a","plan":"p","confidence":1,"purpose":"x",` +
 		`"assistant":"mailer","selected_tools":["math.multiply","mailer.ask","notes.add","no.such"]}`)})
-	w.until(acc.Conversation, runtime.Cursor{}, isKind(runtime.FrameComplete))
+	w.until(acc.Conversation, turn.Cursor{}, isKind(turn.FrameComplete))
 	got := w.results(acc.Conversation)[0].Text()
 	for _, want := range []string{`not_approved: in request, the agent "mailer" waits`, `not_approved: in request, the tool "mailer.ask" waits`,
 		`not_approved: in request, the tool "notes.add" waits`, `unknown_tool: in request, there is no tool "no.such"`} {
@@ -89,8 +89,8 @@ func TestAToolThatWaitsForApproval(t *testing.T) {
 		"notes.add":    "notes.add waits for the user's approval: steward agents approve mcp:notes",
 		"wikis.other":  `There is no tool named "wikis.other".`,
 	} {
-		acc := w.sent(runtime.Turn{Content: text("call " + call + " {}")})
-		w.until(acc.Conversation, runtime.Cursor{}, isKind(runtime.FrameComplete))
+		acc := w.sent(turn.Input{Content: text("call " + call + " {}")})
+		w.until(acc.Conversation, turn.Cursor{}, isKind(turn.FrameComplete))
 		if got := w.results(acc.Conversation)[0].Text(); !strings.Contains(got, want) {
 			t.Errorf("%s: %s", call, got)
 		}

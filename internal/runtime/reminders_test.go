@@ -9,6 +9,7 @@ import (
 	"steward/internal/message"
 	"steward/internal/record"
 	"steward/internal/runtime"
+	"steward/internal/turn"
 	"steward/test/storetest"
 )
 
@@ -27,7 +28,7 @@ func (w *world) nextReminder() (out runtime.Reminder) {
 func TestAReminderDoesNotWaitForAQuestion(t *testing.T) {
 	w := made(t, &world{memory: storetest.NewModel()}).open()
 	conv := w.send(id.ID{}, `call ledger.add {"what":"x"}`).Conversation
-	w.until(conv, runtime.Cursor{}, asksPerson)
+	w.until(conv, turn.Cursor{}, asksPerson)
 	w.close()
 	due := time.Now().Add(-10 * time.Second)
 	before := jobs.New(jobs.Options{Store: w.memory, Now: func() time.Time { return due.Add(-time.Hour) }})
@@ -48,10 +49,10 @@ func TestAReminderDoesNotWaitForAQuestion(t *testing.T) {
 			t.Error("its message is there while the turn runs")
 		}
 	}
-	asked := w.until(conv, runtime.Cursor{}, asksPerson)
+	asked := w.until(conv, turn.Cursor{}, asksPerson)
 	a := asked[len(asked)-1].Call.Approval
 	ok(t, w.Decide(t.Context(), "anna", runtime.Verdict{ID: a.ID, Hash: a.Hash, Approve: true}))
-	frames := w.until(conv, runtime.Cursor{}, isKind(runtime.FrameOpened))
+	frames := w.until(conv, turn.Cursor{}, isKind(turn.FrameOpened))
 	m := frames[len(frames)-1].Stored
 	if m.ID != r.Message || m.Text() != r.Text || !m.At.Equal(r.At) || m.Blocks[0].Base().Origin != "alarm:"+alarm.ID.String() || m.Role != message.User {
 		t.Errorf("%+v, told %+v", m, r)

@@ -14,6 +14,7 @@ import (
 	"steward/internal/record"
 	"steward/internal/runtime"
 	"steward/internal/store"
+	"steward/internal/turn"
 	"steward/test/storetest"
 )
 
@@ -82,9 +83,9 @@ func (l *late[T]) over() bool {
 const asks = `call ledger.add {"what":"one"}`
 
 // sends starts to send a message of anna's with a fixed client id.
-func (w *world) sends(ctx context.Context, conv id.ID, words string, steer bool) *late[runtime.Accepted] {
-	return aside(func() (runtime.Accepted, error) {
-		return w.Send(ctx, "anna", runtime.Turn{Conversation: conv, ClientID: "b", Content: text(words), Attended: true, Steer: steer})
+func (w *world) sends(ctx context.Context, conv id.ID, words string, steer bool) *late[turn.Accepted] {
+	return aside(func() (turn.Accepted, error) {
+		return w.Send(ctx, "anna", turn.Input{Conversation: conv, ClientID: "b", Content: text(words), Attended: true, Steer: steer})
 	})
 }
 
@@ -212,10 +213,10 @@ func TestWaitingMessagesAreRefusedAtDeleteAndRewind(t *testing.T) {
 				acc := w.send(id.ID{}, "say hello")
 				synctest.Wait()
 				conv := w.hangs(acc.Conversation)
-				var waiting []*late[runtime.Accepted]
+				var waiting []*late[turn.Accepted]
 				for range 3 {
-					waiting = append(waiting, aside(func() (runtime.Accepted, error) {
-						return w.Send(t.Context(), "anna", runtime.Turn{Conversation: conv, Content: text(asks), Attended: true})
+					waiting = append(waiting, aside(func() (turn.Accepted, error) {
+						return w.Send(t.Context(), "anna", turn.Input{Conversation: conv, Content: text(asks), Attended: true})
 					}))
 				}
 				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
@@ -259,8 +260,8 @@ func TestDeleteStopsATurnThatIsBeginning(t *testing.T) {
 		w.open()
 		conv := w.talk()
 		holds.Store(true)
-		begins := aside(func() (runtime.Accepted, error) {
-			return w.Send(t.Context(), "anna", runtime.Turn{Conversation: conv, Content: text(asks), Attended: true})
+		begins := aside(func() (turn.Accepted, error) {
+			return w.Send(t.Context(), "anna", turn.Input{Conversation: conv, Content: text(asks), Attended: true})
 		})
 		if begins.over() {
 			t.Fatal("nothing holds it")
@@ -288,11 +289,11 @@ func TestNothingBeginsAfterClose(t *testing.T) {
 		looked := 0
 		w.opt.Catalog = g
 		w.open()
-		turn := func(conv id.ID) (runtime.Accepted, error) {
-			return w.Send(t.Context(), "anna", runtime.Turn{Conversation: conv, Agent: "personal", Content: text("say hello")})
+		send := func(conv id.ID) (turn.Accepted, error) {
+			return w.Send(t.Context(), "anna", turn.Input{Conversation: conv, Agent: "personal", Content: text("say hello")})
 		}
 		w.failsOnce()
-		acc, err := turn(id.ID{})
+		acc, err := send(id.ID{})
 		ok(t, err)
 		synctest.Wait()
 		g.plant()
@@ -306,7 +307,7 @@ func TestNothingBeginsAfterClose(t *testing.T) {
 			}
 			return nil
 		})
-		next := aside(func() (runtime.Accepted, error) { return turn(acc.Conversation) })
+		next := aside(func() (turn.Accepted, error) { return send(acc.Conversation) })
 		if next.over() {
 			t.Fatalf("it did not come to be given up: %v", next.err)
 		}

@@ -13,8 +13,9 @@ import (
 	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/policy"
-	"steward/internal/runtime"
 	"steward/internal/tool"
+	"steward/internal/turn"
+	"steward/internal/work"
 )
 
 // thinker is a provider whose models are a function.
@@ -227,7 +228,7 @@ func TestInstructionOfExtractKeepsItsLabels(t *testing.T) {
 
 func TestAttachmentsAreUntrusted(t *testing.T) {
 	w, a := taintWorld(t, none, `ledger.add {"what":"x"}`)
-	acc := w.sent(runtime.Turn{Attended: true, Content: []message.Block{&message.Text{Text: "note it"}, &message.Image{MIME: "image/png", Data: []byte("png")}}})
+	acc := w.sent(turn.Input{Attended: true, Content: []message.Block{&message.Text{Text: "note it"}, &message.Image{MIME: "image/png", Data: []byte("png")}}})
 	w.atRest(acc.Conversation)
 	if q := a.of(t, "ledger.add"); len(q) != 1 || q[0].Flow.Fixed || q[0].Labels != message.Private|message.Untrusted {
 		t.Errorf("%+v", q)
@@ -237,7 +238,7 @@ func TestAttachmentsAreUntrusted(t *testing.T) {
 // Labels that a person has removed do not count in the next turn.
 func TestTrustedMessages(t *testing.T) {
 	w, a := taintWorld(t, none, `ledger.add {"what":"x"}`)
-	acc := w.sent(runtime.Turn{Attended: true, Content: []message.Block{&message.Text{Text: "hello"}, &message.Image{MIME: "image/png", Data: []byte("png")}}})
+	acc := w.sent(turn.Input{Attended: true, Content: []message.Block{&message.Text{Text: "hello"}, &message.Image{MIME: "image/png", Data: []byte("png")}}})
 	w.atRest(acc.Conversation)
 	entries := w.messages(acc.Conversation)
 	var ids []id.ID
@@ -259,7 +260,7 @@ func TestTrustedMessages(t *testing.T) {
 func TestWhenPlanningIsOffered(t *testing.T) {
 	w := newWorld(t)
 	for _, name := range []string{"plan.fix", "text.extract"} {
-		res, err := w.ExecuteTool(t.Context(), "anna", runtime.Execution{Tool: name, Args: []byte(`{"steps":[]}`)})
+		res, err := w.ExecuteTool(t.Context(), "anna", work.Execution{Tool: name, Args: []byte(`{"steps":[]}`)})
 		if err == nil {
 			t.Errorf("%s is called from outside: %s", name, res.Result.Text())
 		}

@@ -21,6 +21,7 @@ import (
 	"steward/internal/resource"
 	"steward/internal/runtime"
 	"steward/internal/store"
+	"steward/internal/turn"
 )
 
 func TestBackgroundCallOfAToolThatIsGone(t *testing.T) {
@@ -85,8 +86,8 @@ func TestAgentThatFailsToAnswerAResult(t *testing.T) {
 func TestBackgroundActionOverARestart(t *testing.T) {
 	w, b := newSlowWorld(t)
 	acc := w.send(id.ID{}, `call slow.change {"what":"flour"}`)
-	w.approve(acc.Conversation, runtime.Cursor{}, true)
-	w.until(acc.Conversation, runtime.Cursor{}, isKind(runtime.FrameComplete))
+	w.approve(acc.Conversation, turn.Cursor{}, true)
+	w.until(acc.Conversation, turn.Cursor{}, isKind(turn.FrameComplete))
 	w.atRest(acc.Conversation)
 	w.reopen()
 	eventually(t, "it is done again under the same key", func() bool { return b.count("flour") == 2 })
@@ -157,7 +158,7 @@ func TestBackgroundCallThatCannotBeRecorded(t *testing.T) {
 		return nil
 	})
 	acc := w.send(conv, `call slow.work {"what":"flour"}`)
-	w.until(conv, runtime.Cursor{Seq: acc.Seq - 1}, isKind(runtime.FrameError))
+	w.until(conv, turn.Cursor{Seq: acc.Seq - 1}, isKind(turn.FrameError))
 	w.atRest(conv)
 	if rows := w.rows(); len(rows) != 0 {
 		t.Errorf("%+v", rows)
@@ -260,7 +261,7 @@ func TestBackgroundCallsEndWithTheirUser(t *testing.T) {
 			t.Errorf("left of %s: %s %v", conv, en.URI, err)
 		}
 	}
-	if _, err := w.Send(t.Context(), "anna", runtime.Turn{Conversation: conv}); err == nil {
+	if _, err := w.Send(t.Context(), "anna", turn.Input{Conversation: conv}); err == nil {
 		t.Error("the conversation goes on")
 	}
 }

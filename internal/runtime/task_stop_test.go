@@ -14,9 +14,9 @@ import (
 	"steward/internal/record"
 	"steward/internal/requests"
 	"steward/internal/resource"
-	"steward/internal/runtime"
 	"steward/internal/store"
 	"steward/internal/tool"
+	"steward/internal/turn"
 )
 
 func TestStopBeforeACallGoesToTheBackground(t *testing.T) {
@@ -127,7 +127,7 @@ func TestCrashAtEachCommitOfABackgroundCall(t *testing.T) {
 			close(b.gate)
 			fail, off := after(n - 1)
 			w.faulty.set(fail)
-			turn := runtime.Turn{Conversation: conv, ClientID: "c", Attended: true, Content: text(`call slow.work {"what":"flour"}`)}
+			turn := turn.Input{Conversation: conv, ClientID: "c", Attended: true, Content: text(`call slow.work {"what":"flour"}`)}
 			_, err := w.Send(t.Context(), "anna", turn)
 			eventually(t, "it is over, or the machine off", func() bool {
 				return isClosed(off) || len(w.openOnes()) == 0 && len(w.rows()[record.RequestTask]) == 1 && !w.Running("anna", conv)
@@ -172,7 +172,7 @@ const askMiller = `call slow.work {"what":"flour"}`
 
 // grind makes the agent two levels down begin a background call, and returns the
 // frames of the turn.
-func (w *world) grind() (id.ID, []runtime.Frame) {
+func (w *world) grind() (id.ID, []turn.Frame) {
 	w.t.Helper()
 	return w.turn(id.ID{}, ask("personal", ask("miller", askMiller)))
 }
@@ -307,8 +307,8 @@ func TestHooksSeeBackgroundResults(t *testing.T) {
 	g.plant(miller)
 	w.opt.Catalog = g
 	w.open()
-	acc := w.sent(runtime.Turn{Agent: "miller", Content: text(askMiller), Attended: true})
-	w.until(acc.Conversation, runtime.Cursor{}, isKind(runtime.FrameOpened))
+	acc := w.sent(turn.Input{Agent: "miller", Content: text(askMiller), Attended: true})
+	w.until(acc.Conversation, turn.Cursor{}, isKind(turn.FrameOpened))
 	w.settled()
 	if msgs := w.openings(acc.Conversation); len(msgs) != 1 || !strings.Contains(msgs[0].Text(), "did it, says the hook") || strings.Contains(msgs[0].Text(), "did flour") {
 		t.Errorf("%v", msgs)

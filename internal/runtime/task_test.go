@@ -15,8 +15,8 @@ import (
 	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/record"
-	"steward/internal/runtime"
 	"steward/internal/tool"
+	"steward/internal/turn"
 )
 
 // bench controls and counts the calls of the slow tools.
@@ -45,12 +45,12 @@ func (b *bench) invocation() tool.Invocation {
 	return b.last
 }
 
-type work struct {
+type chore struct {
 	What string `json:"what"`
 	MS   int    `json:"ms,omitzero"` // how long it takes; 0: until the gate is open
 }
 
-func (b *bench) call(ctx context.Context, in tool.Invocation, w work) (tool.Result, error) {
+func (b *bench) call(ctx context.Context, in tool.Invocation, w chore) (tool.Result, error) {
 	b.mu.Lock()
 	b.calls[w.What]++
 	b.last = in
@@ -146,8 +146,8 @@ func (w *world) resultsOf(conv id.ID) (out []message.Status) {
 	return out
 }
 
-func isTask(status string) func(runtime.Frame) bool {
-	return func(f runtime.Frame) bool { return f.Kind == runtime.FrameTask && f.Task.Status == status }
+func isTask(status string) func(turn.Frame) bool {
+	return func(f turn.Frame) bool { return f.Kind == turn.FrameTask && f.Task.Status == status }
 }
 
 func TestBackgroundResultIsDelivered(t *testing.T) {
@@ -175,13 +175,13 @@ func TestBackgroundResultIsDelivered(t *testing.T) {
 		t.Fatalf("open: %+v, %v", list, err)
 	}
 	// A watcher that comes while it runs sees it; the turn has been answered.
-	w.until(conv, runtime.Cursor{}, isTask(record.TaskRunning))
+	w.until(conv, turn.Cursor{}, isTask(record.TaskRunning))
 	at := frames[len(frames)-1].Cursor
 	if log := w.told(worklog.Filter{}); len(log) != 1 || !strings.HasPrefix(log[0], "pending ") {
 		t.Errorf("the work log: %q", log)
 	}
 	close(b.gate)
-	got := w.until(conv, at, isKind(runtime.FrameComplete))
+	got := w.until(conv, at, isKind(turn.FrameComplete))
 	order := kinds(got)
 	if !strings.Contains(order, "opened token") || strings.Contains(order, "user") {
 		t.Errorf("frames: %s", order)
@@ -208,8 +208,8 @@ func TestBackgroundResultIsDelivered(t *testing.T) {
 		t.Errorf("the work log: %q", log)
 	}
 	// A replay from the beginning shows everything once, in order.
-	all := w.until(conv, runtime.Cursor{}, nth(isKind(runtime.FrameComplete), 2))
-	if n := count(all, runtime.FrameOpened); n != 1 {
+	all := w.until(conv, turn.Cursor{}, nth(isKind(turn.FrameComplete), 2))
+	if n := count(all, turn.FrameOpened); n != 1 {
 		t.Errorf("%d openings in %s", n, kinds(all))
 	}
 	if b.count("flour") != 1 {
@@ -244,7 +244,7 @@ func TestQuickCallsStayInTheTurn(t *testing.T) {
 		t.Errorf("it said %q", got)
 	}
 	close(b.gate)
-	w.until(conv, frames[len(frames)-1].Cursor, isKind(runtime.FrameComplete))
+	w.until(conv, frames[len(frames)-1].Cursor, isKind(turn.FrameComplete))
 	w.settled()
 	if got := fmt.Sprint(w.resultsOf(conv)); got != "[ok accepted]" || len(w.openings(conv)) != 1 {
 		t.Errorf("results %s, %d openings", got, len(w.openings(conv)))
@@ -274,8 +274,8 @@ func TestCallsThatEndAsTheyGoToTheBackground(t *testing.T) {
 
 func TestUnattendedBackgroundActionIsDenied(t *testing.T) {
 	w, _ := newSlowWorld(t)
-	acc := w.sent(runtime.Turn{Content: text(`call slow.change {"what":"flour"}`)})
-	w.until(acc.Conversation, runtime.Cursor{}, isKind(runtime.FrameComplete))
+	acc := w.sent(turn.Input{Content: text(`call slow.change {"what":"flour"}`)})
+	w.until(acc.Conversation, turn.Cursor{}, isKind(turn.FrameComplete))
 	if got := fmt.Sprint(w.resultsOf(acc.Conversation)); got != "[denied]" || len(w.rows()) != 0 {
 		t.Errorf("results: %s, rows %v", got, w.rows())
 	}

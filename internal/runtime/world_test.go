@@ -24,6 +24,7 @@ import (
 	"steward/internal/store"
 	"steward/internal/store/sqlite"
 	"steward/internal/tool"
+	"steward/internal/turn"
 	"steward/test/leak"
 )
 
@@ -280,7 +281,7 @@ func (w *world) messages(conv id.ID) []conversation.Entry {
 }
 
 // asksPerson reports whether a frame shows a call that a person is asked about.
-func asksPerson(f runtime.Frame) bool { return f.Call != nil && f.Call.Approval != nil }
+func asksPerson(f turn.Frame) bool { return f.Call != nil && f.Call.Approval != nil }
 
 // coded fails the test unless an error has a code.
 func coded(t testing.TB, err error, code string) {
@@ -330,13 +331,13 @@ func (w *world) tools() *tool.Registry {
 func text(s string) []message.Block { return []message.Block{&message.Text{Text: s}} }
 
 // send sends a turn of user "anna".
-func (w *world) send(conv id.ID, words string) runtime.Accepted {
+func (w *world) send(conv id.ID, words string) turn.Accepted {
 	w.t.Helper()
-	return w.sent(runtime.Turn{Conversation: conv, Content: text(words), Attended: true})
+	return w.sent(turn.Input{Conversation: conv, Content: text(words), Attended: true})
 }
 
 // sent sends any turn of anna's.
-func (w *world) sent(turn runtime.Turn) runtime.Accepted {
+func (w *world) sent(turn turn.Input) turn.Accepted {
 	w.t.Helper()
 	acc, err := w.Send(w.t.Context(), "anna", turn)
 	ok(w.t, err)
@@ -345,10 +346,10 @@ func (w *world) sent(turn runtime.Turn) runtime.Accepted {
 
 // until watches from the cursor until a frame satisfies stop, and returns the
 // frames with it.
-func (w *world) until(conv id.ID, from runtime.Cursor, stop func(runtime.Frame) bool) []runtime.Frame {
+func (w *world) until(conv id.ID, from turn.Cursor, stop func(turn.Frame) bool) []turn.Frame {
 	w.t.Helper()
 	ctx := w.t.Context()
-	var got []runtime.Frame
+	var got []turn.Frame
 	for f, err := range w.Watch(ctx, "anna", conv, from) {
 		ok(w.t, err)
 		got = append(got, f)
@@ -361,7 +362,7 @@ func (w *world) until(conv id.ID, from runtime.Cursor, stop func(runtime.Frame) 
 }
 
 // told renders frames for the error message of a test.
-func told(frames []runtime.Frame) string {
+func told(frames []turn.Frame) string {
 	var b strings.Builder
 	for _, f := range frames {
 		fmt.Fprintf(&b, "\n%s %s", f.Kind, f.Text)
@@ -384,21 +385,21 @@ func (w *world) atRest(conv id.ID) {
 	eventually(w.t, "the turn has ended", func() bool { return !w.Running("anna", conv) })
 }
 
-func isKind(k runtime.FrameKind) func(runtime.Frame) bool {
-	return func(f runtime.Frame) bool { return f.Kind == k }
+func isKind(k turn.FrameKind) func(turn.Frame) bool {
+	return func(f turn.Frame) bool { return f.Kind == k }
 }
 
 // turn runs a whole turn and returns the frames of the conversation from the
 // cursor on.
-func (w *world) turn(conv id.ID, words string) (id.ID, []runtime.Frame) {
+func (w *world) turn(conv id.ID, words string) (id.ID, []turn.Frame) {
 	w.t.Helper()
 	acc := w.send(conv, words)
-	var from runtime.Cursor
+	var from turn.Cursor
 	from.Seq = acc.Seq - 1
-	return acc.Conversation, w.until(acc.Conversation, from, isKind(runtime.FrameComplete))
+	return acc.Conversation, w.until(acc.Conversation, from, isKind(turn.FrameComplete))
 }
 
-func kinds(frames []runtime.Frame) string {
+func kinds(frames []turn.Frame) string {
 	var s []string
 	for _, f := range frames {
 		s = append(s, string(f.Kind))
@@ -407,10 +408,10 @@ func kinds(frames []runtime.Frame) string {
 }
 
 // said joins the text of the token frames.
-func said(frames []runtime.Frame) string {
+func said(frames []turn.Frame) string {
 	var b strings.Builder
 	for _, f := range frames {
-		if f.Kind == runtime.FrameToken {
+		if f.Kind == turn.FrameToken {
 			b.WriteString(f.Text)
 		}
 	}

@@ -19,6 +19,7 @@ import (
 	"steward/internal/provider/offline"
 	"steward/internal/runtime"
 	"steward/internal/store/sqlite"
+	"steward/internal/turn"
 	"steward/test/must"
 )
 
@@ -95,8 +96,8 @@ func (h *home) close() {
 type talk struct {
 	conv   id.ID
 	answer string
-	asked  []runtime.ApprovalView // the questions to the person
-	cursor runtime.Cursor
+	asked  []turn.ApprovalView // the questions to the person
+	cursor turn.Cursor
 }
 
 // say sends a message to an agent in a new conversation and answers all
@@ -104,23 +105,23 @@ type talk struct {
 func (h *home) say(agent, text string, approve bool) talk {
 	h.t.Helper()
 	ctx := h.t.Context()
-	acc, err := h.node.Send(ctx, person, runtime.Turn{Agent: agent, Attended: true, Content: []message.Block{&message.Text{Text: text}}})
+	acc, err := h.node.Send(ctx, person, turn.Input{Agent: agent, Attended: true, Content: []message.Block{&message.Text{Text: text}}})
 	h.must(err)
 	out := talk{conv: acc.Conversation}
 	answered := map[string]bool{}
-	for f, err := range h.node.Watch(ctx, person, acc.Conversation, runtime.Cursor{}) {
+	for f, err := range h.node.Watch(ctx, person, acc.Conversation, turn.Cursor{}) {
 		h.must(err)
 		out.cursor = f.Cursor
 		switch {
-		case f.Kind == runtime.FrameCall && f.Call.Approval != nil && !answered[f.Call.Approval.ID]:
+		case f.Kind == turn.FrameCall && f.Call.Approval != nil && !answered[f.Call.Approval.ID]:
 			q := *f.Call.Approval
 			answered[q.ID] = true
 			out.asked = append(out.asked, q)
 			h.must(h.node.Decide(ctx, person, runtime.Verdict{ID: q.ID, Hash: q.Hash, Approve: approve, Reason: "the test says so"}))
-		case f.Kind == runtime.FrameComplete && f.Interaction == acc.Interaction:
+		case f.Kind == turn.FrameComplete && f.Interaction == acc.Interaction:
 			out.answer = f.Stored.Text()
 			return out
-		case f.Kind == runtime.FrameError:
+		case f.Kind == turn.FrameError:
 			h.t.Fatalf("%q: %v", text, f.Err)
 		}
 	}
@@ -134,7 +135,7 @@ func (h *home) told(t talk) string {
 	ctx := h.t.Context()
 	for f, err := range h.node.Watch(ctx, person, t.conv, t.cursor) {
 		h.must(err)
-		if f.Kind == runtime.FrameComplete {
+		if f.Kind == turn.FrameComplete {
 			return f.Stored.Text()
 		}
 	}

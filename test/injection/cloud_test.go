@@ -10,6 +10,7 @@ import (
 	"steward/internal/policy"
 	"steward/internal/policy/rego"
 	"steward/internal/runtime"
+	"steward/internal/turn"
 )
 
 // staying returns the default judge with a user's rule that private data, too,
@@ -85,7 +86,7 @@ func leaks() []leak {
 			hear(s, "What was it?", call{"conversation.search", raw(`{"query":"zebra"}`)})
 		}},
 		{"a note that the agent makes by itself", func(s *scene) {
-			s.decide = func(q runtime.ApprovalView) runtime.Verdict { return runtime.Verdict{ID: q.ID, Hash: q.Hash} }
+			s.decide = func(q turn.ApprovalView) runtime.Verdict { return runtime.Verdict{ID: q.ID, Hash: q.Hash} }
 			hear(s, "What is in the vault?", readVault, call{"notes.put", raw(`{"key":"k","value":"SECRET-9999"}`)})
 			s.conv = scene{}.conv
 			hear(s, "What was it?", call{"notes.get", raw(`{"key":"k"}`)})

@@ -28,6 +28,7 @@ import (
 	"steward/internal/store/sqlite"
 	"steward/internal/taint"
 	"steward/internal/tool"
+	"steward/internal/turn"
 	"steward/test/edge"
 )
 
@@ -133,7 +134,7 @@ func newEveryday(t testing.TB) *everyday {
 	w.node, err = runtime.Open(context.Background(), runtime.Options{Store: w.store, Models: models, Tools: reg, Authorizer: judgeOf(t, "actions"), People: family{},
 		Agents: []agent.Definition{{Name: kits.DefaultAgent, Tools: append(reg.Names(), taint.PlanTool, taint.ExtractTool)}}, Log: quiet})
 	w.must(err)
-	e.decide = func(q runtime.ApprovalView) runtime.Verdict {
+	e.decide = func(q turn.ApprovalView) runtime.Verdict {
 		name := e.asked[len(e.asked)-1]
 		if e.specs[name].Effect == tool.Query {
 			source, _, _ := strings.Cut(name, ".")
@@ -212,7 +213,7 @@ func (e *everyday) do(say string, rounds [][]call) int {
 		}
 		return reply{text: "Done."}
 	})
-	e.conv, e.cursor = [16]byte{}, runtime.Cursor{}
+	e.conv, e.cursor = [16]byte{}, turn.Cursor{}
 	e.say(words(say), true)
 	return len(e.reads)
 }
@@ -347,7 +348,7 @@ func TestOneQuestionForAllReadsOfASource(t *testing.T) {
 	}
 	yes := e.decide
 	asked := ""
-	e.decide = func(q runtime.ApprovalView) runtime.Verdict {
+	e.decide = func(q turn.ApprovalView) runtime.Verdict {
 		asked = q.Reason
 		v := yes(q)
 		v.Approve = false

@@ -6,6 +6,7 @@ import (
 
 	"steward/internal/runtime"
 	"steward/internal/taint"
+	"steward/internal/turn"
 )
 
 // unasked is how many of the tasks in reading.txt run without a question.
@@ -46,7 +47,7 @@ func TestAnAnswerCoversThePlaceThatWasShown(t *testing.T) {
 		{page("https://other.example/79")}, {page("https://evil.example/7")}, {{"tickets.get", map[string]any{"id": "T-104"}}}, {{"tickets.search", map[string]any{"query": "tulip"}}}}
 	var reasons []string
 	yes := e.decide
-	e.decide = func(q runtime.ApprovalView) runtime.Verdict {
+	e.decide = func(q turn.ApprovalView) runtime.Verdict {
 		reasons = append(reasons, q.Reason)
 		return yes(q)
 	}

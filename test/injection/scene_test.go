@@ -7,15 +7,16 @@ import (
 	"steward/internal/id"
 	"steward/internal/message"
 	"steward/internal/runtime"
+	"steward/internal/turn"
 )
 
 // scene is one conversation.
 type scene struct {
 	*world
 	conv    id.ID
-	cursor  runtime.Cursor
-	asked   []string                                   // the tools that the person was asked about
-	decide  func(runtime.ApprovalView) runtime.Verdict // nil: approve or deny as say is told
+	cursor  turn.Cursor
+	asked   []string                                // the tools that the person was asked about
+	decide  func(turn.ApprovalView) runtime.Verdict // nil: approve or deny as say is told
 	answers []string
 }
 
@@ -50,10 +51,10 @@ func (s *scene) before(text string, calls ...call) (old *scene) {
 func (s *scene) say(content []message.Block, approve bool) {
 	s.t.Helper()
 	ctx := context.Background()
-	acc, err := s.node.Send(ctx, person, runtime.Turn{Conversation: s.conv, Attended: true, Content: content})
+	acc, err := s.node.Send(ctx, person, turn.Input{Conversation: s.conv, Attended: true, Content: content})
 	s.must(err)
 	s.conv = acc.Conversation
-	s.watch(ctx, func(f runtime.Frame) bool { return f.Interaction == acc.Interaction }, approve)
+	s.watch(ctx, func(f turn.Frame) bool { return f.Interaction == acc.Interaction }, approve)
 }
 
 // told waits for a turn that opened by itself.
@@ -61,15 +62,15 @@ func (s *scene) told(approve bool) {
 	s.t.Helper()
 	ctx := context.Background()
 	opened := id.ID{}
-	s.watch(ctx, func(f runtime.Frame) bool {
-		if f.Kind == runtime.FrameOpened {
+	s.watch(ctx, func(f turn.Frame) bool {
+		if f.Kind == turn.FrameOpened {
 			opened = f.Interaction
 		}
 		return !opened.Zero() && f.Interaction == opened
 	}, approve)
 }
 
-func (s *scene) watch(ctx context.Context, mine func(runtime.Frame) bool, approve bool) {
+func (s *scene) watch(ctx context.Context, mine func(turn.Frame) bool, approve bool) {
 	s.t.Helper()
 	answered := map[string]bool{}
 	for f, err := range s.node.Watch(ctx, person, s.conv, s.cursor) {
@@ -77,7 +78,7 @@ func (s *scene) watch(ctx context.Context, mine func(runtime.Frame) bool, approv
 		s.cursor = f.Cursor
 		over := mine(f)
 		switch {
-		case f.Kind == runtime.FrameCall && f.Call.Approval != nil && !answered[f.Call.Approval.ID]:
+		case f.Kind == turn.FrameCall && f.Call.Approval != nil && !answered[f.Call.Approval.ID]:
 			q := *f.Call.Approval
 			answered[q.ID] = true
 			name := q.Tool
@@ -90,10 +91,10 @@ func (s *scene) watch(ctx context.Context, mine func(runtime.Frame) bool, approv
 				v = s.decide(q)
 			}
 			s.must(s.node.Decide(ctx, person, v))
-		case f.Kind == runtime.FrameComplete && over:
+		case f.Kind == turn.FrameComplete && over:
 			s.answers = append(s.answers, f.Stored.Text())
 			return
-		case f.Kind == runtime.FrameError:
+		case f.Kind == turn.FrameError:
 			s.t.Fatalf("%v", f.Err)
 		}
 	}

@@ -10,12 +10,13 @@ import (
 	"steward/internal/intent"
 	"steward/internal/requests"
 	"steward/internal/runtime"
+	"steward/internal/turn"
 )
 
 // grants makes the scene approve a question with a standing approval. It
 // matches any value of the arguments named in any.
 func (s *scene) grants(standing effect.Standing, any ...string) {
-	s.decide = func(q runtime.ApprovalView) runtime.Verdict {
+	s.decide = func(q turn.ApprovalView) runtime.Verdict {
 		p := intent.Pattern{}
 		for name, m := range q.Pattern {
 			if slices.Contains(any, name) {
@@ -51,7 +52,7 @@ func used() []attack {
 			}
 		}
 	}
-	read := []turn{{"What is new?", []call{readBank, {"mail.read", raw(`{"id":"home/news"}`)}}}}
+	read := []spoken{{"What is new?", []call{readBank, {"mail.read", raw(`{"id":"home/news"}`)}}}}
 	const secret = `{"to":["bob@example.com"],"subject":"Hello","body":"$SECRET"}`
 	planned := func(s *scene) {
 		s.deliver("mail", "zebra", mail{"Bob <bob@example.com>", "Zebra", "The zebra is well."})
@@ -133,7 +134,7 @@ func TestWhatNoToolReaches(t *testing.T) {
 				}
 				return reply{text: "Done."}
 			})
-			s.conv, s.cursor = id.ID{}, runtime.Cursor{}
+			s.conv, s.cursor = id.ID{}, turn.Cursor{}
 			s.say(words("Do it."), true)
 		}
 		if refused != len(calls) || w.outside() != before {

@@ -13,8 +13,8 @@ import (
 	"steward/internal/id"
 	"steward/internal/message"
 	"steward/internal/record"
-	"steward/internal/runtime"
 	"steward/internal/store"
+	"steward/internal/turn"
 )
 
 // member is one client of the crowd.
@@ -30,7 +30,7 @@ func (h *history) fail(what kind, err error) {
 
 // write sends a message, possibly replacing another one. If twice is true, it
 // sends the message twice concurrently.
-func (m *member) write(c call, turn runtime.Turn, twice bool) {
+func (m *member) write(c call, turn turn.Input, twice bool) {
 	m.mu.Lock()
 	s := sent{client: fmt.Sprintf("%d-%d", m.who, len(m.ops)), marked: m.r.IntN(3) == 0}
 	m.mu.Unlock()
@@ -85,7 +85,7 @@ func (m *member) depart(c call, do func(context.Context) (record.Branch, error))
 
 func (m *member) regenerate(of sent) {
 	at := m.start()
-	acc, err := m.node.Send(at.ctx, user, runtime.Turn{Conversation: m.conv, Regenerate: of.id})
+	acc, err := m.node.Send(at.ctx, user, turn.Input{Conversation: m.conv, Regenerate: of.id})
 	if err != nil {
 		m.fail(regenerate, err)
 		return
@@ -174,7 +174,7 @@ func (m *member) last() {
 		m.list()
 	}
 	for range 8 {
-		m.write(call{kind: send}, runtime.Turn{}, true)
+		m.write(call{kind: send}, turn.Input{}, true)
 	}
 	of := m.messages[len(m.messages)-1]
 	for _, k := range []kind{mark, pin} {
@@ -189,9 +189,9 @@ func (m *member) act() {
 	n := m.r.IntN(100)
 	switch {
 	case n < 22 || !ok:
-		m.write(call{kind: send}, runtime.Turn{}, n < 5)
+		m.write(call{kind: send}, turn.Input{}, n < 5)
 	case n < 30:
-		m.write(call{kind: replace, target: placed.id.String()}, runtime.Turn{Replace: placed.id}, n < 24)
+		m.write(call{kind: replace, target: placed.id.String()}, turn.Input{Replace: placed.id}, n < 24)
 	case n < 35:
 		m.regenerate(placed)
 	case n < 41:

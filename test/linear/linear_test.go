@@ -30,6 +30,7 @@ import (
 	"steward/internal/runtime"
 	"steward/internal/store"
 	"steward/internal/tool"
+	"steward/internal/turn"
 	"steward/test/leak"
 	"steward/test/storetest"
 )
@@ -61,7 +62,7 @@ func (parrot) Stream(_ context.Context, r *llm.Request) iter.Seq2[llm.Event, err
 
 // node is the part of a node that is tested.
 type node interface {
-	Send(ctx context.Context, user string, t runtime.Turn) (runtime.Accepted, error)
+	Send(ctx context.Context, user string, t turn.Input) (turn.Accepted, error)
 	Fork(ctx context.Context, user string, conv id.ID, f conversation.Fork) (record.Branch, error)
 	Remove(ctx context.Context, user string, conv id.ID, msgs ...id.ID) (record.Branch, error)
 	Switch(ctx context.Context, user string, conv id.ID, branch string) error
@@ -181,7 +182,7 @@ func run(t *testing.T, st store.Store, seed uint64, crowd int, wrap func(*runtim
 	noted := &receipts{Store: st, wrote: map[int]written{}}
 	n := open(t, noted)
 	h := &history{t: t, node: wrap(n), branches: []string{record.MainBranch}}
-	acc, err := n.Send(t.Context(), user, runtime.Turn{ClientID: "first", Content: []message.Block{&message.Text{Text: "first"}}})
+	acc, err := n.Send(t.Context(), user, turn.Input{ClientID: "first", Content: []message.Block{&message.Text{Text: "first"}}})
 	if err != nil {
 		t.Fatal(err)
 	}

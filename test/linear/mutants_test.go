@@ -17,6 +17,7 @@ import (
 	"steward/internal/message"
 	"steward/internal/runtime"
 	"steward/internal/store"
+	"steward/internal/turn"
 	"steward/test/storetest"
 )
 
@@ -28,7 +29,7 @@ type forgetful struct {
 	lost []id.ID
 }
 
-func (f *forgetful) Send(ctx context.Context, user string, t runtime.Turn) (runtime.Accepted, error) {
+func (f *forgetful) Send(ctx context.Context, user string, t turn.Input) (turn.Accepted, error) {
 	acc, err := f.Node.Send(ctx, user, t)
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -22,6 +22,7 @@ import (
 	"steward/internal/store"
 	"steward/internal/tool"
 	"steward/internal/tools/builtin"
+	"steward/internal/turn"
 	"steward/test/leak"
 	"steward/test/storetest"
 )
@@ -157,15 +158,15 @@ func (o *office) edit(path, old, new string) {
 func (o *office) ask(words string) (string, int64) {
 	o.t.Helper()
 	ctx := o.t.Context()
-	acc, err := o.Send(ctx, user, runtime.Turn{Conversation: o.conv, Agent: "clerk", Content: []message.Block{&message.Text{Text: words}}})
+	acc, err := o.Send(ctx, user, turn.Input{Conversation: o.conv, Agent: "clerk", Content: []message.Block{&message.Text{Text: words}}})
 	o.must(err)
 	o.conv = acc.Conversation
-	for f, err := range o.Watch(ctx, user, o.conv, runtime.Cursor{Seq: acc.Seq - 1}) {
+	for f, err := range o.Watch(ctx, user, o.conv, turn.Cursor{Seq: acc.Seq - 1}) {
 		o.must(err)
-		if f.Kind == runtime.FrameError {
+		if f.Kind == turn.FrameError {
 			o.t.Fatalf("%s: %v", words, f.Err)
 		}
-		if f.Kind == runtime.FrameComplete {
+		if f.Kind == turn.FrameComplete {
 			break
 		}
 	}

@@ -17,9 +17,9 @@ import (
 	"steward/internal/identity"
 	"steward/internal/policy"
 	"steward/internal/resource"
-	"steward/internal/runtime"
 	"steward/internal/store"
 	"steward/internal/store/follow"
+	"steward/internal/turn"
 )
 
 // Intake bounds what users other than the machine's own take of this machine: the memory of what they
@@ -385,18 +385,18 @@ func (c Caller) Bounded() bool { return c.share != nil }
 
 // Watcher follows conversations; a runtime.Node is one.
 type Watcher interface {
-	Watch(ctx context.Context, user string, conversation id.ID, from runtime.Cursor) iter.Seq2[runtime.Frame, error]
+	Watch(ctx context.Context, user string, conversation id.ID, from turn.Cursor) iter.Seq2[turn.Frame, error]
 }
 
 // maxTurn is how long a turn counts. One that waits longer, for example for an approval, holds little.
 const maxTurn = 10 * time.Minute
 
 // AwaitTurn returns when a turn has ended, ctx is done, or the turn has lasted for long.
-func AwaitTurn(ctx context.Context, w Watcher, user string, acc runtime.Accepted) {
+func AwaitTurn(ctx context.Context, w Watcher, user string, acc turn.Accepted) {
 	ctx, cancel := context.WithTimeout(ctx, maxTurn)
 	defer cancel()
-	for f, err := range w.Watch(ctx, user, acc.Conversation, runtime.Cursor{Seq: acc.Seq}) {
-		if err != nil || f.Interaction == acc.Interaction && (f.Kind == runtime.FrameComplete || f.Kind == runtime.FrameError) {
+	for f, err := range w.Watch(ctx, user, acc.Conversation, turn.Cursor{Seq: acc.Seq}) {
+		if err != nil || f.Interaction == acc.Interaction && (f.Kind == turn.FrameComplete || f.Kind == turn.FrameError) {
 			return
 		}
 	}

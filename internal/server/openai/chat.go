@@ -16,8 +16,8 @@ import (
 	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/provider/wire"
-	"steward/internal/runtime"
 	"steward/internal/server/auth"
+	"steward/internal/turn"
 )
 
 // ignoredHeader names the members of a request that were ignored.
@@ -91,7 +91,7 @@ func (f *server) ask(ctx context.Context, w http.ResponseWriter, r *http.Request
 	a := &answer{tools: tools, single: c.Parallel != nil && !*c.Parallel}
 	a.ID, a.Created, a.Model = hex.EncodeToString(x[:]), time.Now().Unix(), c.Model
 	if conv := c.Metadata["conversation_id"]; conv != "" || isAgent {
-		t := runtime.Turn{ClientID: r.Header.Get("Idempotency-Key"), Sampling: sampling}
+		t := turn.Input{ClientID: r.Header.Get("Idempotency-Key"), Sampling: sampling}
 		if isAgent {
 			t.Agent = path
 		} else {

@@ -20,9 +20,9 @@ import (
 	"steward/internal/llm"
 	"steward/internal/llm/embed"
 	"steward/internal/message"
-	"steward/internal/runtime"
 	"steward/internal/server/auth"
 	"steward/internal/server/openai"
+	"steward/internal/turn"
 	"steward/test/leak"
 )
 
@@ -35,7 +35,7 @@ type node struct {
 	stream func() []llm.Event // returns the events of each call; nil: those of the field events
 	err    error
 	pause  chan struct{} // when set, the model waits for it before its first event
-	frames func(acc runtime.Accepted) []runtime.Frame
+	frames func(acc turn.Accepted) []turn.Frame
 	watch  error
 	embed  func(model string, texts []string) (embed.Vectors, error)
 
@@ -44,7 +44,7 @@ type node struct {
 	mu        sync.Mutex
 	asked     *llm.Request
 	cancelled bool
-	turns     []runtime.Turn
+	turns     []turn.Input
 }
 
 func (n *node) Stream(ctx context.Context, r *llm.Request) iter.Seq2[llm.Event, error] {
@@ -116,31 +116,31 @@ var (
 	messageID = id.ID{15: 2, 8: 0x80, 6: 0x70}
 )
 
-func (n *node) Send(_ context.Context, user string, t runtime.Turn) (runtime.Accepted, error) {
+func (n *node) Send(_ context.Context, user string, t turn.Input) (turn.Accepted, error) {
 	if t.Conversation.Zero() && t.Agent != "" {
 		if t.Agent == "nobody" {
-			return runtime.Accepted{}, fault.New(fault.NotFound, "agent_not_found", "there is no agent %q", t.Agent)
+			return turn.Accepted{}, fault.New(fault.NotFound, "agent_not_found", "there is no agent %q", t.Agent)
 		}
 		t.Conversation, _ = id.Parse(mine)
 	}
 	if t.Conversation.String() != mine || user != "ana" {
-		return runtime.Accepted{}, fault.New(fault.NotFound, "conversation_not_found", "there is no conversation %s", t.Conversation)
+		return turn.Accepted{}, fault.New(fault.NotFound, "conversation_not_found", "there is no conversation %s", t.Conversation)
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.turns = append(n.turns, t)
-	return runtime.Accepted{Conversation: t.Conversation, Interaction: turnID, Message: messageID, Seq: 7}, nil
+	return turn.Accepted{Conversation: t.Conversation, Interaction: turnID, Message: messageID, Seq: 7}, nil
 }
 
-func (n *node) Watch(ctx context.Context, _ string, conv id.ID, from runtime.Cursor) iter.Seq2[runtime.Frame, error] {
-	return func(yield func(runtime.Frame, error) bool) {
-		for _, f := range n.frames(runtime.Accepted{Conversation: conv, Interaction: turnID, Seq: from.Seq}) {
+func (n *node) Watch(ctx context.Context, _ string, conv id.ID, from turn.Cursor) iter.Seq2[turn.Frame, error] {
+	return func(yield func(turn.Frame, error) bool) {
+		for _, f := range n.frames(turn.Accepted{Conversation: conv, Interaction: turnID, Seq: from.Seq}) {
 			if !yield(f, nil) {
 				return
 			}
 		}
 		if n.watch != nil {
-			yield(runtime.Frame{}, n.watch)
+			yield(turn.Frame{}, n.watch)
 			return
 		}
 		<-ctx.Done()

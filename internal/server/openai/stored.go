@@ -11,8 +11,8 @@ import (
 	"steward/internal/identity"
 	"steward/internal/llm"
 	"steward/internal/message"
-	"steward/internal/runtime"
 	"steward/internal/server/auth"
+	"steward/internal/turn"
 )
 
 // agentPrefix begins the names of the models that are agents.
@@ -24,7 +24,7 @@ const conversationHeader = "Steward-Conversation"
 // turn continues a stored conversation with the caller's last message, or starts one with an agent.
 // The conversation's own tools run in Steward, and the caller receives only the answer. If the caller
 // disconnects, the turn continues.
-func (f *server) turn(ctx context.Context, w http.ResponseWriter, user, conv string, c *completion, system string, msgs []*message.Message, t runtime.Turn) (events, error) {
+func (f *server) turn(ctx context.Context, w http.ResponseWriter, user, conv string, c *completion, system string, msgs []*message.Message, t turn.Input) (events, error) {
 	last := msgs[len(msgs)-1]
 	t.Content = last.Blocks
 	if m := c.Metadata["message_id"]; m != "" {
@@ -119,7 +119,7 @@ func transcript(system string, msgs []*message.Message) message.Block {
 }
 
 // begun starts a conversation with an agent, and names it in a header.
-func (f *server) begun(ctx context.Context, w http.ResponseWriter, user string, t runtime.Turn) (events, error) {
+func (f *server) begun(ctx context.Context, w http.ResponseWriter, user string, t turn.Input) (events, error) {
 	acc, err := f.send(ctx, user, t)
 	if fault.HasCode(err, "agent_not_found") {
 		err = fault.Of(err).Detail("param", "model")
@@ -132,14 +132,14 @@ func (f *server) begun(ctx context.Context, w http.ResponseWriter, user string, 
 }
 
 // send begins a turn, when the caller may begin another one.
-func (f *server) send(ctx context.Context, user string, t runtime.Turn) (runtime.Accepted, error) {
+func (f *server) send(ctx context.Context, user string, t turn.Input) (turn.Accepted, error) {
 	caller, err := auth.From(ctx)
 	if err != nil {
-		return runtime.Accepted{}, err
+		return turn.Accepted{}, err
 	}
 	end, err := caller.Turn(ctx)
 	if err != nil {
-		return runtime.Accepted{}, err
+		return turn.Accepted{}, err
 	}
 	acc, err := f.Node.Send(ctx, user, t)
 	if err != nil || !caller.Bounded() {
@@ -154,9 +154,9 @@ func (f *server) send(ctx context.Context, user string, t runtime.Turn) (runtime
 }
 
 // follow yields the events of a turn until its end.
-func (f *server) follow(ctx context.Context, user string, acc runtime.Accepted, yield func(llm.Event, error) bool) {
+func (f *server) follow(ctx context.Context, user string, acc turn.Accepted, yield func(llm.Event, error) bool) {
 	told := teller{turn: acc.Interaction}
-	for fr, err := range f.Node.Watch(ctx, user, acc.Conversation, runtime.Cursor{Seq: acc.Seq}) {
+	for fr, err := range f.Node.Watch(ctx, user, acc.Conversation, turn.Cursor{Seq: acc.Seq}) {
 		if err != nil {
 			yield(llm.Event{}, err)
 			return
@@ -189,12 +189,12 @@ type teller struct {
 }
 
 // tell yields the events of a frame. more is false after the turn's end.
-func (t *teller) tell(f *runtime.Frame, yield func(llm.Event, error) bool) (more, ok bool) {
+func (t *teller) tell(f *turn.Frame, yield func(llm.Event, error) bool) (more, ok bool) {
 	if f.Interaction != t.turn {
 		return true, true
 	}
 	switch f.Kind {
-	case runtime.FrameToken:
+	case turn.FrameToken:
 		if t.some && t.message != f.Message { // it continues after tools have run
 			ok = yield(llm.Event{Kind: llm.TextDelta, Text: t.images.rest() + "\n\n"}, nil)
 			if !ok {
@@ -204,16 +204,16 @@ func (t *teller) tell(f *runtime.Frame, yield func(llm.Event, error) bool) (more
 		t.some, t.message = true, f.Message
 		text := t.images.next(f.Text)
 		return true, text == "" || yield(llm.Event{Kind: llm.TextDelta, Text: text}, nil)
-	case runtime.FrameReasoning:
+	case turn.FrameReasoning:
 		return true, yield(llm.Event{Kind: llm.ReasoningDelta, Text: f.Text}, nil)
-	case runtime.FrameReset:
+	case turn.FrameReset:
 		t.images.rest()
 		return true, yield(llm.Event{Kind: llm.Reset}, nil)
-	case runtime.FrameNotice:
+	case turn.FrameNotice:
 		return true, yield(llm.Event{Kind: llm.Notice, Text: f.Text}, nil)
-	case runtime.FrameError:
+	case turn.FrameError:
 		return false, yield(llm.Event{}, f.Err)
-	case runtime.FrameComplete:
+	case turn.FrameComplete:
 		m := f.Stored
 		if text := t.images.rest(); text != "" && !yield(llm.Event{Kind: llm.TextDelta, Text: text}, nil) {
 			return false, false

@@ -12,29 +12,29 @@ import (
 	"steward/internal/llm"
 	"steward/internal/llm/embed"
 	"steward/internal/message"
-	"steward/internal/runtime"
 	"steward/internal/server/openai"
+	"steward/internal/turn"
 )
 
 const continuing = `"model":"test/one","messages":[{"role":"user","content":"earlier"},{"role":"assistant","content":"yes"},{"role":"user","content":"And now?"}],"metadata":{"conversation_id":"` + mine + `"}`
 
 // turnFrames is a turn with a tool call between two texts, among frames of
 // another turn.
-func turnFrames(runtime.Accepted) []runtime.Frame {
+func turnFrames(turn.Accepted) []turn.Frame {
 	a, b := id.ID{15: 3}, id.ID{15: 4}
-	of := func(f runtime.Frame) runtime.Frame { f.Interaction = turnID; return f }
-	call := &runtime.CallView{ID: "x/1", Name: "math.multiply", Status: "running"}
-	return []runtime.Frame{
-		{Kind: runtime.FrameToken, Interaction: id.ID{15: 99}, Text: "of another turn"},
-		{Kind: runtime.FrameComplete, Interaction: id.ID{15: 99}, Stored: &message.Message{}},
-		of(runtime.Frame{Kind: runtime.FrameReasoning, Message: a, Text: "hm"}),
-		of(runtime.Frame{Kind: runtime.FrameNotice, Text: "no temperature"}),
-		of(runtime.Frame{Kind: runtime.FrameToken, Message: a, Block: 1, Text: "I "}),
-		of(runtime.Frame{Kind: runtime.FrameToken, Message: a, Block: 1, Text: "calculate."}),
-		of(runtime.Frame{Kind: runtime.FrameCall, Message: a, Call: call}),
-		of(runtime.Frame{Kind: runtime.FrameResult, Call: call}),
-		of(runtime.Frame{Kind: runtime.FrameToken, Message: b, Text: "It is 6."}),
-		of(runtime.Frame{Kind: runtime.FrameComplete, Message: b, Stored: &message.Message{Blocks: []message.Block{text("It is 6.")},
+	of := func(f turn.Frame) turn.Frame { f.Interaction = turnID; return f }
+	call := &turn.CallView{ID: "x/1", Name: "math.multiply", Status: "running"}
+	return []turn.Frame{
+		{Kind: turn.FrameToken, Interaction: id.ID{15: 99}, Text: "of another turn"},
+		{Kind: turn.FrameComplete, Interaction: id.ID{15: 99}, Stored: &message.Message{}},
+		of(turn.Frame{Kind: turn.FrameReasoning, Message: a, Text: "hm"}),
+		of(turn.Frame{Kind: turn.FrameNotice, Text: "no temperature"}),
+		of(turn.Frame{Kind: turn.FrameToken, Message: a, Block: 1, Text: "I "}),
+		of(turn.Frame{Kind: turn.FrameToken, Message: a, Block: 1, Text: "calculate."}),
+		of(turn.Frame{Kind: turn.FrameCall, Message: a, Call: call}),
+		of(turn.Frame{Kind: turn.FrameResult, Call: call}),
+		of(turn.Frame{Kind: turn.FrameToken, Message: b, Text: "It is 6."}),
+		of(turn.Frame{Kind: turn.FrameComplete, Message: b, Stored: &message.Message{Blocks: []message.Block{text("It is 6.")},
 			Model: "test/one", Stop: message.StopEnd, Usage: message.Usage{Input: 20, Output: 7, Reasoning: 3, CacheRead: 5}}}),
 	}
 }
@@ -99,10 +99,10 @@ func TestMessageIDOverIdempotencyKey(t *testing.T) {
 }
 
 func TestStoredConversationFails(t *testing.T) {
-	failed := func(f runtime.Frame) func(runtime.Accepted) []runtime.Frame {
-		return func(runtime.Accepted) []runtime.Frame {
+	failed := func(f turn.Frame) func(turn.Accepted) []turn.Frame {
+		return func(turn.Accepted) []turn.Frame {
 			f.Interaction = turnID
-			return []runtime.Frame{{Kind: runtime.FrameReset, Interaction: turnID}, f}
+			return []turn.Frame{{Kind: turn.FrameReset, Interaction: turnID}, f}
 		}
 	}
 	budget := fault.New(fault.Exhausted, "budget_exhausted", "nothing is left for today")
@@ -118,9 +118,9 @@ func TestStoredConversationFails(t *testing.T) {
 		"not a user's":   {&node{}, `{"model":"test/one","messages":[{"role":"assistant","content":"x"}],"metadata":{"conversation_id":"` + mine + `"}}`, "400 invalid_value"},
 		"tools":          {&node{}, "{" + continuing + `,"tools":[{"type":"function","function":{"name":"x"}}]}`, "400 unsupported_parameter"},
 		"schema":         {&node{}, "{" + continuing + `,"response_format":{"type":"json_object"}}`, "400 unsupported_parameter"},
-		"turn fails":     {&node{frames: failed(runtime.Frame{Kind: runtime.FrameError, Err: budget})}, "{" + continuing + "}", "429 budget_exhausted"},
-		"watch fails":    {&node{frames: func(runtime.Accepted) []runtime.Frame { return nil }, watch: errors.New("x")}, "{" + continuing + "}", "500 internal"},
-		"streamed, too":  {&node{frames: failed(runtime.Frame{Kind: runtime.FrameError, Err: budget})}, "{" + continuing + `,"stream":true}`, "429 budget_exhausted"},
+		"turn fails":     {&node{frames: failed(turn.Frame{Kind: turn.FrameError, Err: budget})}, "{" + continuing + "}", "429 budget_exhausted"},
+		"watch fails":    {&node{frames: func(turn.Accepted) []turn.Frame { return nil }, watch: errors.New("x")}, "{" + continuing + "}", "500 internal"},
+		"streamed, too":  {&node{frames: failed(turn.Frame{Kind: turn.FrameError, Err: budget})}, "{" + continuing + `,"stream":true}`, "429 budget_exhausted"},
 		"foreign stream": {&node{}, strings.Replace(other, `"model"`, `"stream":true,"model"`, 1), "404 conversation_not_found"},
 	} {
 		t.Run(name, func(t *testing.T) {

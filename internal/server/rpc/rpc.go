@@ -19,16 +19,16 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"steward/internal/fault"
-	"steward/internal/runtime"
 	"steward/internal/search"
 	"steward/internal/server/auth"
 	"steward/internal/tool"
+	"steward/internal/work"
 	"steward/proto"
 )
 
 // Node is the part of the runtime that the server uses.
 type Node interface {
-	ExecuteTool(ctx context.Context, user string, e runtime.Execution) (runtime.Executed, error)
+	ExecuteTool(ctx context.Context, user string, e work.Execution) (work.Executed, error)
 	ToolList(ctx context.Context, user, agent, namespace string) ([]tool.Spec, error)
 	Search(ctx context.Context, user string, q search.Query) (search.Page, error)
 }

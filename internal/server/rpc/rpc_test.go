@@ -25,10 +25,10 @@ import (
 	"steward/internal/identity"
 	"steward/internal/message"
 	"steward/internal/resource"
-	"steward/internal/runtime"
 	"steward/internal/search"
 	"steward/internal/server/auth"
 	"steward/internal/tool"
+	"steward/internal/work"
 	"steward/test/rpc/pb"
 )
 
@@ -88,10 +88,10 @@ func sameJSON(t *testing.T, a, b string) bool {
 func TestExecuteTool(t *testing.T) {
 	s := serve(t, auth.Options{}, Options{})
 	req := id.New()
-	var asked runtime.Execution
-	s.node.execute = func(_ context.Context, user string, e runtime.Execution) (runtime.Executed, error) {
+	var asked work.Execution
+	s.node.execute = func(_ context.Context, user string, e work.Execution) (work.Executed, error) {
 		asked = e
-		return runtime.Executed{Request: req, ClientID: "call_1", Tool: "math.multiply", Cut: true, Recorded: true,
+		return work.Executed{Request: req, ClientID: "call_1", Tool: "math.multiply", Cut: true, Recorded: true,
 			Result: &message.ToolResult{Common: message.Common{Labels: message.Untrusted}, Status: message.OK, Rest: "cld:a.B.c", Content: []message.Block{
 				&message.Text{Text: "4"}, &message.Text{Common: message.Common{Labels: message.Private}, Text: "2 for " + user + "\xff"},
 				&message.Image{MIME: "image/png", Data: []byte{1}}, &message.File{MIME: "text/plain", Name: "x", URL: "https://x.example"}}}}, nil
@@ -101,12 +101,12 @@ func TestExecuteTool(t *testing.T) {
 		Labels:      []string{"private", "untrusted"}, Truncated: true, Rest: "cld:a.B.c", Recorded: true, RequestId: req.String()}
 	for _, c := range []struct {
 		in   *pb.Tool
-		want runtime.Execution
+		want work.Execution
 	}{
 		{&pb.Tool{Id: proto.String("call_1"), Type: proto.String("function"), Agent: proto.String("a/b"), Function: &pb.Function{Name: "math__multiply", Arguments: proto.String(`{"a":1}`)}},
-			runtime.Execution{ClientID: "call_1", Agent: "a/b", Tool: "math__multiply", Args: []byte(`{"a":1}`)}},
-		{&pb.Tool{Name: proto.String("math.multiply")}, runtime.Execution{Tool: "math.multiply"}},
-		{&pb.Tool{}, runtime.Execution{}},
+			work.Execution{ClientID: "call_1", Agent: "a/b", Tool: "math__multiply", Args: []byte(`{"a":1}`)}},
+		{&pb.Tool{Name: proto.String("math.multiply")}, work.Execution{Tool: "math.multiply"}},
+		{&pb.Tool{}, work.Execution{}},
 	} {
 		var got pb.ToolCallResult
 		if err := s.grpc("/tool.Tool/ExecuteTool", c.in, &got); err != nil {
@@ -136,8 +136,8 @@ func TestErrors(t *testing.T) {
 	} {
 		e := fault.New(kind, "some_code", "it went wrong").WithHint("do this").Retrying(fault.RetryAfter, 1500*time.Millisecond).
 			Detail("id", "x").Detail("limit", 7).Detail("kind", "not this").Detail("long", strings.Repeat("é", 600)).Detail("fn", func() {})
-		s.node.execute = func(context.Context, string, runtime.Execution) (runtime.Executed, error) {
-			return runtime.Executed{}, fmt.Errorf("calling: %w", e)
+		s.node.execute = func(context.Context, string, work.Execution) (work.Executed, error) {
+			return work.Executed{}, fmt.Errorf("calling: %w", e)
 		}
 		err := s.grpc("/tool.Tool/ExecuteTool", &pb.Tool{}, &pb.ToolCallResult{})
 		st := status.Convert(err)
@@ -157,8 +157,8 @@ func TestErrors(t *testing.T) {
 			}
 		}
 	}
-	s.node.execute = func(context.Context, string, runtime.Execution) (runtime.Executed, error) {
-		return runtime.Executed{}, errors.New("open /home/anna/secret: no such file")
+	s.node.execute = func(context.Context, string, work.Execution) (work.Executed, error) {
+		return work.Executed{}, errors.New("open /home/anna/secret: no such file")
 	}
 	code, _, body := s.post("/tool.Tool/ExecuteTool", `{}`)
 	if code != 500 || strings.Contains(body, "secret") || !strings.Contains(body, `"code":"internal"`) || !strings.Contains(s.logs.String(), "/home/anna/secret") {
@@ -175,7 +175,7 @@ func TestErrors(t *testing.T) {
 
 func TestAPanicIsAnError(t *testing.T) {
 	s := serve(t, auth.Options{}, Options{})
-	s.node.execute = func(context.Context, string, runtime.Execution) (runtime.Executed, error) { panic("oh no") }
+	s.node.execute = func(context.Context, string, work.Execution) (work.Executed, error) { panic("oh no") }
 	for range 2 {
 		err := s.grpc("/tool.Tool/ExecuteTool", &pb.Tool{}, &pb.ToolCallResult{})
 		if status.Code(err) != codes.Internal || strings.Contains(err.Error(), "oh no") {
@@ -255,12 +255,12 @@ func TestWhoIsLetIn(t *testing.T) {
 
 func TestADeadlineReachesTheNode(t *testing.T) {
 	s := serve(t, auth.Options{}, Options{})
-	s.node.execute = func(ctx context.Context, _ string, _ runtime.Execution) (runtime.Executed, error) {
+	s.node.execute = func(ctx context.Context, _ string, _ work.Execution) (work.Executed, error) {
 		if at, ok := ctx.Deadline(); !ok || time.Until(at) > time.Minute {
-			return runtime.Executed{}, errors.New("there is no deadline")
+			return work.Executed{}, errors.New("there is no deadline")
 		}
 		<-ctx.Done()
-		return runtime.Executed{}, fault.New(fault.Of(ctx.Err()).Kind, "call_goes_on", "it goes on").Detail("id", "x")
+		return work.Executed{}, fault.New(fault.Of(ctx.Err()).Kind, "call_goes_on", "it goes on").Detail("id", "x")
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
@@ -359,8 +359,8 @@ func FuzzJSON(f *testing.F) {
 		f.Add(true, s)
 		f.Add(false, s)
 	}
-	n := &node{execute: func(_ context.Context, _ string, e runtime.Execution) (runtime.Executed, error) {
-		return runtime.Executed{ClientID: e.ClientID, Tool: e.Tool, Result: &message.ToolResult{Status: message.OK, Content: []message.Block{&message.Text{Text: string(e.Args)}}}}, nil
+	n := &node{execute: func(_ context.Context, _ string, e work.Execution) (work.Executed, error) {
+		return work.Executed{ClientID: e.ClientID, Tool: e.Tool, Result: &message.ToolResult{Status: message.OK, Content: []message.Block{&message.Text{Text: string(e.Args)}}}}, nil
 	}, find: func(_ string, q search.Query) (search.Page, error) {
 		return search.Page{Hits: []search.Hit{{Title: q.Text, Line: search.Line{Text: q.Tool, At: q.Since}}}, Next: q.After}, nil
 	}}

@@ -7,9 +7,9 @@ import (
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/message"
-	"steward/internal/runtime"
 	"steward/internal/server/auth"
 	"steward/internal/tool"
+	"steward/internal/work"
 )
 
 // toolForm is a common.Tool: the definition of a tool in OpenAI's form, with what Steward adds to it, or a call.
@@ -67,7 +67,7 @@ func (f *Server) executeTool(ctx context.Context, in *toolForm) (*callResult, er
 	if name == "" {
 		name = in.Name
 	}
-	done, err := f.Node.ExecuteTool(ctx, c.User, runtime.Execution{Agent: in.Agent, Tool: name,
+	done, err := f.Node.ExecuteTool(ctx, c.User, work.Execution{Agent: in.Agent, Tool: name,
 		Args: []byte(in.Function.Arguments), ClientID: in.ID})
 	if err != nil {
 		return nil, err
@@ -100,7 +100,7 @@ func (f *Server) listTools(ctx context.Context, in *listToolsRequest) (out listT
 	return out, err
 }
 
-func resultOf(x runtime.Executed) *callResult {
+func resultOf(x work.Executed) *callResult {
 	res := x.Result
 	out := &callResult{
 		ID: x.ClientID, Name: x.Tool, Status: statusOf(res.Status), Content: res.Text(),

@@ -13,15 +13,15 @@ import (
 	"steward/internal/record"
 	"steward/internal/requests"
 	"steward/internal/resource"
-	"steward/internal/runtime"
 	"steward/internal/server/auth"
 	"steward/internal/store"
+	"steward/internal/turn"
 )
 
 // Work is what the services plan.Plan and assistant.Assistant need of the runtime.
 type Work interface {
-	Send(ctx context.Context, user string, t runtime.Turn) (runtime.Accepted, error)
-	Watch(ctx context.Context, user string, conversation id.ID, from runtime.Cursor) iter.Seq2[runtime.Frame, error]
+	Send(ctx context.Context, user string, t turn.Input) (turn.Accepted, error)
+	Watch(ctx context.Context, user string, conversation id.ID, from turn.Cursor) iter.Seq2[turn.Frame, error]
 	Tasks(ctx context.Context, user string, under resource.URI, after store.Cursor, limit int) ([]requests.PlannedTask, store.Cursor, error)
 	Agents(ctx context.Context) []kits.AgentView
 }
@@ -61,7 +61,7 @@ func (f *Server) work(ctx context.Context, in *messageForm, waits bool, send fun
 	if err != nil {
 		return asConnect(err)
 	}
-	t := runtime.Turn{ClientID: in.ID, Agent: in.Assistant, Attended: waits, Content: []message.Block{&message.Text{Text: in.Content}}}
+	t := turn.Input{ClientID: in.ID, Agent: in.Assistant, Attended: waits, Content: []message.Block{&message.Text{Text: in.Content}}}
 	if in.Role != "" && in.Role != message.User {
 		return asConnect(fault.New(fault.Invalid, "role_unknown", "a message of the role %.40q cannot be processed", in.Role).WithHint("leave the role out"))
 	}
@@ -90,20 +90,20 @@ func (f *Server) work(ctx context.Context, in *messageForm, waits bool, send fun
 	if err := told(acc.Message, message.User, in.Content, 0); err != nil {
 		return err
 	}
-	for fr, err := range f.Work.Watch(ctx, c.User, acc.Conversation, runtime.Cursor{Seq: acc.Seq}) {
+	for fr, err := range f.Work.Watch(ctx, c.User, acc.Conversation, turn.Cursor{Seq: acc.Seq}) {
 		switch {
 		case f.ends.Err() != nil:
 			return closing()
 		case err != nil:
 			return asConnect(err)
 		case fr.Interaction != acc.Interaction:
-		case fr.Kind == runtime.FramePlanned:
+		case fr.Kind == turn.FramePlanned:
 			if err := send(changeOf(&fr, in, acc.Conversation)); err != nil {
 				return err
 			}
-		case fr.Kind == runtime.FrameError:
+		case fr.Kind == turn.FrameError:
 			return asConnect(fr.Err)
-		case fr.Kind == runtime.FrameComplete:
+		case fr.Kind == turn.FrameComplete:
 			return told(fr.Stored.ID, message.Assistant, fr.Stored.Text(), message.LabelsOf(fr.Stored.Blocks))
 		}
 	}
@@ -111,7 +111,7 @@ func (f *Server) work(ctx context.Context, in *messageForm, waits bool, send fun
 }
 
 // changeOf tells in a message how a task stands now.
-func changeOf(fr *runtime.Frame, in *messageForm, conversation id.ID) *messageForm {
+func changeOf(fr *turn.Frame, in *messageForm, conversation id.ID) *messageForm {
 	x := fr.Planned.Task
 	said := x.Title + ": " + x.Status
 	if fr.Planned.Approval != "" {

@@ -15,24 +15,24 @@ import (
 	"steward/internal/kits"
 	"steward/internal/requests"
 	"steward/internal/resource"
-	"steward/internal/runtime"
 	"steward/internal/server/auth"
 	"steward/internal/store"
+	"steward/internal/turn"
 	pb "steward/test/rpc/workpb"
 )
 
 // refusing is a runtime whose turns fail.
-type refusing struct{ turns []runtime.Turn }
+type refusing struct{ turns []turn.Input }
 
-func (r *refusing) Send(_ context.Context, _ string, t runtime.Turn) (runtime.Accepted, error) {
+func (r *refusing) Send(_ context.Context, _ string, t turn.Input) (turn.Accepted, error) {
 	r.turns = append(r.turns, t)
-	return runtime.Accepted{Conversation: id.New(), Interaction: id.ID{15: 1}, Message: id.New()}, nil
+	return turn.Accepted{Conversation: id.New(), Interaction: id.ID{15: 1}, Message: id.New()}, nil
 }
 
-func (r *refusing) Watch(context.Context, string, id.ID, runtime.Cursor) iter.Seq2[runtime.Frame, error] {
-	return func(yield func(runtime.Frame, error) bool) {
-		_ = yield(runtime.Frame{Kind: runtime.FrameError, Interaction: id.New(), Err: fault.New(fault.Denied, "others", "of another turn")}, nil) &&
-			yield(runtime.Frame{Kind: runtime.FrameError, Interaction: id.ID{15: 1}, Err: fault.New(fault.Exhausted, "model_busy", "not now")}, nil)
+func (r *refusing) Watch(context.Context, string, id.ID, turn.Cursor) iter.Seq2[turn.Frame, error] {
+	return func(yield func(turn.Frame, error) bool) {
+		_ = yield(turn.Frame{Kind: turn.FrameError, Interaction: id.New(), Err: fault.New(fault.Denied, "others", "of another turn")}, nil) &&
+			yield(turn.Frame{Kind: turn.FrameError, Interaction: id.ID{15: 1}, Err: fault.New(fault.Exhausted, "model_busy", "not now")}, nil)
 	}
 }
 

@@ -19,10 +19,10 @@ import (
 
 	"steward/internal/fault"
 	"steward/internal/identity"
-	"steward/internal/runtime"
 	"steward/internal/search"
 	"steward/internal/server/auth"
 	"steward/internal/tool"
+	"steward/internal/work"
 	"steward/test/leak"
 )
 
@@ -30,12 +30,12 @@ func TestMain(m *testing.M) { leak.Main(m) }
 
 // node is a runtime whose answers a test sets.
 type node struct {
-	execute func(ctx context.Context, user string, e runtime.Execution) (runtime.Executed, error)
+	execute func(ctx context.Context, user string, e work.Execution) (work.Executed, error)
 	list    func(user, agent, namespace string) ([]tool.Spec, error)
 	find    func(user string, q search.Query) (search.Page, error)
 }
 
-func (n *node) ExecuteTool(ctx context.Context, user string, e runtime.Execution) (runtime.Executed, error) {
+func (n *node) ExecuteTool(ctx context.Context, user string, e work.Execution) (work.Executed, error) {
 	return n.execute(ctx, user, e)
 }
 func (n *node) ToolList(_ context.Context, user, agent, namespace string) ([]tool.Spec, error) {

@@ -15,6 +15,7 @@ import (
 	"steward/internal/intent"
 	"steward/internal/runtime"
 	"steward/internal/server/websocket"
+	"steward/internal/turn"
 )
 
 // waits returns the question that waits in the examples.
@@ -130,10 +131,10 @@ func TestApprovalsAreFollowed(t *testing.T) {
 }
 
 func TestAllOfAQuestionIsTold(t *testing.T) {
-	d := newDouble(func(d *double, t turn) {
+	d := newDouble(func(d *double, t accepted) {
 		q := waits(exactly(), "h")
-		d.tell(t, true, runtime.Frame{Kind: runtime.FrameCall, Message: d.newID(), Call: &runtime.CallView{ID: "m/0", Name: "desk.ask", Args: "{}", Status: "awaiting_approval",
-			Approval: &runtime.ApprovalView{ID: q.ID, Hash: q.Hash, Reason: q.Reason, Rule: q.Rule, Labels: q.Labels, Read: q.Read, Approvers: "parents", Foreign: true,
+		d.tell(t, true, turn.Frame{Kind: turn.FrameCall, Message: d.newID(), Call: &turn.CallView{ID: "m/0", Name: "desk.ask", Args: "{}", Status: "awaiting_approval",
+			Approval: &turn.ApprovalView{ID: q.ID, Hash: q.Hash, Reason: q.Reason, Rule: q.Rule, Labels: q.Labels, Read: q.Read, Approvers: "parents", Foreign: true,
 				Pattern: q.Pattern, NoGrant: "because", Agent: "desk", Tool: q.Tool, Args: string(q.Args)}}})
 	})
 	_, url := serve(t, websocket.Options{Node: d})
@@ -162,9 +163,9 @@ func TestAllOfAQuestionIsTold(t *testing.T) {
 }
 
 func TestQuestionsOfTasks(t *testing.T) {
-	d := newDouble(func(d *double, t turn) {
-		d.tell(t, false, runtime.Frame{Kind: runtime.FrameTask, Task: &runtime.TaskView{ID: number(9), Call: "m/0", Tool: "mill.run", Status: "awaiting_approval",
-			Approval: &runtime.ApprovalView{ID: "q", Hash: "h", Reason: "it changes", Expires: time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC), Args: `{"a": 1}`}}})
+	d := newDouble(func(d *double, t accepted) {
+		d.tell(t, false, turn.Frame{Kind: turn.FrameTask, Task: &turn.TaskView{ID: number(9), Call: "m/0", Tool: "mill.run", Status: "awaiting_approval",
+			Approval: &turn.ApprovalView{ID: "q", Hash: "h", Reason: "it changes", Expires: time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC), Args: `{"a": 1}`}}})
 	})
 	_, url := serve(t, websocket.Options{Node: d})
 	c := dial(t, url, "")

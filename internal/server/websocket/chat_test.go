@@ -13,21 +13,21 @@ import (
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/message"
-	"steward/internal/runtime"
 	wsserver "steward/internal/server/websocket"
+	"steward/internal/turn"
 	_ "steward/test/seed"
 	"steward/test/served"
 	"steward/test/storetest"
 )
 
 // answer returns a reply that sends some words, one token each, and completes.
-func answer(words ...string) func(*double, turn) {
-	return func(d *double, t turn) {
+func answer(words ...string) func(*double, accepted) {
+	return func(d *double, t accepted) {
 		msg := d.newID()
 		end := 0
 		for _, w := range words {
 			end += len(w)
-			d.text(t, msg, runtime.FrameToken, 0, w, end)
+			d.text(t, msg, turn.FrameToken, 0, w, end)
 		}
 		d.complete(t, msg, strings.Join(words, ""), message.StopEnd)
 	}

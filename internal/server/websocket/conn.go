@@ -15,8 +15,8 @@ import (
 
 	"steward/internal/fault"
 	"steward/internal/id"
-	"steward/internal/runtime"
 	"steward/internal/server/auth"
+	"steward/internal/turn"
 )
 
 // conn is one connection. It has a reader (the handler's own goroutine), a writer, which alone
@@ -51,7 +51,7 @@ type conn struct {
 
 // item is a frame for the client: a frame of the runtime, or one that is already encoded.
 type item struct {
-	frame runtime.Frame
+	frame turn.Frame
 	raw   []byte
 }
 
@@ -312,7 +312,7 @@ func (c *conn) join(it *item) (next item, more bool) {
 func joins(a, b *item) bool {
 	f, g := &a.frame, &b.frame
 	return a.raw == nil && b.raw == nil && f.Kind == g.Kind &&
-		(f.Kind == runtime.FrameToken || f.Kind == runtime.FrameReasoning) &&
+		(f.Kind == turn.FrameToken || f.Kind == turn.FrameReasoning) &&
 		f.Conversation == g.Conversation && f.Message == g.Message && f.Block == g.Block &&
 		len(f.Text) < maxKept
 }

@@ -19,9 +19,9 @@ import (
 	"steward/internal/id"
 	"steward/internal/identity"
 	"steward/internal/message"
-	"steward/internal/runtime"
 	"steward/internal/server/auth"
 	wsserver "steward/internal/server/websocket"
+	"steward/internal/turn"
 	"steward/test/served"
 )
 
@@ -30,7 +30,7 @@ import (
 func TestTooManyConversations(t *testing.T) {
 	d := newDouble(nil)
 	for range 1030 {
-		if _, err := d.Send(t.Context(), "local", runtime.Turn{Content: []message.Block{&message.Text{Text: "x"}}}); err != nil {
+		if _, err := d.Send(t.Context(), "local", turn.Input{Content: []message.Block{&message.Text{Text: "x"}}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -52,7 +52,7 @@ func TestTooManyConversations(t *testing.T) {
 		heard bool
 	}{{convs[1], false}, {convs[0], true}} {
 		conv, _ := id.Parse(f.conv)
-		if _, err := d.Send(t.Context(), "local", runtime.Turn{Conversation: conv, Content: []message.Block{&message.Text{Text: "x"}}}); err != nil {
+		if _, err := d.Send(t.Context(), "local", turn.Input{Conversation: conv, Content: []message.Block{&message.Text{Text: "x"}}}); err != nil {
 			t.Fatal(err)
 		}
 		if f.heard {
@@ -125,11 +125,11 @@ func (c gatedConn) Write(p []byte) (int, error) {
 func (gatedConn) SetWriteDeadline(time.Time) error { return nil }
 
 // long is a turn of 200 pieces that cannot be joined.
-func long(d *double, t turn) {
+func long(d *double, t accepted) {
 	text := strings.Repeat("x", 100)
 	for range 200 {
 		msg := d.newID()
-		d.text(t, msg, runtime.FrameToken, 0, text, len(text))
+		d.text(t, msg, turn.FrameToken, 0, text, len(text))
 	}
 	d.complete(t, d.newID(), "done", message.StopEnd)
 }
@@ -211,10 +211,10 @@ func (l small) Accept() (net.Conn, error) {
 // A client that never reads again is dropped and blocks nothing else.
 func TestDeadClient(t *testing.T) {
 	big := strings.Repeat("x", 1<<20)
-	d := newDouble(func(d *double, t turn) {
+	d := newDouble(func(d *double, t accepted) {
 		for range 30 {
 			msg := d.newID()
-			d.text(t, msg, runtime.FrameToken, 0, big, len(big))
+			d.text(t, msg, turn.FrameToken, 0, big, len(big))
 		}
 		d.complete(t, d.newID(), "done", message.StopEnd)
 	})

@@ -15,6 +15,7 @@ import (
 	"steward/internal/message"
 	"steward/internal/record"
 	"steward/internal/runtime"
+	"steward/internal/turn"
 	"steward/test/served"
 )
 
@@ -22,9 +23,9 @@ import (
 // from any cursor, and answers by a script. Ids and log positions count up from
 // one.
 type double struct {
-	reply   func(d *double, t turn) // sends the frames of a turn; runs in its own goroutine
-	hold    chan struct{}           // when set, Send takes one token before it accepts
-	fail    error                   // when set, every call fails with it
+	reply   func(d *double, t accepted) // sends the frames of a turn; runs in its own goroutine
+	hold    chan struct{}               // when set, Send takes one token before it accepts
+	fail    error                       // when set, every call fails with it
 	changes *served.Events
 
 	mu       sync.Mutex
@@ -33,7 +34,7 @@ type double struct {
 	ids      uint64
 	seq      uint64
 	sending  int // Sends that wait for hold
-	turns    []runtime.Turn
+	turns    []turn.Input
 	verdicts []runtime.Verdict
 	stops    []id.ID
 	running  sync.WaitGroup
@@ -41,18 +42,18 @@ type double struct {
 
 type script struct {
 	owner  string
-	frames []runtime.Frame
-	sent   map[string]runtime.Accepted // by client id
+	frames []turn.Frame
+	sent   map[string]turn.Accepted // by client id
 }
 
-// turn is an accepted turn.
-type turn struct {
-	runtime.Turn
-	runtime.Accepted
+// accepted is a turn that was accepted.
+type accepted struct {
+	turn.Input
+	turn.Accepted
 	ctx context.Context
 }
 
-func newDouble(reply func(*double, turn)) *double {
+func newDouble(reply func(*double, accepted)) *double {
 	return &double{reply: reply, changed: make(chan struct{}), talks: map[id.ID]*script{}}
 }
 
@@ -70,7 +71,7 @@ func (d *double) newID() id.ID {
 }
 
 // last returns the last accepted turn.
-func (d *double) last() runtime.Turn {
+func (d *double) last() turn.Input {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.turns[len(d.turns)-1]
@@ -80,9 +81,9 @@ func absent(conv id.ID) error {
 	return fault.New(fault.NotFound, "conversation_not_found", "there is no conversation %s", conv)
 }
 
-func (d *double) Send(ctx context.Context, user string, t runtime.Turn) (runtime.Accepted, error) {
+func (d *double) Send(ctx context.Context, user string, t turn.Input) (turn.Accepted, error) {
 	if d.fail != nil {
-		return runtime.Accepted{}, d.fail
+		return turn.Accepted{}, d.fail
 	}
 	if d.hold != nil {
 		d.mu.Lock()
@@ -97,7 +98,7 @@ func (d *double) Send(ctx context.Context, user string, t runtime.Turn) (runtime
 			select {
 			case <-d.hold:
 			case <-ctx.Done():
-				return runtime.Accepted{}, ctx.Err()
+				return turn.Accepted{}, ctx.Err()
 			}
 		}
 	}
@@ -105,12 +106,12 @@ func (d *double) Send(ctx context.Context, user string, t runtime.Turn) (runtime
 	if t.Conversation.Zero() {
 		d.ids++
 		t.Conversation = number(d.ids)
-		d.talks[t.Conversation] = &script{owner: user, sent: map[string]runtime.Accepted{}}
+		d.talks[t.Conversation] = &script{owner: user, sent: map[string]turn.Accepted{}}
 	}
 	s := d.talks[t.Conversation]
 	if s == nil || s.owner != user {
 		d.mu.Unlock()
-		return runtime.Accepted{}, absent(t.Conversation)
+		return turn.Accepted{}, absent(t.Conversation)
 	}
 	if acc, ok := s.sent[t.ClientID]; ok && t.ClientID != "" {
 		d.mu.Unlock()
@@ -119,20 +120,20 @@ func (d *double) Send(ctx context.Context, user string, t runtime.Turn) (runtime
 	}
 	d.seq++
 	d.ids += 2
-	acc := runtime.Accepted{Conversation: t.Conversation, Interaction: number(d.ids - 1), Message: number(d.ids), Seq: d.seq}
+	acc := turn.Accepted{Conversation: t.Conversation, Interaction: number(d.ids - 1), Message: number(d.ids), Seq: d.seq}
 	if !t.Regenerate.Zero() {
 		acc.Interaction, acc.Message = t.Opens, id.ID{}
 	}
 	s.sent[t.ClientID] = acc
 	d.turns = append(d.turns, t)
 	if m := (&message.Message{ID: acc.Message, Role: message.User, Blocks: t.Content}); !m.ID.Zero() {
-		s.frames = append(s.frames, runtime.Frame{Kind: runtime.FrameUser, Conversation: t.Conversation, Interaction: acc.Interaction,
-			Message: acc.Message, Stored: m, ClientID: t.ClientID, Cursor: runtime.Cursor{Seq: acc.Seq}})
+		s.frames = append(s.frames, turn.Frame{Kind: turn.FrameUser, Conversation: t.Conversation, Interaction: acc.Interaction,
+			Message: acc.Message, Stored: m, ClientID: t.ClientID, Cursor: turn.Cursor{Seq: acc.Seq}})
 	}
 	d.wake()
 	d.mu.Unlock()
 	if d.reply != nil {
-		d.running.Go(func() { d.reply(d, turn{t, acc, ctx}) })
+		d.running.Go(func() { d.reply(d, accepted{t, acc, ctx}) })
 	}
 	return acc, nil
 }
@@ -145,7 +146,7 @@ func (d *double) wake() {
 
 // tell adds a frame of a turn. If stored is set, the frame belongs to a durable
 // message and takes a log position.
-func (d *double) tell(t turn, stored bool, f runtime.Frame) {
+func (d *double) tell(t accepted, stored bool, f turn.Frame) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if stored {
@@ -158,13 +159,13 @@ func (d *double) tell(t turn, stored bool, f runtime.Frame) {
 }
 
 // text adds a piece of text that ends at the offset.
-func (d *double) text(t turn, msg id.ID, kind runtime.FrameKind, block int, text string, end int) {
-	d.tell(t, false, runtime.Frame{Kind: kind, Message: msg, Block: block, Text: text,
-		Cursor: runtime.Cursor{Message: msg, Block: block, Offset: end}})
+func (d *double) text(t accepted, msg id.ID, kind turn.FrameKind, block int, text string, end int) {
+	d.tell(t, false, turn.Frame{Kind: kind, Message: msg, Block: block, Text: text,
+		Cursor: turn.Cursor{Message: msg, Block: block, Offset: end}})
 }
 
-func (d *double) complete(t turn, msg id.ID, text string, stop message.Stop) {
-	d.tell(t, true, runtime.Frame{Kind: runtime.FrameComplete, Message: msg, Stored: &message.Message{
+func (d *double) complete(t accepted, msg id.ID, text string, stop message.Stop) {
+	d.tell(t, true, turn.Frame{Kind: turn.FrameComplete, Message: msg, Stored: &message.Message{
 		ID: msg, Role: message.Assistant, Final: true, Blocks: []message.Block{&message.Text{Text: text}},
 		Model: "offline/steward", Stop: stop, Usage: message.Usage{Input: 30, Output: 12}, Approach: "direct", Took: 42 * time.Millisecond}})
 }
@@ -181,11 +182,11 @@ func (d *double) find(user string, conv id.ID) (*script, error) {
 	return nil, absent(conv)
 }
 
-func (d *double) Watch(ctx context.Context, user string, conv id.ID, from runtime.Cursor) iter.Seq2[runtime.Frame, error] {
-	return func(yield func(runtime.Frame, error) bool) {
+func (d *double) Watch(ctx context.Context, user string, conv id.ID, from turn.Cursor) iter.Seq2[turn.Frame, error] {
+	return func(yield func(turn.Frame, error) bool) {
 		s, err := d.find(user, conv)
 		if err != nil {
-			yield(runtime.Frame{}, err)
+			yield(turn.Frame{}, err)
 			return
 		}
 		d.mu.Lock()
@@ -211,7 +212,7 @@ func (d *double) Watch(ctx context.Context, user string, conv id.ID, from runtim
 				}
 			}
 			if d.failed() != nil {
-				yield(runtime.Frame{}, d.failed())
+				yield(turn.Frame{}, d.failed())
 				return
 			}
 			if len(frames) > 0 {
@@ -240,10 +241,10 @@ func (d *double) breakDown(err error) {
 	d.wake()
 }
 
-func (d *double) Position(_ context.Context, user string, conv id.ID) (runtime.Cursor, error) {
+func (d *double) Position(_ context.Context, user string, conv id.ID) (turn.Cursor, error) {
 	s, err := d.find(user, conv)
 	if err != nil {
-		return runtime.Cursor{}, err
+		return turn.Cursor{}, err
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -322,80 +323,80 @@ func (d *double) until(what func() bool) {
 }
 
 // documented answers as docs/reference/websocket.md shows.
-func documented(d *double, t turn) {
+func documented(d *double, t accepted) {
 	switch said := t.Content[0].(*message.Text).Text; {
 	case strings.Contains(said, "12 times 12"):
 		msg := d.newID()
-		call := runtime.CallView{ID: msg.String() + "/1", Name: "math.multiply", Status: "writing"}
-		d.text(t, msg, runtime.FrameReasoning, 0, "That is a multiplication.", 25)
-		d.tell(t, false, runtime.Frame{Kind: runtime.FrameCall, Message: msg, Block: 1, Call: &call, Cursor: runtime.Cursor{Message: msg, Block: 1}})
+		call := turn.CallView{ID: msg.String() + "/1", Name: "math.multiply", Status: "writing"}
+		d.text(t, msg, turn.FrameReasoning, 0, "That is a multiplication.", 25)
+		d.tell(t, false, turn.Frame{Kind: turn.FrameCall, Message: msg, Block: 1, Call: &call, Cursor: turn.Cursor{Message: msg, Block: 1}})
 		running := call
 		running.Status, running.Args, running.Summary = "running", "{\"a\": 12,\n \"b\": 12}", "Multiply 12 by 12"
-		d.tell(t, true, runtime.Frame{Kind: runtime.FrameCall, Message: msg, Block: 1, Call: &running})
+		d.tell(t, true, turn.Frame{Kind: turn.FrameCall, Message: msg, Block: 1, Call: &running})
 		result := running
 		result.Status, result.Summary, result.Result = "ok", "", &message.ToolResult{Content: []message.Block{&message.Text{Text: "144"}}}
-		d.tell(t, true, runtime.Frame{Kind: runtime.FrameResult, Message: d.newID(), Call: &result})
+		d.tell(t, true, turn.Frame{Kind: turn.FrameResult, Message: d.newID(), Call: &result})
 		msg = d.newID()
-		d.text(t, msg, runtime.FrameToken, 0, "It is ", 6)
-		d.text(t, msg, runtime.FrameToken, 0, "144.", 10)
+		d.text(t, msg, turn.FrameToken, 0, "It is ", 6)
+		d.text(t, msg, turn.FrameToken, 0, "144.", 10)
 		d.complete(t, msg, "It is 144.", message.StopEnd)
 	case strings.Contains(said, "What is this"):
 		msg := d.newID()
-		d.tell(t, false, runtime.Frame{Kind: runtime.FrameNotice, Message: msg, Text: "offline/steward sees no images"})
-		d.text(t, msg, runtime.FrameToken, 0, "A pic", 5)
-		d.tell(t, false, runtime.Frame{Kind: runtime.FrameReset, Message: msg})
-		d.tell(t, false, runtime.Frame{Kind: runtime.FrameError, Err: fault.New(fault.Unavailable, "stream_broken", "the model broke off").
+		d.tell(t, false, turn.Frame{Kind: turn.FrameNotice, Message: msg, Text: "offline/steward sees no images"})
+		d.text(t, msg, turn.FrameToken, 0, "A pic", 5)
+		d.tell(t, false, turn.Frame{Kind: turn.FrameReset, Message: msg})
+		d.tell(t, false, turn.Frame{Kind: turn.FrameError, Err: fault.New(fault.Unavailable, "stream_broken", "the model broke off").
 			WithHint("send the message again").Retrying(fault.RetryBackoff, 0)})
 	case strings.Contains(said, "archive"):
 		msg := d.newID()
-		call := runtime.CallView{ID: msg.String() + "/0", Name: "archive.count", Args: "{}", Status: "running"}
-		d.tell(t, true, runtime.Frame{Kind: runtime.FrameCall, Message: msg, Call: &call})
-		task := runtime.TaskView{ID: d.newID(), Call: call.ID, Tool: call.Name, Status: record.TaskAcknowledged}
-		d.tell(t, false, runtime.Frame{Kind: runtime.FrameTask, Task: &task})
+		call := turn.CallView{ID: msg.String() + "/0", Name: "archive.count", Args: "{}", Status: "running"}
+		d.tell(t, true, turn.Frame{Kind: turn.FrameCall, Message: msg, Call: &call})
+		task := turn.TaskView{ID: d.newID(), Call: call.ID, Tool: call.Name, Status: record.TaskAcknowledged}
+		d.tell(t, false, turn.Frame{Kind: turn.FrameTask, Task: &task})
 		result := call
 		result.Status, result.Result = "accepted", &message.ToolResult{Content: []message.Block{&message.Text{Text: "Acknowledged: …"}}}
-		d.tell(t, true, runtime.Frame{Kind: runtime.FrameResult, Message: d.newID(), Call: &result})
+		d.tell(t, true, turn.Frame{Kind: turn.FrameResult, Message: d.newID(), Call: &result})
 		d.complete(t, d.newID(), "It is under way.", message.StopEnd)
 		half, end := task, task
 		half.Status, half.Message, half.Fraction = record.TaskRunning, "page 200 of 400", 0.5
-		d.tell(t, false, runtime.Frame{Kind: runtime.FrameTask, Task: &half})
+		d.tell(t, false, turn.Frame{Kind: turn.FrameTask, Task: &half})
 		end.Status, end.Message, end.Fraction = record.TaskCompleted, "81,204 words", 1
-		d.tell(t, false, runtime.Frame{Kind: runtime.FrameTask, Task: &end})
+		d.tell(t, false, turn.Frame{Kind: turn.FrameTask, Task: &end})
 		t.Interaction = d.newID()
 		m := &message.Message{ID: d.newID(), Role: message.User, Blocks: []message.Block{&message.Text{
 			Common: message.Common{Origin: "tool:archive.count"}, Text: "archive.count has ended: it was done. …"}}}
-		d.tell(t, true, runtime.Frame{Kind: runtime.FrameOpened, Message: m.ID, Stored: m})
+		d.tell(t, true, turn.Frame{Kind: turn.FrameOpened, Message: m.ID, Stored: m})
 		d.complete(t, d.newID(), "The archive has 81,204 words.", message.StopEnd)
 	case strings.Contains(said, "trip"):
 		msg := d.newID()
-		call := runtime.CallView{ID: msg.String() + "/0", Name: "plan.start", Args: `{"plan":"look, then note"}`, Status: "running"}
-		d.tell(t, true, runtime.Frame{Kind: runtime.FrameCall, Message: msg, Call: &call})
-		one := runtime.PlannedView{Call: call.ID, Order: 1, Task: api.Request{ID: d.newID().String(), Kind: "plan_task", Title: "weather", Agent: "designed",
+		call := turn.CallView{ID: msg.String() + "/0", Name: "plan.start", Args: `{"plan":"look, then note"}`, Status: "running"}
+		d.tell(t, true, turn.Frame{Kind: turn.FrameCall, Message: msg, Call: &call})
+		one := turn.PlannedView{Call: call.ID, Order: 1, Task: api.Request{ID: d.newID().String(), Kind: "plan_task", Title: "weather", Agent: "designed",
 			State: record.RequestOpen, Status: "running", Started: time.Date(2030, 1, 2, 3, 4, 4, 0, time.UTC)}}
-		two := runtime.PlannedView{Call: call.ID, Order: 2, Task: api.Request{ID: d.newID().String(), Kind: "plan_task", Title: "calendar", Agent: "designed",
+		two := turn.PlannedView{Call: call.ID, Order: 2, Task: api.Request{ID: d.newID().String(), Kind: "plan_task", Title: "calendar", Agent: "designed",
 			State: record.RequestOpen, Status: "pending"}}
-		d.tell(t, false, runtime.Frame{Kind: runtime.FramePlanned, Planned: &one})
-		d.tell(t, false, runtime.Frame{Kind: runtime.FramePlanned, Planned: &two})
+		d.tell(t, false, turn.Frame{Kind: turn.FramePlanned, Planned: &one})
+		d.tell(t, false, turn.Frame{Kind: turn.FramePlanned, Planned: &two})
 		done, asks := one, two
 		done.Task.State, done.Task.Status, done.Task.Outcome, done.Task.Ended = "closed", "done", "answered", time.Date(2030, 1, 2, 3, 4, 6, 0, time.UTC)
 		done.Task.Usage, done.Task.Cost = api.Usage{Input: 30, Output: 12}, 0.0012
 		asks.Approval, asks.Task.Status, asks.Task.Started = "cld:effect.Intent.2", "awaiting_approval", done.Task.Ended
-		d.tell(t, false, runtime.Frame{Kind: runtime.FramePlanned, Planned: &done})
-		d.tell(t, false, runtime.Frame{Kind: runtime.FramePlanned, Planned: &asks})
+		d.tell(t, false, turn.Frame{Kind: turn.FramePlanned, Planned: &done})
+		d.tell(t, false, turn.Frame{Kind: turn.FramePlanned, Planned: &asks})
 		d.complete(t, d.newID(), "It is not done yet.", message.StopEnd)
 	case strings.Contains(said, "note"):
 		msg := d.newID()
-		call := runtime.CallView{ID: msg.String() + "/0", Name: "files.write", Args: `{"path":"note.txt","text":"hello"}`, Status: "awaiting_approval",
-			Approval: &runtime.ApprovalView{ID: "cld:effect.Intent.1", Hash: "9f86d081", Summary: "Write note.txt, 1 line", Why: "It changes a file.", Reason: "files.write changes something",
+		call := turn.CallView{ID: msg.String() + "/0", Name: "files.write", Args: `{"path":"note.txt","text":"hello"}`, Status: "awaiting_approval",
+			Approval: &turn.ApprovalView{ID: "cld:effect.Intent.1", Hash: "9f86d081", Summary: "Write note.txt, 1 line", Why: "It changes a file.", Reason: "files.write changes something",
 				Expires: time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)}}
-		d.tell(t, true, runtime.Frame{Kind: runtime.FrameCall, Message: msg, Call: &call})
+		d.tell(t, true, turn.Frame{Kind: turn.FrameCall, Message: msg, Call: &call})
 		d.until(func() bool { return len(d.verdicts) > 0 })
 		running := call
 		running.Status, running.Approval = "running", nil
-		d.tell(t, false, runtime.Frame{Kind: runtime.FrameCall, Message: msg, Call: &running})
+		d.tell(t, false, turn.Frame{Kind: turn.FrameCall, Message: msg, Call: &running})
 		result := running
 		result.Status, result.Result = "ok", &message.ToolResult{Content: []message.Block{&message.Text{Text: "written"}}}
-		d.tell(t, true, runtime.Frame{Kind: runtime.FrameResult, Message: d.newID(), Call: &result})
+		d.tell(t, true, turn.Frame{Kind: turn.FrameResult, Message: d.newID(), Call: &result})
 		d.complete(t, d.newID(), "Done.", message.StopEnd)
 	}
 }

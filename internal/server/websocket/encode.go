@@ -11,15 +11,15 @@ import (
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/message"
-	"steward/internal/runtime"
 	"steward/internal/server/auth"
+	"steward/internal/turn"
 )
 
 // The members that all frames of a conversation have are appended by hand, and so are pieces of text.
 // Most frames are such pieces, and encoding them by reflection would dominate their cost.
 
 // appendFrame appends the JSON of a frame of the runtime.
-func appendFrame(dst []byte, f *runtime.Frame) []byte {
+func appendFrame(dst []byte, f *turn.Frame) []byte {
 	dst = append(dst, `{"type":"`...)
 	dst = append(dst, f.Kind...)
 	dst = append(dst, '"')
@@ -27,11 +27,11 @@ func appendFrame(dst []byte, f *runtime.Frame) []byte {
 	dst = appendID(dst, "interaction_id", f.Interaction)
 	dst = appendID(dst, "message_id", f.Message)
 	switch f.Kind {
-	case runtime.FrameToken, runtime.FrameReasoning:
+	case turn.FrameToken, turn.FrameReasoning:
 		dst = append(dst, `,"block":`...)
 		dst = strconv.AppendInt(dst, int64(f.Block), 10)
 		dst = appendText(dst, "text", f.Text)
-	case runtime.FrameError:
+	case turn.FrameError:
 		if f.Err != nil {
 			dst = auth.AppendMembers(append(dst, ','), auth.Public(f.Err))
 		}
@@ -44,14 +44,14 @@ func appendFrame(dst []byte, f *runtime.Frame) []byte {
 }
 
 // membersOf returns the members of a frame beside its ids, or nil.
-func membersOf(f *runtime.Frame) any {
+func membersOf(f *turn.Frame) any {
 	switch {
-	case f.Kind == runtime.FrameNotice:
+	case f.Kind == turn.FrameNotice:
 		return struct {
 			Text    string `json:"text"`
 			Waiting bool   `json:"waiting,omitzero"`
 		}{f.Text, f.Waiting}
-	case f.Kind == runtime.FrameUser:
+	case f.Kind == turn.FrameUser:
 		u := struct {
 			ClientID string  `json:"client_message_id,omitzero"`
 			Content  []block `json:"content,omitzero"`
@@ -60,13 +60,13 @@ func membersOf(f *runtime.Frame) any {
 			u.Content = blocksOf(f.Stored.Blocks)
 		}
 		return u
-	case (f.Kind == runtime.FrameCall || f.Kind == runtime.FrameResult) && f.Call != nil:
+	case (f.Kind == turn.FrameCall || f.Kind == turn.FrameResult) && f.Call != nil:
 		return callOf(f.Call)
-	case f.Kind == runtime.FrameTask && f.Task != nil:
+	case f.Kind == turn.FrameTask && f.Task != nil:
 		return taskOf(f.Task)
-	case f.Kind == runtime.FramePlanned && f.Planned != nil:
+	case f.Kind == turn.FramePlanned && f.Planned != nil:
 		return f.Planned
-	case f.Kind == runtime.FrameOpened && f.Stored != nil:
+	case f.Kind == turn.FrameOpened && f.Stored != nil:
 		opened := struct {
 			Origin  string    `json:"origin,omitzero"` // the tool, agent or alarm that has opened the turn
 			At      time.Time `json:"at,omitzero"`
@@ -76,7 +76,7 @@ func membersOf(f *runtime.Frame) any {
 			opened.Origin = f.Stored.Blocks[0].Base().Origin
 		}
 		return opened
-	case f.Kind == runtime.FrameComplete && f.Stored != nil:
+	case f.Kind == turn.FrameComplete && f.Stored != nil:
 		return completeOf(f.Stored)
 	}
 	return nil
@@ -124,7 +124,7 @@ type call struct {
 	Denied   []string        `json:"denied,omitempty"`
 }
 
-func callOf(v *runtime.CallView) call {
+func callOf(v *turn.CallView) call {
 	c := call{ID: v.ID, Name: v.Name, Args: argsOf(v.Args), Summary: v.Summary, Status: v.Status, Message: v.Message, Fraction: progress(v.Fraction), Approval: approvalOf(v.Approval, true)}
 	if r := v.Result; r != nil {
 		text := r.Text()
@@ -147,7 +147,7 @@ type task struct {
 	Approval *approval       `json:"approval,omitzero"`
 }
 
-func taskOf(v *runtime.TaskView) task {
+func taskOf(v *turn.TaskView) task {
 	t := task{ID: v.ID, Call: v.Call, Tool: v.Tool, Status: v.Status, Message: v.Message, Fraction: progress(v.Fraction), Approval: approvalOf(v.Approval, false)}
 	if v.Approval != nil {
 		t.Args = argsOf(v.Approval.Args)
@@ -158,12 +158,12 @@ func taskOf(v *runtime.TaskView) task {
 // approval is the question about the call of its frame or, if Agent is set, about another call below
 // it.
 type approval struct {
-	runtime.ApprovalView
+	turn.ApprovalView
 	Args json.RawMessage `json:"args,omitempty"`
 }
 
 // approvalOf includes another call's tool and arguments only if below is set.
-func approvalOf(a *runtime.ApprovalView, below bool) *approval {
+func approvalOf(a *turn.ApprovalView, below bool) *approval {
 	if a == nil {
 		return nil
 	}
@@ -214,7 +214,7 @@ func textOnly(blocks []message.Block) bool {
 }
 
 // acceptedFrame returns the frame that reports that a message is durable.
-func acceptedFrame(a runtime.Accepted, re, clientID string) []byte {
+func acceptedFrame(a turn.Accepted, re, clientID string) []byte {
 	raw, _ := encode(struct { // texts and ids: cannot fail
 		Type         string   `json:"type"`
 		Re           string   `json:"re,omitzero"`
@@ -225,7 +225,7 @@ func acceptedFrame(a runtime.Accepted, re, clientID string) []byte {
 		Duplicate    bool     `json:"duplicate"`
 		Cursor       string   `json:"cursor"`
 		Hidden       []string `json:"hidden,omitempty"`
-	}{"accepted", re, a.Conversation, a.Interaction, a.Message, clientID, a.Duplicate, runtime.Cursor{Seq: a.Seq}.String(), a.Hidden})
+	}{"accepted", re, a.Conversation, a.Interaction, a.Message, clientID, a.Duplicate, turn.Cursor{Seq: a.Seq}.String(), a.Hidden})
 	return raw
 }
 

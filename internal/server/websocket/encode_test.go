@@ -16,25 +16,25 @@ import (
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/message"
-	"steward/internal/runtime"
 	"steward/internal/server/auth"
+	"steward/internal/turn"
 )
 
 // Every frame is encoded as one line of JSON that decodes to its content.
 func TestFramesAreJSON(t *testing.T) {
-	kinds := []runtime.FrameKind{runtime.FrameUser, runtime.FrameToken, runtime.FrameReasoning, runtime.FrameCall, runtime.FrameResult,
-		runtime.FrameComplete, runtime.FrameError, runtime.FrameReset, runtime.FrameNotice}
+	kinds := []turn.FrameKind{turn.FrameUser, turn.FrameToken, turn.FrameReasoning, turn.FrameCall, turn.FrameResult,
+		turn.FrameComplete, turn.FrameError, turn.FrameReset, turn.FrameNotice}
 	var buf []byte
 	rapid.Check(t, func(r *rapid.T) {
 		str := rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{"\"\\\n\u2028<&>", "\x00\x1f", "{\"a\":1}", "", "\xff\xfe"}))
 		text := str.Draw(r, "text")
 		blocks := []message.Block{&message.Text{Text: text}, &message.Reasoning{Text: text}, &message.Image{MIME: "image/png", Data: []byte(text)}, &message.File{Name: text, URL: text}}
-		f := runtime.Frame{Kind: rapid.SampledFrom(kinds).Draw(r, "kind"), Conversation: id.ID{1}, Text: text, ClientID: text,
-			Cursor: runtime.Cursor{Seq: rapid.Uint64().Draw(r, "seq")}}
+		f := turn.Frame{Kind: rapid.SampledFrom(kinds).Draw(r, "kind"), Conversation: id.ID{1}, Text: text, ClientID: text,
+			Cursor: turn.Cursor{Seq: rapid.Uint64().Draw(r, "seq")}}
 		if rapid.Bool().Draw(r, "full") {
 			f.Message, f.Cursor.Message = id.ID{2}, id.ID{2}
 			f.Stored = &message.Message{Blocks: blocks, Model: text, Usage: message.Usage{Input: 1, Reasoning: 2, CacheRead: 3, CacheWrite: 4}}
-			f.Call = &runtime.CallView{ID: text, Name: text, Args: str.Draw(r, "args"), Approval: &runtime.ApprovalView{ID: text},
+			f.Call = &turn.CallView{ID: text, Name: text, Args: str.Draw(r, "args"), Approval: &turn.ApprovalView{ID: text},
 				Result: &message.ToolResult{Content: blocks, Rest: text}}
 			f.Err = fault.New(fault.Invalid, "code", "%s", text).Detail("text", text)
 		}
@@ -49,17 +49,17 @@ func TestFramesAreJSON(t *testing.T) {
 		if got["type"] != string(f.Kind) || got["cursor"] != f.Cursor.String() || got["conversation_id"] != f.Conversation.String() {
 			r.Fatalf("got %s", buf)
 		}
-		if (f.Kind == runtime.FrameToken || f.Kind == runtime.FrameReasoning) && got["text"] != strings.ToValidUTF8(text, "\ufffd") && utf8.ValidString(text) {
+		if (f.Kind == turn.FrameToken || f.Kind == turn.FrameReasoning) && got["text"] != strings.ToValidUTF8(text, "\ufffd") && utf8.ValidString(text) {
 			r.Fatalf("got %s", buf)
 		}
-		if back, err := runtime.ParseCursor(got["cursor"].(string)); f.Cursor.Seq < 1<<63 && (err != nil || back != f.Cursor) {
+		if back, err := turn.ParseCursor(got["cursor"].(string)); f.Cursor.Seq < 1<<63 && (err != nil || back != f.Cursor) {
 			r.Fatalf("the cursor is %v, %v", back, err)
 		}
 	})
 }
 
 func TestCallFrames(t *testing.T) {
-	f := runtime.Frame{Kind: runtime.FrameResult, Conversation: id.ID{1}, Call: &runtime.CallView{ID: "m/0", Name: "a.b", Status: "ok",
+	f := turn.Frame{Kind: turn.FrameResult, Conversation: id.ID{1}, Call: &turn.CallView{ID: "m/0", Name: "a.b", Status: "ok",
 		Result: &message.ToolResult{Rest: "cld:x", Content: []message.Block{&message.Text{Text: "a"}, &message.Reasoning{Text: "no"}, &message.Image{MIME: "image/png", Data: []byte("hi")}}}}}
 	for args, want := range map[string]any{"": map[string]any{}, `{"a": [1, 2]}`: map[string]any{"a": []any{1.0, 2.0}}, `{"a":`: `{"a":`, `[1]`: `[1]`, "x": "x"} {
 		f.Call.Args = args
@@ -79,14 +79,14 @@ func TestCallFrames(t *testing.T) {
 
 // Queued pieces of one text are joined; others are not.
 func TestJoin(t *testing.T) {
-	tok := func(kind runtime.FrameKind, conv, msg byte, block int, text string, end int) item {
-		return item{frame: runtime.Frame{Kind: kind, Conversation: id.ID{conv}, Message: id.ID{msg}, Block: block, Text: text, Cursor: runtime.Cursor{Seq: 1, Offset: end}}}
+	tok := func(kind turn.FrameKind, conv, msg byte, block int, text string, end int) item {
+		return item{frame: turn.Frame{Kind: kind, Conversation: id.ID{conv}, Message: id.ID{msg}, Block: block, Text: text, Cursor: turn.Cursor{Seq: 1, Offset: end}}}
 	}
-	tk := runtime.FrameToken
+	tk := turn.FrameToken
 	c := &conn{out: make(chan item, maxQueued)}
 	for _, it := range []item{
-		tok(tk, 1, 1, 0, "b", 2), tok(tk, 1, 1, 0, "c", 3), tok(tk, 1, 1, 1, "d", 4), tok(runtime.FrameReasoning, 1, 1, 1, "e", 5),
-		tok(runtime.FrameReasoning, 1, 1, 1, "f", 6), tok(tk, 2, 1, 1, "g", 7), tok(tk, 2, 2, 1, "h", 8), {raw: []byte("{}")}, {raw: []byte("{}")},
+		tok(tk, 1, 1, 0, "b", 2), tok(tk, 1, 1, 0, "c", 3), tok(tk, 1, 1, 1, "d", 4), tok(turn.FrameReasoning, 1, 1, 1, "e", 5),
+		tok(turn.FrameReasoning, 1, 1, 1, "f", 6), tok(tk, 2, 1, 1, "g", 7), tok(tk, 2, 2, 1, "h", 8), {raw: []byte("{}")}, {raw: []byte("{}")},
 		tok(tk, 1, 1, 0, strings.Repeat("x", maxKept), 9), tok(tk, 1, 1, 0, "y", 10),
 	} {
 		c.out <- it

@@ -9,8 +9,8 @@ import (
 	"steward/internal/id"
 	"steward/internal/llm"
 	"steward/internal/message"
-	"steward/internal/runtime"
 	"steward/internal/server/auth"
+	"steward/internal/turn"
 )
 
 type messageFrame struct {
@@ -51,7 +51,7 @@ func (c *conn) message(f *messageFrame) error {
 }
 
 // turn returns the turn that a message frame asks for.
-func (f *messageFrame) turn() (t runtime.Turn, err error) {
+func (f *messageFrame) turn() (t turn.Input, err error) {
 	if f.Conversation != "" {
 		if t.Conversation, err = conversationID(f.Conversation); err != nil {
 			return t, err
@@ -74,7 +74,7 @@ func (f *messageFrame) turn() (t runtime.Turn, err error) {
 }
 
 // regenerate parses what the turn replaces: a message of the user or an answer.
-func (f *messageFrame) regenerate(t *runtime.Turn) error {
+func (f *messageFrame) regenerate(t *turn.Input) error {
 	if f.Replace == "" && f.Regenerate == "" {
 		return nil
 	}

@@ -9,7 +9,7 @@ import (
 	"steward/internal/events"
 	"steward/internal/fault"
 	"steward/internal/id"
-	"steward/internal/runtime"
+	"steward/internal/turn"
 )
 
 type (
@@ -45,14 +45,14 @@ type watching struct {
 // sending is a message that is being handed to the runtime, which may take as long as the turn
 // before it.
 type sending struct {
-	turn runtime.Turn
+	turn turn.Input
 	done chan struct{} // closed when the client has been answered
 	ok   bool          // it was accepted; read after done
 }
 
 // is reports whether a frame announces this very message: by the client's id or, if there is none,
 // because it holds the blocks that were sent.
-func (s *sending) is(f *runtime.Frame) bool {
+func (s *sending) is(f *turn.Frame) bool {
 	if s.turn.ClientID != "" || f.ClientID != "" {
 		return s.turn.ClientID == f.ClientID
 	}
@@ -107,7 +107,7 @@ func (c *conn) dropQuiet() bool {
 
 // begin sends a turn to the runtime. Messages of one conversation are sent in the order in which
 // they arrived; steering messages do not wait for others.
-func (c *conn) begin(re string, turn runtime.Turn) error {
+func (c *conn) begin(re string, turn turn.Input) error {
 	if c.pending.Add(1) > maxPending {
 		c.pending.Add(-1)
 		return tooManyPending()
@@ -190,7 +190,7 @@ func (c *conn) send(re string, s *sending, before chan struct{}, room func()) {
 	}
 	t.mu.Unlock()
 	c.tell(c.ctx, acceptedFrame(acc, re, s.turn.ClientID))
-	c.follow(acc.Conversation, t, runtime.Cursor{Seq: acc.Seq}, false)
+	c.follow(acc.Conversation, t, turn.Cursor{Seq: acc.Seq}, false)
 }
 
 // forget removes the sending after the client has been answered.
@@ -221,7 +221,7 @@ func (c *conn) resume(f *resumeFrame) error {
 	}
 	from, err := c.server.o.Node.Position(c.ctx, c.caller.User, conv) // also finds out whether the conversation exists
 	if err == nil && f.Cursor != "now" {
-		from, err = runtime.ParseCursor(f.Cursor)
+		from, err = turn.ParseCursor(f.Cursor)
 	}
 	if err != nil {
 		return err
@@ -241,7 +241,7 @@ func (c *conn) resume(f *resumeFrame) error {
 
 // follow watches a conversation. If it is being watched already, follow does nothing unless restart is
 // set, which ends the earlier watch first.
-func (c *conn) follow(conv id.ID, t *liveConversation, from runtime.Cursor, restart bool) {
+func (c *conn) follow(conv id.ID, t *liveConversation, from turn.Cursor, restart bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	old := t.watching
@@ -275,7 +275,7 @@ func (c *conn) follow(conv id.ID, t *liveConversation, from runtime.Cursor, rest
 }
 
 // watch sends the client what happens in the conversation until ctx is done.
-func (c *conn) watch(ctx context.Context, conv id.ID, t *liveConversation, from runtime.Cursor) error {
+func (c *conn) watch(ctx context.Context, conv id.ID, t *liveConversation, from turn.Cursor) error {
 	var last id.ID // the interaction of the last frame
 	for f, err := range c.server.o.Node.Watch(ctx, c.caller.User, conv, from) {
 		if err != nil {
@@ -286,12 +286,12 @@ func (c *conn) watch(ctx context.Context, conv id.ID, t *liveConversation, from 
 			t.answered(ctx, func(s *sending) bool { return !last.Zero() && s.turn.Opens == last })
 		}
 		switch f.Kind {
-		case runtime.FrameUser, runtime.FrameOpened, runtime.FrameToken, runtime.FrameReasoning, runtime.FrameCall:
+		case turn.FrameUser, turn.FrameOpened, turn.FrameToken, turn.FrameReasoning, turn.FrameCall:
 			t.running.Store(true)
-		case runtime.FrameComplete, runtime.FrameError:
+		case turn.FrameComplete, turn.FrameError:
 			t.running.Store(false)
 		}
-		if f.Kind == runtime.FrameUser && t.knows(ctx, &f) {
+		if f.Kind == turn.FrameUser && t.knows(ctx, &f) {
 			continue // "accepted" has reported it already
 		}
 		if !c.put(ctx, item{frame: f}) {
@@ -302,7 +302,7 @@ func (c *conn) watch(ctx context.Context, conv id.ID, t *liveConversation, from 
 }
 
 // knows reports whether a user message was sent by this connection.
-func (t *liveConversation) knows(ctx context.Context, f *runtime.Frame) bool {
+func (t *liveConversation) knows(ctx context.Context, f *turn.Frame) bool {
 	mine := t.answered(ctx, func(s *sending) bool { return s.is(f) })
 	if ctx.Err() != nil {
 		return true

@@ -21,13 +21,14 @@ import (
 	"steward/internal/policy"
 	"steward/internal/runtime"
 	"steward/internal/server/auth"
+	"steward/internal/turn"
 )
 
 // Node is the part of the runtime that the server uses.
 type Node interface {
-	Send(ctx context.Context, user string, t runtime.Turn) (runtime.Accepted, error)
-	Watch(ctx context.Context, user string, conversation id.ID, from runtime.Cursor) iter.Seq2[runtime.Frame, error]
-	Position(ctx context.Context, user string, conversation id.ID) (runtime.Cursor, error)
+	Send(ctx context.Context, user string, t turn.Input) (turn.Accepted, error)
+	Watch(ctx context.Context, user string, conversation id.ID, from turn.Cursor) iter.Seq2[turn.Frame, error]
+	Position(ctx context.Context, user string, conversation id.ID) (turn.Cursor, error)
 	Stop(ctx context.Context, user string, conversation id.ID) error
 	Decide(ctx context.Context, user string, v runtime.Verdict) error
 	Approvals(ctx context.Context, user string) ([]effect.Question, error)
@@ -150,7 +151,7 @@ func (s *Server) enter(c *conn) bool {
 }
 
 // after calls free when a turn has ended. Only a connection, which is being served, may call it.
-func (s *Server) after(user string, acc runtime.Accepted, free func()) {
+func (s *Server) after(user string, acc turn.Accepted, free func()) {
 	s.serving.Go(func() {
 		defer free()
 		auth.AwaitTurn(s.life, s.o.Node, user, acc)

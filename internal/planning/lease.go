@@ -1,0 +1,83 @@
+package planning
+
+import (
+	"context"
+	"errors"
+
+	"steward/internal/id"
+	"steward/internal/plan"
+	"steward/internal/request"
+	"steward/internal/store"
+	"steward/internal/store/lease"
+)
+
+// queueOf returns the queue of the trees of tasks. A data folder is locked by the
+// one process that writes to it, so whoever else holds a tree has ended.
+func queueOf(st store.Store) *lease.Queue {
+	self := id.New().String()
+	return lease.New(lease.Options{Store: st, Holder: self, Dead: func(holder string) bool { return holder != self }})
+}
+
+// holdLease works on the tree until it is over, under a lease of it: everything that
+// its agents commit is committed under the lease too. Tasks that are made are saved
+// when the first of them begin; otherwise they are read from the store. If the lease
+// is lost (the process stood still for too long, or could not write), lead takes it
+// again and goes on from what is stored.
+func (w *treeWorker) holdLease(ctx context.Context, made []*plan.Task) error {
+	for {
+		l, err := w.plans.queue.Begin(ctx, store.ForUser(w.Chat.User), lease.At(w.at))
+		if err != nil {
+			return err
+		}
+		err = l.Hold(ctx, func(ctx context.Context) error {
+			if len(made) > 0 && l.Number() == 0 { // nothing of it was saved yet
+				return w.work(ctx, made, true)
+			}
+			tasks, err := w.load(ctx)
+			if err != nil {
+				return err
+			}
+			return w.work(ctx, tasks, false)
+		})
+		if !errors.Is(err, lease.ErrLost) || ctx.Err() != nil {
+			return err
+		}
+		w.plans.log.Warn("the lease of a tree of tasks was lost; its work is taken up again", "tree", w.at.String())
+	}
+}
+
+// suspended returns the error of a step in the work on a tree. If it says that the
+// work is put aside, the context ends too, perhaps a moment later: until then it
+// would look like a failure of the task.
+func suspended(ctx context.Context, err error) error {
+	if errors.Is(err, request.ErrSuspend) && ctx.Done() != nil {
+		<-ctx.Done()
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// work works through the tasks of the tree, which are fresh if they are not saved
+// yet. While it does, a person can give orders.
+func (w *treeWorker) work(ctx context.Context, tasks []*plan.Task, fresh bool) error {
+	if !fresh {
+		w.mu.Lock()
+		w.show(ctx, tasks)
+		w.mu.Unlock()
+	}
+	check := func(d []plan.Draft) []plan.Problem {
+		return plan.Check(&plan.Draft{Purpose: "corrections", Subtasks: d}, w.world(ctx))
+	}
+	n, live := w.plans, &liveTree{w, plan.New(w, tasks, plan.Options{Check: check, Fresh: fresh})}
+	n.mu.Lock()
+	n.trees[live] = struct{}{}
+	n.mu.Unlock()
+	defer func() {
+		n.mu.Lock()
+		delete(n.trees, live)
+		n.mu.Unlock()
+	}()
+	return live.run.Work(ctx)
+}

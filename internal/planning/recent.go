@@ -1,0 +1,29 @@
+package planning
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"steward/internal/conversation/worklog"
+	"steward/internal/store"
+)
+
+// maxLately bounds how many of the newest calls a planner is told of.
+const maxLately = 12
+
+// lately returns, for the planner's prompt, what was done for the user last, with its outcomes. It tells
+// only of tools by their names: what they were given and have returned may be labelled, and no label would
+// show in the prompt. The last exchanges of the conversation are before the planner anyway.
+func (e *Engine) lately(ctx context.Context, user string) (string, error) {
+	entries, _, err := e.requests.WorkLog(user).Log(ctx, store.ForUser(user), worklog.Filter{}, "", maxLately)
+	if err != nil || len(entries) == 0 {
+		return "", err
+	}
+	var b strings.Builder
+	b.WriteString("\n\nWhat was done for the user last, the newest first (times in UTC):")
+	for _, entry := range entries {
+		fmt.Fprintf(&b, "\n%s %s: %s", entry.At.UTC().Format("2006-01-02 15:04"), entry.Tool, entry.Outcome)
+	}
+	return b.String(), nil
+}

@@ -1,0 +1,47 @@
+package turn
+
+import (
+	"bytes"
+	"context"
+
+	"steward/internal/fault"
+	"steward/internal/resource"
+	"steward/internal/store"
+)
+
+// calibrationURI is the resource that stores how models count tokens.
+func calibrationURI() resource.URI { return resource.Root("llm.Calibration", "all") }
+
+// LoadCalibration loads what was learned about how models count tokens and
+// about the windows that they named. If it cannot be read, it is learned again.
+func (e *Engine) LoadCalibration(ctx context.Context) error {
+	r, err := e.opt.Store.Get(ctx, store.ForNode(resource.System), calibrationURI())
+	if fault.Is(err, fault.NotFound) {
+		e.calibration, err = e.opt.Models.Learned()
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	if err := e.opt.Models.Recall(r.Body); err != nil {
+		e.log.Warn("how models count tokens is learned anew", "error", err)
+	}
+	e.calibration = r.Body
+	return nil
+}
+
+// SaveCalibration stores what was learned since.
+func (e *Engine) SaveCalibration(ctx context.Context) error {
+	e.calibrating.Lock()
+	defer e.calibrating.Unlock()
+	now, err := e.opt.Models.Learned()
+	if err != nil || bytes.Equal(now, e.calibration) {
+		return err
+	}
+	_, err = e.opt.Store.Commit(ctx, store.ForNode(resource.System), store.Batch{
+		Changes: []store.Change{{URI: calibrationURI(), Body: now}}})
+	if err == nil {
+		e.calibration = now
+	}
+	return err
+}

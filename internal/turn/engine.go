@@ -1,0 +1,96 @@
+package turn
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"steward/internal/conversation"
+	"steward/internal/effect"
+	"steward/internal/kits"
+	"steward/internal/lifetime"
+	"steward/internal/llm"
+	"steward/internal/message"
+	"steward/internal/requests"
+	"steward/internal/routing"
+	"steward/internal/store"
+)
+
+// Options are the parts of a turnEngine. All engines, Store, Models, Life and Log are
+// required.
+type Options struct {
+	Store         store.Store
+	Models        *llm.Models
+	Kits          *kits.Engine
+	Routing       *routing.Engine
+	Conversations *conversation.Engine
+	Effects       *effect.Engine
+	Requests      *requests.Engine
+	Life          *lifetime.Lifetime
+	// Parallel is how many tool calls of one turn run concurrently.
+	// All turns together run at most eight times as many.
+	Parallel int
+	// ExpireAtOnce has results that are older than their tools allow leave what the model is shown
+	// at the next request, and not only when room is needed.
+	ExpireAtOnce bool
+	// ToolBudget bounds which of an agent's tools a model is shown.
+	ToolBudget kits.ToolBudget
+	// Profile returns what the model is told about a user (time zone, units,
+	// …), as text for the system prompt. speaks is the path of the agent if it talks
+	// with the user; empty: another agent asks it. May be nil.
+	Profile func(ctx context.Context, user, speaks string) (string, error)
+	// Zone returns a user's time zone, in which models are told when messages were sent. If it is nil,
+	// they are not told. It may return nil for UTC.
+	Zone func(user string) *time.Location
+	// Skills returns what an agent with the tool skills.read is told about the
+	// skills that a user has when a turn begins. May be nil.
+	Skills func(user string) (string, error)
+	// Documents turns a file that models cannot read into text, before the message
+	// that has it attached is recorded. model is the one that the message asks for,
+	// empty: none. It returns other files as they are. May be nil.
+	Documents func(ctx context.Context, user, model string, f *message.File) (*message.File, error)
+	// Secrets masks secrets in everything that is recorded, shown or sent;
+	// secret.Masker implements it. May be nil.
+	Secrets Secrets
+	// IdleFor is how long a conversation stays in memory after its last turn.
+	IdleFor time.Duration
+	// IdleBytes bounds the memory of idle conversations.
+	IdleBytes int
+	// IdleChats bounds how many idle conversations stay in memory.
+	IdleChats int
+	Log       *slog.Logger
+}
+
+// Engine runs turns. Safe for concurrent use.
+type Engine struct {
+	opt           Options
+	kits          *kits.Engine
+	routing       *routing.Engine
+	conversations *conversation.Engine
+	effects       *effect.Engine
+	requests      *requests.Engine
+	worker        Work
+	planner       Plans
+	life          *lifetime.Lifetime
+	log           *slog.Logger
+
+	mu      sync.Mutex
+	chats   map[Key]*Conversation
+	idle    *time.Timer      // for the next idle chat to evict; nil: there is none
+	toPack  map[Key]struct{} // conversations with messages that have left the context window
+	slots   slots            // for the tool calls of all turns
+	workers chan func()      // hands work to an idle worker
+
+	calibrating sync.Mutex
+	calibration []byte // the stored calibration of the models' token counts
+}
+
+// New returns an engine. Before its first turn, Connect tells it what stands above it.
+func New(o Options) *Engine {
+	return &Engine{opt: o, kits: o.Kits, routing: o.Routing, conversations: o.Conversations, effects: o.Effects, requests: o.Requests,
+		life: o.Life, log: o.Log, chats: map[Key]*Conversation{}, toPack: map[Key]struct{}{}, slots: make(slots, 8*o.Parallel), workers: make(chan func())}
+}
+
+// Connect names the engines above this one.
+func (e *Engine) Connect(w Work, p Plans) { e.worker, e.planner = w, p }

@@ -1,0 +1,507 @@
+package turn
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"sync"
+
+	"steward/internal/agent"
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/llm"
+	"steward/internal/message"
+	"steward/internal/record"
+	"steward/internal/requests"
+)
+
+// Feed is the live side of one conversation: the draft of the message that is
+// being written, and the frames that its watchers have not taken yet. It only
+// holds the position of what is durable; a watcher that lags reads that from the
+// store.
+type Feed struct {
+	conversation id.ID
+
+	mu sync.Mutex
+	snapshot
+	frames   []Frame
+	base     int // number of frames[0]
+	watchers map[*watcher]struct{}
+}
+
+// snapshot is what a watcher needs to catch up: what is durable and what is in
+// flight. Frames continue from there.
+type snapshot struct {
+	known        bool   // seq is valid
+	seq          uint64 // log position of the newest durable message
+	inter        id.ID  // the interaction that is running
+	draft        *draft
+	notices      []Frame    // of the message that is being written
+	shownNotices []Frame    // notices of the durable messages, for watchers that come after the turn
+	open         []CallView // calls that have no result yet
+	tasks        []Frame    // of the tasks that have not ended
+	planned      []Frame    // of the tasks of the running turn's plan, in the order of their making
+	failure      *Frame     // why the last turn failed
+	parked       bool       // failure is a parked turn's; it stays until that is resumed or cancelled
+}
+
+// maxLag is how many frames are kept for slow watchers. A watcher that is further
+// behind is served from the store and the draft.
+const maxLag = 4096
+
+type draft struct {
+	message id.ID
+	blocks  []draftBlock
+}
+
+type draftBlock struct {
+	kind llm.Kind // TextDelta, ReasoningDelta or CallStart
+	text []byte
+}
+
+// watcher is one reader of a feed.
+type watcher struct {
+	next int           // number of the next frame to take
+	Wake chan struct{} // holds one token when there may be more
+}
+
+func (f *Feed) Join() *watcher {
+	w := &watcher{Wake: make(chan struct{}, 1)}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.watchers == nil {
+		f.watchers = map[*watcher]struct{}{}
+	}
+	f.watchers[w] = struct{}{}
+	return w
+}
+
+func (f *Feed) Leave(w *watcher) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.watchers, w)
+	if len(f.watchers) == 0 {
+		f.base += len(f.frames)
+		f.frames = nil
+	}
+}
+
+// SetSeq sets the newest durable position, unless it is known already.
+func (f *Feed) SetSeq(seq uint64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.known {
+		f.known, f.seq = true, seq
+	}
+}
+
+// current returns a copy of the current state. w takes what follows as frames.
+func (f *Feed) current(w *watcher) snapshot {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	w.next = f.base + len(f.frames)
+	s := f.snapshot
+	s.notices, s.shownNotices, s.open, s.tasks = slices.Clone(f.notices), slices.Clone(f.shownNotices), slices.Clone(f.open), slices.Clone(f.tasks)
+	s.planned = slices.Clone(f.planned)
+	if f.draft != nil {
+		s.draft = &draft{message: f.draft.message}
+		for _, b := range f.draft.blocks {
+			s.draft.blocks = append(s.draft.blocks, draftBlock{b.kind, slices.Clone(b.text)})
+		}
+	}
+	return s
+}
+
+// take appends the frames that w has not seen to dst. It returns false if some of
+// them are gone and w must catch up from the store.
+func (f *Feed) take(w *watcher, dst []Frame) ([]Frame, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if w.next < f.base {
+		return dst, false
+	}
+	dst = append(dst, f.frames[w.next-f.base:]...)
+	w.next = f.base + len(f.frames)
+	f.trim()
+	return dst, true
+}
+
+// Calls returns the open calls, for a watcher that needs nothing else. It marks
+// all frames up to now as taken by w.
+func (f *Feed) Calls(w *watcher) []CallView {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	w.next = f.base + len(f.frames)
+	f.trim()
+	return slices.Clone(f.open)
+}
+
+// trim drops the frames once every watcher has taken all of them.
+func (f *Feed) trim() {
+	least := f.base + len(f.frames)
+	for w := range f.watchers {
+		least = min(least, w.next)
+	}
+	if least == f.base+len(f.frames) {
+		f.base, f.frames = least, f.frames[:0]
+	}
+}
+
+// push hands a frame to the watchers. The caller holds f.mu.
+func (f *Feed) push(fr Frame) {
+	if len(f.watchers) == 0 {
+		return
+	}
+	if fr.Conversation = f.conversation; fr.Interaction.Zero() {
+		fr.Interaction = f.inter
+	}
+	if fr.Cursor.Seq == 0 {
+		fr.Cursor.Seq = f.seq
+	}
+	if len(f.frames) >= maxLag {
+		n := copy(f.frames, f.frames[maxLag/2:])
+		f.frames = f.frames[:n]
+		f.base += maxLag - n
+	}
+	f.frames = append(f.frames, fr)
+	for w := range f.watchers {
+		select {
+		case w.Wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// began records that a turn's first message is durable, and pushes the message.
+func (f *Feed) began(m *message.Message, inter id.ID, seq uint64, clientID string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.known, f.seq, f.inter, f.failure, f.parked, f.shownNotices = true, seq, inter, nil, false, nil
+	switch {
+	case m == nil: // an answer is regenerated
+	case isUsers(m):
+		f.push(Frame{Kind: FrameUser, Message: m.ID, Stored: m, ClientID: clientID})
+	case isOpening(m):
+		f.push(Frame{Kind: FrameOpened, Message: m.ID, Stored: m})
+	}
+}
+
+// Resumed records that a run continues after a restart, starting with the calls
+// that have no result yet.
+func (f *Feed) Resumed(inter id.ID, open []message.Call) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.inter, f.failure, f.parked, f.open = inter, nil, false, nil
+	for _, c := range open {
+		f.open = append(f.open, callView(c, CallRunning))
+	}
+}
+
+// interaction returns the interaction that is running, or ran last.
+func (f *Feed) interaction() id.ID {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.inter
+}
+
+// publish turns an event of the agent loop into frames.
+func (f *Feed) publish(ev agent.Event) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch ev.Kind {
+	case agent.Delta:
+		f.delta(ev.ID, ev.Stream)
+	case agent.Stored:
+		f.stored(ev.Message, ev.Seq)
+	case agent.Calling:
+		f.calling(ev)
+	case agent.Finished:
+		if ev.Message != nil {
+			f.stored(ev.Message, ev.Seq)
+			f.push(Frame{Kind: FrameComplete, Message: ev.Message.ID, Stored: ev.Message})
+		}
+		f.over(ev.Err)
+	}
+}
+
+// notice shows the person a text about the running turn. waiting says whether the
+// turn waits for its model.
+func (f *Feed) notice(text string, waiting bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	fr := Frame{Kind: FrameNotice, Text: text, Waiting: waiting}
+	f.notices = append(f.notices, fr)
+	f.push(fr)
+}
+
+// Park reports that a turn was not resumed, and why. Until the turn is resumed or
+// cancelled, every new watcher gets this error, whatever its cursor has seen: the
+// person's answer to it may have been lost in the next crash.
+func (f *Feed) Park(inter id.ID, why error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.inter = inter
+	f.over(why)
+	f.parked = true
+}
+
+// Unpark lets the turn go on or end. It reports whether it was parked here.
+func (f *Feed) Unpark() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	was := f.parked
+	f.parked = false
+	return was
+}
+
+// fail reports that a turn could not continue and has ended.
+func (f *Feed) fail(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.over(err)
+}
+
+// over clears the in-flight state when a run ends, and pushes its error, if any.
+// The error's cursor names the interaction, so that a returning watcher is known
+// to have seen it.
+func (f *Feed) over(err error) {
+	f.withdrawDraft()
+	f.open, f.notices, f.planned, f.parked = nil, nil, nil, false
+	if err != nil {
+		f.failure = &Frame{Kind: FrameError, Err: fault.Of(err), Cursor: Cursor{Seq: f.seq, Message: f.inter}}
+		f.push(*f.failure)
+	}
+}
+
+// failed reports whether there is a failure that a later watcher may have to see.
+func (f *Feed) failed() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.failure != nil
+}
+
+// Failure returns the failure of the last turn, if that turn was the given
+// interaction.
+func (f *Feed) Failure(inter id.ID) *fault.Error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.failure == nil || f.failure.Cursor.Message != inter {
+		return nil
+	}
+	return f.failure.Err
+}
+
+// withdrawDraft withdraws a draft that did not become a message.
+func (f *Feed) withdrawDraft() {
+	if f.draft != nil {
+		f.push(Frame{Kind: FrameReset, Message: f.draft.message})
+		f.draft = nil
+	}
+}
+
+func (f *Feed) delta(msg id.ID, ev llm.Event) {
+	switch ev.Kind {
+	case llm.Notice:
+		fr := Frame{Kind: FrameNotice, Message: msg, Text: ev.Text}
+		f.notices = append(f.notices, fr)
+		f.push(fr)
+		return
+	case llm.Reset:
+		f.withdrawDraft()
+		return
+	case llm.TextDelta, llm.ReasoningDelta, llm.CallStart, llm.CallArgs:
+	default:
+		return
+	}
+	if f.draft == nil || f.draft.message != msg {
+		f.draft = &draft{message: msg}
+	}
+	for len(f.draft.blocks) <= ev.Block {
+		f.draft.blocks = append(f.draft.blocks, draftBlock{})
+	}
+	b := &f.draft.blocks[ev.Block]
+	switch ev.Kind {
+	case llm.CallStart:
+		b.kind = llm.CallStart
+		f.push(Frame{Kind: FrameCall, Message: msg, Block: ev.Block,
+			Call: &CallView{ID: requests.CallID(message.Ref{Message: msg, Block: ev.Block}), Name: ev.Name, Status: callWriting}})
+	case llm.TextDelta, llm.ReasoningDelta:
+		b.kind = ev.Kind
+		b.text = append(b.text, ev.Text...)
+		f.push(piece(Cursor{Seq: f.seq, Message: msg, Block: ev.Block, Offset: len(b.text)}, ev.Kind, ev.Text))
+	}
+}
+
+// piece returns the frame of a piece of text that ends at a cursor.
+func piece(at Cursor, kind llm.Kind, text string) Frame {
+	fr := Frame{Kind: FrameToken, Message: at.Message, Block: at.Block, Text: text, Cursor: at}
+	if kind == llm.ReasoningDelta {
+		fr.Kind = FrameReasoning
+	}
+	return fr
+}
+
+// stored reports that a message is durable. It first pushes the text that had not
+// been streamed.
+func (f *Feed) stored(m *message.Message, seq uint64) {
+	switch m.Role {
+	case message.Assistant:
+		if !unfinished(m) { // an answer that is to be corrected is not given
+			f.rest(m)
+		}
+		f.shownNotices = append(f.shownNotices, f.notices...)
+		f.draft, f.notices = nil, nil
+		f.seq = seq
+		f.open = nil
+		for _, c := range m.Calls() {
+			v := callView(c, CallRunning)
+			f.open = append(f.open, v)
+			f.push(Frame{Kind: FrameCall, Message: m.ID, Block: c.Block, Call: &v})
+		}
+	case message.Tool:
+		f.seq = seq
+		v := resultView(m.Result(), f.args(m.Result().Call))
+		f.close(v.ID)
+		f.push(Frame{Kind: FrameResult, Message: m.ID, Call: &v, Stored: m})
+	case message.User:
+		f.seq = seq
+		if isUsers(m) {
+			f.push(Frame{Kind: FrameUser, Message: m.ID, Stored: m})
+		}
+	}
+}
+
+// rest pushes the text of a message that its draft lacks.
+func (f *Feed) rest(m *message.Message) {
+	if f.draft != nil && (f.draft.message != m.ID || !f.draft.begins(m)) {
+		f.withdrawDraft()
+	}
+	for i, b := range m.Blocks {
+		kind, text := textOf(b)
+		if kind == 0 {
+			continue
+		}
+		shown := 0
+		if f.draft != nil && i < len(f.draft.blocks) {
+			shown = len(f.draft.blocks[i].text)
+		}
+		if shown < len(text) {
+			f.push(piece(Cursor{Seq: f.seq, Message: m.ID, Block: i, Offset: len(text)}, kind, text[shown:]))
+		}
+	}
+}
+
+// begins reports whether the message starts with the draft.
+func (d *draft) begins(m *message.Message) bool {
+	for i, b := range d.blocks {
+		if len(b.text) == 0 {
+			continue
+		}
+		if i >= len(m.Blocks) {
+			return false
+		}
+		if kind, text := textOf(m.Blocks[i]); kind != b.kind || !strings.HasPrefix(text, string(b.text)) {
+			return false
+		}
+	}
+	return true
+}
+
+func textOf(b message.Block) (llm.Kind, string) {
+	switch b := b.(type) {
+	case *message.Text:
+		return llm.TextDelta, b.Text
+	case *message.Reasoning:
+		return llm.ReasoningDelta, b.Text
+	}
+	return 0, ""
+}
+
+// isUsers reports whether a person wrote the message. Steward writes user
+// messages too, for example to have a reply continued.
+func isUsers(m *message.Message) bool {
+	return m.Role == message.User && len(m.Blocks) > 0 && m.Blocks[0].Base().Origin == record.OriginUser
+}
+
+// isOpening reports whether the message opened a turn and was written by a tool,
+// an agent, an intent or an alarm.
+func isOpening(m *message.Message) bool {
+	if m.Role != message.User || len(m.Blocks) == 0 {
+		return false
+	}
+	from := m.Blocks[0].Base().Origin
+	return strings.HasPrefix(from, "tool:") || strings.HasPrefix(from, "agent:") || strings.HasPrefix(from, "intent:") || strings.HasPrefix(from, record.OriginAlarm)
+}
+
+// calling updates an open call and pushes its new state, if it changed.
+func (f *Feed) calling(ev agent.Event) {
+	v := callView(ev.Call, ev.Progress.Status)
+	if len(ev.Progress.Args) > 0 {
+		v.Args = string(ev.Progress.Args)
+	}
+	v.Approval, _ = ev.Progress.Approval.(*ApprovalView)
+	v.Message, v.Fraction = ev.Progress.Message, ev.Progress.Fraction
+	for i := range f.open {
+		if f.open[i].ID == v.ID {
+			if o := &f.open[i]; o.Status == v.Status && o.Message == v.Message && o.Fraction == v.Fraction && v.Approval == nil {
+				return
+			}
+			f.open[i] = v
+		}
+	}
+	f.push(Frame{Kind: FrameCall, Message: ev.Call.Message, Block: ev.Call.Block, Call: &v})
+}
+
+func (f *Feed) close(call string) {
+	f.open = slices.DeleteFunc(slices.Clone(f.open), func(v CallView) bool { return v.ID == call })
+}
+
+// args returns the arguments of an open call.
+func (f *Feed) args(ref message.Ref) string {
+	for i := range f.open {
+		if f.open[i].ID == requests.CallID(ref) {
+			return f.open[i].Args
+		}
+	}
+	return ""
+}
+
+// Task pushes the progress of a background call, and keeps it for later watchers.
+func (f *Feed) Task(v TaskView, inter id.ID) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	fr := Frame{Kind: FrameTask, Interaction: inter, Task: &v}
+	if i := slices.IndexFunc(f.tasks, func(x Frame) bool { return x.Task.ID == v.ID }); i >= 0 {
+		if *f.tasks[i].Task == v {
+			return
+		}
+		f.tasks[i] = fr
+	} else {
+		f.tasks = append(f.tasks, fr)
+	}
+	f.push(fr)
+}
+
+// Untask removes a task, and pushes how it has ended, unless end is nil.
+func (f *Feed) Untask(task id.ID, end *Frame) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.tasks = slices.DeleteFunc(f.tasks, func(x Frame) bool { return x.Task.ID == task })
+	if end != nil {
+		f.push(*end)
+	}
+}
+
+// Plan pushes how a task of a plan stands, and keeps it for later watchers.
+func (f *Feed) Plan(fr Frame) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	i, known := slices.BinarySearchFunc(f.planned, fr, func(a, b Frame) int {
+		return cmp.Or(cmp.Compare(a.Planned.Call, b.Planned.Call), cmp.Compare(a.Planned.Order, b.Planned.Order))
+	})
+	if !known {
+		f.planned = slices.Insert(f.planned, i, fr)
+	}
+	f.planned[i] = fr
+	f.push(fr)
+}

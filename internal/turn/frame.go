@@ -1,0 +1,201 @@
+package turn
+
+import (
+	"time"
+
+	"steward/client"
+	"steward/internal/effect"
+	"steward/internal/intent"
+	"steward/internal/tool"
+
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/llm"
+	"steward/internal/message"
+	"steward/internal/record"
+	"steward/internal/request"
+	"steward/internal/resource"
+)
+
+// Input is a message, or a request to regenerate an answer, that a person sends.
+type Input struct {
+	Conversation id.ID  // zero: a new conversation
+	ClientID     string // the client's own id of the message; sending it again has no effect
+	Content      []message.Block
+	Agent        string // path of an agent, which becomes the conversation's; empty: the conversation's, else "assistant"
+	Model        string // "provider/model" or an alias; empty: the conversation's, else the agent's
+	Sampling     llm.Sampling
+	Tools        []string          // of a new conversation: names and globs that narrow its agent's tools
+	Metadata     map[string]string // of a new conversation
+	Attended     bool              // a person is present who can be asked for approvals
+	Plan         bool              // the person is shown a plan, and decides about it, before it is carried out
+	Steer        bool              // if a run is active, reach it at its next safe point instead of waiting
+
+	// Replace is a user message that this turn's message replaces, on a new
+	// branch. The old one is kept.
+	Replace id.ID
+	// Opens is the new id of the interaction that the turn opens; zero: Send makes
+	// one. A server that sets it recognizes the turn's frames before Send returns.
+	Opens id.ID
+	// Regenerate is an answer to be generated again, on a new branch. The old one
+	// is kept. Content must be empty.
+	Regenerate id.ID
+
+	offer   bool // a plan is offered after the answer
+	fresh   bool // the conversation's id was made for this turn
+	Derived bool // the id was derived from something known: the conversation may exist
+
+	// For turns that do not come from outside:
+	Origin  string          // who opens it: "tool:NAME", "agent:PATH", "alarm:ID"; empty: the user
+	At      time.Time       // of the message; zero: when it is recorded
+	Labels  message.Labels  // of the content
+	Sources []string        // whose private data the content is
+	Asked   request.Context // its lineage; zero: it has no parent
+	Above   resource.URI    // the request that the conversation, if it is created, answers
+	Request record.Request  // that one, if it is to be recorded with the turn
+	Under   *llm.Meter      // the meter of the asking turn; nil: none
+}
+
+// Accepted reports that a turn's user message is durable.
+type Accepted struct {
+	Conversation id.ID
+	Interaction  id.ID
+	Message      id.ID    // zero if an answer is regenerated
+	Branch       string   // that the message is on
+	Seq          uint64   // of its log entry
+	Duplicate    bool     // this client id was accepted before
+	Hidden       []string // names of secrets that were masked in the message
+}
+
+// Cursor is how far a watcher has come: everything up to the log position Seq,
+// and of the message in flight everything before Block and the first Offset bytes
+// of Block.
+type Cursor struct {
+	Seq     uint64
+	Message id.ID // zero: none was seen in flight
+	Block   int
+	Offset  int
+}
+
+// FrameKind is the kind of a Frame.
+type FrameKind string
+
+// The kinds of frames, in the order in which a turn shows them.
+const (
+	FrameUser      FrameKind = "user"        // a user message is durable: Message, Stored
+	FrameToken     FrameKind = "token"       // Text of a text block
+	FrameReasoning FrameKind = "reasoning"   // Text of a reasoning block
+	FrameCall      FrameKind = "tool_call"   // Call; sent again when its status changes
+	FrameResult    FrameKind = "tool_result" // Call with its Result
+	FrameComplete  FrameKind = "complete"    // the turn is answered: Message, Stored
+	FrameError     FrameKind = "error"       // the turn failed: Err
+	FrameReset     FrameKind = "reset"       // what was shown of Message is void; it starts again or never comes
+	FrameNotice    FrameKind = "notice"      // Text for the person
+	FrameTask      FrameKind = "task"        // Task: the progress of a background call
+	FramePlanned   FrameKind = "plan_task"   // Planned: how a task of a plan stands
+	FrameOpened    FrameKind = "opened"      // a tool, an agent or an alarm began a turn: Message, Stored
+)
+
+// Frame is one thing that a watcher of a conversation sees.
+type Frame struct {
+	Kind         FrameKind
+	Cursor       Cursor // a Watch from here neither misses nor repeats anything
+	Conversation id.ID
+	Interaction  id.ID
+	Message      id.ID
+	Block        int
+	Text         string
+	Call         *CallView
+	Task         *TaskView
+	Planned      *PlannedView
+	Stored       *message.Message // the durable message, if the frame reports one
+	ClientID     string           // FrameUser
+	Err          *fault.Error
+	Waiting      bool // FrameNotice: the turn is waiting for its model
+}
+
+// The statuses of a call that has no result yet. Afterwards its status is the
+// result's.
+const (
+	callWriting  = "writing" // the model is still writing its arguments
+	CallRunning  = "running"
+	CallAwaiting = "awaiting_approval"
+)
+
+// CallView is a tool call as it is shown to a person.
+type CallView struct {
+	ID       string // "MESSAGE/BLOCK": its identity
+	Name     string
+	Args     string  // as the model wrote them, or canonical where Approval is set
+	Summary  string  // what the call does, as the work log says it; "": it has a result, or Args are no object (yet)
+	Status   string  // one of the above, or the message.Status of the result
+	Message  string  // progress of a running call, on one line
+	Fraction float64 // progress of a running call, above 0 to 1; 0 or less: unknown
+	Approval *ApprovalView
+	Result   *message.ToolResult
+
+	labels message.Labels // of the call, which decide what its Summary shows
+}
+
+// TaskView is a background call as it is shown to a person.
+type TaskView struct {
+	ID       id.ID
+	Call     string // "MESSAGE/BLOCK": the call that began it
+	Tool     string
+	Status   string  // record.TaskAcknowledged, … or callAwaiting
+	Message  string  // in the tool's own words
+	Fraction float64 // above 0 to 1; 0: unknown
+	Approval *ApprovalView
+}
+
+// PlannedView is how a task of a plan stands while the plan is carried out.
+type PlannedView struct {
+	Call     string `json:"call_id"`              // that carries out the plan: "MESSAGE/BLOCK"
+	Order    int    `json:"order"`                // of its making; a task comes before its subtasks
+	Approval string `json:"approval_id,omitzero"` // the question that it waits for; its status is callAwaiting
+
+	At resource.URI `json:"-"` // the task
+
+	// Task has, beside what every view of a request has, the agent "designed" for one that was
+	// made for the task. Its tokens and cost are those of its own attempts that have ended.
+	Task client.Request `json:"task"`
+}
+
+// ApprovalView is a question to a person, as a conversation's frames carry it.
+type ApprovalView struct {
+	ID        string          `json:"id"`   // an answer names it
+	Hash      string          `json:"hash"` // over everything that is shown; an answer repeats it
+	Reason    string          `json:"reason,omitzero"`
+	Expires   time.Time       `json:"expires,omitzero"`
+	Rule      string          `json:"rule,omitzero"`      // of the policy
+	Labels    []string        `json:"labels,omitempty"`   // labels of what the model was shown
+	Read      []string        `json:"read,omitempty"`     // untrusted sources that the model had read in this turn
+	Approvers string          `json:"approvers,omitzero"` // the group that answers; empty: the user
+	Foreign   bool            `json:"foreign,omitzero"`   // the user cannot answer, only a group that the user is not in
+	Preview   string          `json:"preview,omitzero"`   // what would change
+	Pattern   intent.Pattern  `json:"pattern,omitzero"`   // what a standing approval would cover
+	NoGrant   string          `json:"no_grant,omitzero"`  // why none can be given
+	Arguments []tool.Argument `json:"arguments,omitempty"`
+
+	Summary string         `json:"summary,omitzero"` // what the call does, in a sentence
+	Why     string         `json:"why,omitzero"`     // why it is asked about
+	Values  []effect.Value `json:"values,omitempty"` // arguments that neither Summary nor Preview shows
+	More    int            `json:"more,omitzero"`    // how many others there are
+	Widths  []effect.Width `json:"widths,omitempty"` // what a standing approval is offered for
+
+	// Set if the call to be allowed is not this one, but one made by an agent
+	// that this call asked, perhaps through others:
+	Agent string `json:"agent,omitzero"` // path of that agent
+	Tool  string `json:"tool,omitzero"`
+	Args  string `json:"-"` // canonical
+}
+
+// ViewApproval converts a question for a frame. It returns nil for nil.
+func ViewApproval(q *effect.Question) *ApprovalView {
+	if q == nil {
+		return nil
+	}
+	return &ApprovalView{ID: q.ID, Hash: q.Hash, Reason: q.Reason, Expires: q.Expires, Rule: q.Rule, Labels: q.Labels,
+		Read: q.Read, Approvers: q.Approvers, Foreign: !q.Yours, Preview: q.Preview, Pattern: q.Pattern, NoGrant: q.NoGrant, Arguments: q.Arguments,
+		Summary: q.Summary, Why: q.Why, Values: q.Values, More: q.More, Widths: q.Widths}
+}

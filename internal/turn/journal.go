@@ -1,0 +1,62 @@
+package turn
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"steward/internal/conversation"
+	"steward/internal/message"
+	"steward/internal/record"
+	"steward/internal/request"
+	"steward/internal/requests"
+	"steward/internal/store"
+)
+
+// Journal is the session of a run. The commit that ends the run also answers the
+// request that the run works on, if there is one.
+type Journal struct {
+	*conversation.Session
+	engine *Engine
+	chat   *Conversation
+}
+
+// Journal returns the journal of a run.
+func (e *Engine) Journal(c *Conversation, s *conversation.Session) Journal { return Journal{s, e, c} }
+
+// Finish implements agent.Journal.
+func (j Journal) Finish(ctx context.Context, final *message.Message, outcome, code string) (uint64, error) {
+	sc := store.ForUser(j.chat.User)
+	return j.Session.Finish(ctx, final, outcome, code, func() ([]store.Change, error) {
+		at := j.engine.requests.WorksOn(j.Session)
+		if at.Zero() {
+			return nil, nil
+		}
+		r, err := requests.Load(ctx, j.engine.opt.Store, sc, at)
+		if err != nil || r.State != record.RequestOpen {
+			return nil, requests.NotThere(err)
+		}
+		if err := j.engine.requests.AnswerTo(ctx, sc, &r, outcome, code, final); err != nil {
+			return nil, err
+		}
+		return []store.Change{requests.Put(at, &r.Request, r.State, store.If{Version: r.Version})}, nil
+	})
+}
+
+// Retry runs do until it succeeds, fails with a final error (nil: no error is
+// final), or the node closes. It logs each failure and waits after it: one second
+// first, then twice as long each time, up to one minute.
+func (e *Engine) Retry(what string, do func() error, final func(error) bool, about ...any) error {
+	for pause := time.Second; ; pause = min(2*pause, time.Minute) {
+		err := do()
+		if err == nil || e.life.Err() != nil || final != nil && final(err) {
+			return err
+		}
+		e.log.Warn(what, append(slices.Clip(about), "error", err)...)
+		select {
+		case <-time.After(pause):
+		case <-e.life.Done():
+			return request.ErrSuspend
+		}
+	}
+}

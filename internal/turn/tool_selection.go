@@ -1,0 +1,65 @@
+package turn
+
+import (
+	"slices"
+
+	"steward/internal/llm"
+	"steward/internal/message"
+)
+
+// choose selects the tools that the model is shown: all of them, if they fit the budget, and
+// otherwise the core and tools.find, and what extend appends. A model may call a tool that it is not
+// shown. The offline provider compares all tools itself, at no cost.
+func (f *fitter) choose() {
+	if llm.Offline(f.models) {
+		return
+	}
+	if w := f.window(); f.Choice.Kit == nil || w != f.Choice.Window {
+		if before := f.chat.chosen.Load(); before != nil && before.Kit == f.kit && before.Window == w {
+			f.Choice = *before
+		} else {
+			f.Choice = f.kit.Choice(f.engine.opt.ToolBudget.In(w)).At(w)
+		}
+		f.tools = f.kit.Subset(f.Shown)
+	}
+	if f.Shown != nil && f.extend(f.session.Transcript().Messages()) {
+		f.tools = f.kit.Subset(f.Shown)
+	}
+	now := f.Choice
+	f.chat.chosen.Store(&now)
+}
+
+// extend appends the tools that are most similar to what the user has said since it was called last,
+// those that were called, and those that calls of tools.find have found. It reports whether other
+// tools are shown then.
+func (f *fitter) extend(msgs []*message.Message) bool {
+	before := f.Shown
+	next := slices.IndexFunc(msgs, func(m *message.Message) bool { return m.ID == f.Seen }) + 1
+	said := ""
+	for _, m := range msgs[next:] {
+		if text := wish(m); text != "" {
+			if !f.Serve(text) { // there is no room: it begins again with what was said last, if that helps
+				if again := f.kit.Choice(f.engine.opt.ToolBudget.In(f.Choice.Window)).At(f.Choice.Window); again.Serve(text) {
+					again.Serve(said)
+					f.Choice = again
+				}
+			}
+			said = text
+		}
+		for _, call := range m.Calls() {
+			for _, i := range f.kit.Meant(call.Name, call.Args) {
+				f.Take(&f.More, i)
+			}
+		}
+		f.Seen = m.ID
+	}
+	return !slices.Equal(before, f.Shown)
+}
+
+// wish returns what a message tells the agent to do, or "".
+func wish(m *message.Message) string {
+	if m.Role != message.User || len(m.Blocks) == 0 || m.Blocks[0].Base().Origin == "system" {
+		return ""
+	}
+	return m.Text()
+}

@@ -1,0 +1,347 @@
+package turn
+
+import (
+	"context"
+	"iter"
+	"slices"
+	"strconv"
+	"strings"
+
+	"steward/internal/conversation"
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/llm"
+	"steward/internal/message"
+	"steward/internal/requests"
+	"steward/internal/store"
+)
+
+// Watch yields what happens in a conversation: first what is durable after the
+// cursor, then what is being written, then everything as it happens. It ends when
+// the loop is left, or without an error when ctx is done. No frame is repeated or
+// missing. If a crash lost part of a message that the cursor had seen, a
+// FrameReset announces it.
+func (e *Engine) Watch(ctx context.Context, user string, conv id.ID, from Cursor) iter.Seq2[Frame, error] {
+	return func(yield func(Frame, error) bool) {
+		c, leave, err := e.watchable(ctx, user, conv)
+		if err != nil {
+			yield(Frame{}, err)
+			return
+		}
+		defer leave()
+		w := c.Feed.Join()
+		defer c.Feed.Leave(w)
+		at := &position{Cursor: from, conversation: conv, summary: e.requests.WorkLog(user).Summary, yield: yield}
+		var frames []Frame
+		for {
+			if err := e.catchUp(ctx, c, w, at); err != nil || at.left {
+				if err != nil && ctx.Err() == nil {
+					yield(Frame{}, err)
+				}
+				return
+			}
+			for ok := true; ok; {
+				if frames, ok = c.Feed.take(w, frames[:0]); len(frames) == 0 && ok {
+					select {
+					case <-w.Wake:
+						continue
+					case <-ctx.Done():
+						return
+					}
+				}
+				for i := range frames {
+					if !at.tell(frames[i]) {
+						return
+					}
+				}
+				clear(frames)
+			}
+		}
+	}
+}
+
+// Position returns the current cursor. A Watch from it yields only what is new.
+func (e *Engine) Position(ctx context.Context, user string, conv id.ID) (Cursor, error) {
+	if _, err := e.conversations.Get(ctx, store.ForUser(user), conv); err != nil {
+		return Cursor{}, err
+	}
+	page, _, err := e.conversations.Messages(ctx, store.ForUser(user), conv, "", 1, true)
+	if err != nil || len(page) == 0 {
+		return Cursor{}, err
+	}
+	return Cursor{Seq: page[0].Seq}, nil
+}
+
+// watchable enters the chat of an existing conversation. The returned function
+// leaves it.
+func (e *Engine) watchable(ctx context.Context, user string, conv id.ID) (*Conversation, func(), error) {
+	c := e.Enter(user, conv)
+	if !c.exists() {
+		if _, err := e.conversations.Get(ctx, store.ForUser(user), conv); err != nil {
+			e.Exit(c)
+			return nil, nil, err
+		}
+	}
+	return c, func() { e.Exit(c) }, nil
+}
+
+// position tracks how far a watcher has come.
+type position struct {
+	Cursor
+	conversation id.ID
+	summary      func(message.Call) string
+	yield        func(Frame, error) bool
+	left         bool // the consumer left the loop
+}
+
+func (p *position) tell(f Frame) bool {
+	if p.left {
+		return false
+	}
+	f.Conversation = p.conversation
+	if f.Cursor.Seq == 0 {
+		f.Cursor.Seq = p.Seq
+	}
+	p.Cursor = f.Cursor
+	if f.Kind == FrameCall && f.Call.Args != "" {
+		v := *f.Call // other watchers have the same one
+		v.Summary = p.summary(message.Call{ToolCall: &message.ToolCall{Common: message.Common{Labels: v.labels}, Name: v.Name, Args: []byte(v.Args)}})
+		f.Call = &v
+	}
+	p.left = !p.yield(f, nil)
+	return !p.left
+}
+
+// catchUp yields what lies between the watcher's cursor and now.
+func (e *Engine) catchUp(ctx context.Context, c *Conversation, w *watcher, at *position) error {
+	if !c.Feed.current(w).known {
+		now, err := e.Position(ctx, c.User, c.ID)
+		if err != nil {
+			return err
+		}
+		c.Feed.SetSeq(now.Seq)
+	}
+	snap := c.Feed.current(w)
+	seen := at.Cursor
+	var msgs []conversation.Entry
+	if snap.seq > at.Seq {
+		var err error
+		if msgs, err = e.conversations.Since(ctx, store.ForUser(c.User), c.ID, at.Seq); err != nil {
+			return err
+		}
+	}
+	for len(msgs) > 0 && msgs[len(msgs)-1].Seq > snap.seq {
+		msgs = msgs[:len(msgs)-1] // it arrives as a live frame
+	}
+	if !seen.Message.Zero() && !snap.writes(seen.Message) && !snap.failed(seen.Message) && !contains(msgs, seen.Message) {
+		// It was in flight when the cursor was made, and never became a message.
+		at.tell(Frame{Kind: FrameReset, Message: seen.Message, Cursor: Cursor{Seq: at.Seq}})
+	}
+	at.replay(msgs, seen, snap.shownNotices)
+	for _, f := range snap.notices {
+		if f.Message != seen.Message { // a cursor within the message comes after its notices
+			f.Interaction, f.Cursor = snap.inter, at.Cursor
+			at.tell(f)
+		}
+	}
+	if snap.draft != nil {
+		at.draft(snap, seen)
+	}
+	for i := range snap.open {
+		at.tell(Frame{Kind: FrameCall, Interaction: snap.inter, Call: &snap.open[i], Cursor: at.Cursor})
+	}
+	for _, f := range append(snap.tasks, snap.planned...) {
+		f.Cursor = at.Cursor
+		at.tell(f)
+	}
+	if snap.failure != nil && (snap.parked || !snap.failed(seen.Message)) {
+		f := *snap.failure
+		f.Interaction = snap.inter
+		at.tell(f)
+	}
+	return nil
+}
+
+// failed reports whether inter is the failed turn, which means that the cursor
+// has seen its failure.
+func (s *snapshot) failed(inter id.ID) bool {
+	return s.failure != nil && s.failure.Cursor.Message == inter
+}
+
+func (s *snapshot) writes(msg id.ID) bool { return s.draft != nil && s.draft.message == msg }
+
+func contains(msgs []conversation.Entry, msg id.ID) bool {
+	return slices.ContainsFunc(msgs, func(e conversation.Entry) bool { return e.ID == msg })
+}
+
+// replay yields durable messages, each preceded by its notices: a short turn may
+// be over before anybody watches it.
+func (p *position) replay(msgs []conversation.Entry, seen Cursor, notices []Frame) {
+	args := map[message.Ref]string{}
+	for i, m := range msgs {
+		for _, f := range notices {
+			if f.Message == m.ID && seen.Message != m.ID {
+				f.Interaction, f.Cursor = m.Interaction, p.Cursor
+				p.tell(f)
+			}
+		}
+		if unfinished(m.Message) && i+1 < len(msgs) && bySteward(msgs[i+1].Message) { // it was not given
+			p.Cursor = Cursor{Seq: m.Seq}
+			continue
+		}
+		seen.Seq = p.Seq
+		for _, f := range replayed(m, seen, args) {
+			f.Interaction = m.Interaction
+			p.tell(f)
+		}
+		p.Cursor = Cursor{Seq: m.Seq}
+	}
+}
+
+// unfinished reports whether a message of the assistant is neither an answer that was given, nor one that
+// calls tools or goes on.
+func unfinished(m *message.Message) bool {
+	return m.Role == message.Assistant && !m.Final && len(m.Calls()) == 0 && m.Stop != message.StopLength
+}
+
+// bySteward reports whether Steward itself speaks as the user.
+func bySteward(m *message.Message) bool {
+	return m.Role == message.User && len(m.Blocks) > 0 && m.Blocks[0].Base().Origin == "system"
+}
+
+// replayed returns the frames of a durable message, without what the cursor has
+// seen.
+func replayed(m conversation.Entry, seen Cursor, args map[message.Ref]string) []Frame {
+	end := Cursor{Seq: m.Seq}
+	switch m.Role {
+	case message.User:
+		if isUsers(m.Message) {
+			return []Frame{{Kind: FrameUser, Message: m.ID, Stored: m.Message, Cursor: end}}
+		}
+		if isOpening(m.Message) {
+			return []Frame{{Kind: FrameOpened, Message: m.ID, Stored: m.Message, Cursor: end}}
+		}
+	case message.Tool:
+		v := resultView(m.Result(), args[m.Result().Call])
+		return []Frame{{Kind: FrameResult, Message: m.ID, Call: &v, Stored: m.Message, Cursor: end}}
+	case message.Assistant:
+		var out []Frame
+		for i, b := range m.Blocks {
+			if kind, text := textOf(b); kind != 0 {
+				from := 0
+				if seen.Message == m.ID {
+					from = seen.skip(i, len(text))
+				}
+				if from < len(text) {
+					// The message is not done before its last frame: a cursor
+					// taken here must lead back to it.
+					out = append(out, piece(Cursor{Seq: seen.Seq, Message: m.ID, Block: i, Offset: len(text)}, kind, text[from:]))
+				}
+			}
+		}
+		for _, c := range m.Calls() {
+			args[c.Ref] = string(c.Args)
+			v := callView(c, CallRunning)
+			out = append(out, Frame{Kind: FrameCall, Message: m.ID, Block: c.Block, Call: &v, Cursor: Cursor{Seq: seen.Seq, Message: m.ID, Block: len(m.Blocks)}})
+		}
+		if m.Final {
+			out = append(out, Frame{Kind: FrameComplete, Message: m.ID, Stored: m.Message})
+		}
+		if len(out) > 0 {
+			out[len(out)-1].Cursor = end
+		}
+		return out
+	}
+	return nil
+}
+
+// skip returns how many bytes of a block of the cursor's own message were seen
+// already.
+func (c Cursor) skip(block, size int) int {
+	switch {
+	case block < c.Block:
+		return size
+	case block > c.Block:
+		return 0
+	}
+	return min(c.Offset, size)
+}
+
+// draft yields the draft's text, without what the cursor has seen.
+func (p *position) draft(s snapshot, seen Cursor) {
+	for i, b := range s.draft.blocks {
+		if b.kind != llm.TextDelta && b.kind != llm.ReasoningDelta {
+			continue
+		}
+		from := 0
+		if seen.Message == s.draft.message {
+			from = seen.skip(i, len(b.text))
+		}
+		if from == len(b.text) {
+			continue
+		}
+		f := piece(Cursor{Seq: s.seq, Message: s.draft.message, Block: i, Offset: len(b.text)}, b.kind, string(b.text[from:]))
+		f.Interaction = s.inter
+		if !p.tell(f) {
+			return
+		}
+	}
+}
+
+// String returns the cursor's text form: "SEQ", or "SEQ.MESSAGE.BLOCK.OFFSET"
+// while a message is in flight.
+func (c Cursor) String() string { return string(c.AppendText(nil)) }
+
+// AppendText appends the cursor's text form to b.
+func (c Cursor) AppendText(b []byte) []byte {
+	b = strconv.AppendUint(b, c.Seq, 10)
+	if !c.Message.Zero() {
+		b = append(b, '.')
+		b = c.Message.AppendText(b)
+		b = append(b, '.')
+		b = strconv.AppendInt(b, int64(c.Block), 10)
+		b = append(b, '.')
+		b = strconv.AppendInt(b, int64(c.Offset), 10)
+	}
+	return b
+}
+
+// ParseCursor parses a cursor's text form. The empty text is the beginning.
+//
+// Error codes: cursor_invalid.
+func ParseCursor(s string) (Cursor, error) {
+	if s == "" {
+		return Cursor{}, nil
+	}
+	bad := fault.New(fault.Invalid, "cursor_invalid", "%.80q is no cursor", s).WithHint("send one as it came, or none to begin at the beginning")
+	parts := strings.Split(s, ".")
+	if len(parts) != 1 && len(parts) != 4 {
+		return Cursor{}, bad
+	}
+	var c Cursor
+	var err error
+	if c.Seq, err = strconv.ParseUint(parts[0], 10, 63); err != nil {
+		return Cursor{}, bad
+	}
+	if len(parts) == 4 {
+		var ok bool
+		if c.Message, ok = id.Parse(parts[1]); !ok {
+			return Cursor{}, bad
+		}
+		block, err1 := strconv.ParseUint(parts[2], 10, 31)
+		offset, err2 := strconv.ParseUint(parts[3], 10, 31)
+		if err1 != nil || err2 != nil {
+			return Cursor{}, bad
+		}
+		c.Block, c.Offset = int(block), int(offset)
+	}
+	return c, nil
+}
+
+func callView(c message.Call, status string) CallView {
+	return CallView{ID: requests.CallID(c.Ref), Name: c.Name, Args: string(c.Args), Status: status, labels: c.Labels}
+}
+
+func resultView(r *message.ToolResult, args string) CallView {
+	return CallView{ID: requests.CallID(r.Call), Name: r.Name, Args: args, Status: string(r.Status), Result: r}
+}

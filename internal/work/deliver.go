@@ -1,0 +1,244 @@
+package work
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"steward/internal/effect"
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/kits"
+	"steward/internal/llm"
+	"steward/internal/message"
+	"steward/internal/record"
+	"steward/internal/requests"
+	"steward/internal/turn"
+)
+
+// telling is content that opens an interaction by itself.
+type telling struct {
+	origin string
+	labels message.Labels
+
+	sources []string // see message.Common
+	blocks  []message.Block
+}
+
+// tell opens an interaction with the result of a background call. In an agent's
+// conversation, it then passes the agent's answer on to whoever asked the agent.
+// What was delivered before a crash is not delivered again.
+func (e *Engine) tell(t *backgroundCall, r requests.Stored) error {
+	if r.State == "" { // erased in the meantime
+		return nil
+	}
+	ctx := context.WithoutCancel(e.life)
+	if r.Quiet() {
+		return e.requests.CloseDone(ctx, t.chat.User, t.at)
+	}
+	what, err := resultTold(&r)
+	if err != nil {
+		return err
+	}
+	conv := t.chat.ID
+	for level := range requests.MaxLevels {
+		c, found, err := requests.Conversation(ctx, e.store, t.call.Scope, conv)
+		switch {
+		case err != nil:
+			return err
+		case !found:
+			return e.untold(t, level, errDeleted)
+		}
+		inter := requests.Opened(t.id, level)
+		if level > 0 || !r.Told {
+			if err := e.sendTold(ctx, t, &r, c, level, what); err != nil {
+				if IsFinal(err) {
+					return e.untold(t, level, err)
+				}
+				return err
+			}
+		}
+		if level == 0 {
+			if r, err = e.markTold(t); err != nil {
+				return err
+			}
+		}
+		if err := e.awaitTold(ctx, t.chat.User, conv, inter); err != nil {
+			return err
+		}
+		if c.Asked.Zero() {
+			break
+		}
+		if what, err = e.answerTold(ctx, t, c, inter); err != nil {
+			return err
+		}
+		conv = record.IDOf(c.Asked, record.TypeConversation)
+	}
+	return e.requests.CloseDone(ctx, t.chat.User, t.at)
+}
+
+// sendTold opens the interaction. Calling it again has no effect.
+func (e *Engine) sendTold(ctx context.Context, t *backgroundCall, r *requests.Stored, c record.Conversation, level int, what telling) error {
+	inter := requests.Opened(t.id, level)
+	rc, _, err := requests.Lineage(ctx, e.store, t.call.Scope, c, inter)
+	if err != nil {
+		return err
+	}
+	next := turn.Input{Conversation: c.ID, ClientID: t.id.String(), Content: what.blocks, Attended: r.Attended,
+		Origin: what.origin, Labels: what.labels, Sources: what.sources, Opens: inter, Asked: rc}
+	if level > 0 {
+		next.ClientID += "/" + strconv.Itoa(level)
+	}
+	_, err = e.turns.Send(e.life, t.chat.User, next)
+	return err
+}
+
+// IsFinal reports whether retrying cannot help against an error.
+func IsFinal(err error) bool {
+	switch fault.Of(err).Kind {
+	case fault.NotFound, fault.Invalid, fault.Denied, fault.Unsupported, fault.TooLarge:
+		return true
+	}
+	return false
+}
+
+// untold closes a background call if nobody is left to receive its result or the
+// answer to it. The recorded part of the result stays.
+func (e *Engine) untold(t *backgroundCall, level int, why error) error {
+	cause := fault.Of(why)
+	e.log.Warn("the result of a task could not be told", "task", t.id.String(), "tool", t.spec.Name, "level", level, "error", why)
+	ctx := context.WithoutCancel(e.life)
+	_, err := e.requests.Change(ctx, t.call.Scope, t.at, func(r *requests.Stored) error {
+		if r.Error == requests.CodeUntold {
+			return requests.ErrUnchanged
+		}
+		r.Error, r.Message = requests.CodeUntold, llm.Line(cause.Error())
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return e.requests.CloseDone(ctx, t.chat.User, t.at)
+}
+
+// markTold records that the interaction that delivers the result is durable.
+func (e *Engine) markTold(t *backgroundCall) (requests.Stored, error) {
+	return e.requests.Change(context.WithoutCancel(e.life), t.call.Scope, t.at, func(r *requests.Stored) error {
+		if r.Told {
+			return requests.ErrUnchanged
+		}
+		r.Told, r.Result = true, nil
+		r.Conversation, r.Interaction = t.chat.ID, requests.Opened(t.id, 0)
+		return nil
+	})
+}
+
+// awaitTold waits until the interaction that delivers a result is over.
+func (e *Engine) awaitTold(ctx context.Context, user string, conv, inter id.ID) error {
+	c := e.turns.Enter(user, conv)
+	defer e.turns.Exit(c)
+	return e.awaitRun(ctx, c, inter, func(live *turn.Run) error { return e.until(ctx, live.Done) })
+}
+
+// awaitRun waits, by means of wait, until the run of an interaction is over. It
+// resumes a run that was interrupted and that nobody has resumed. Its error says
+// why the run could not continue.
+func (e *Engine) awaitRun(ctx context.Context, c *turn.Conversation, inter id.ID, wait func(*turn.Run) error) error {
+	for {
+		if live := c.Running(inter); live != nil {
+			err := wait(live)
+			if err != nil {
+				return err
+			}
+			return live.Err
+		}
+		again, err := e.resumeRun(ctx, c, inter, true)
+		if err != nil || !again {
+			return err
+		}
+		if e.life.Err() != nil {
+			return context.Cause(e.life)
+		}
+	}
+}
+
+// answerTold builds the message that passes on an agent's answer to a result.
+func (e *Engine) answerTold(ctx context.Context, t *backgroundCall, c record.Conversation, inter id.ID) (telling, error) {
+	at := record.InteractionURI(c.ID, inter)
+	below, err := requests.SumUp(ctx, e.store, t.call.Scope, at)
+	if err != nil {
+		return telling{}, err
+	}
+	text := ""
+	if below.Final != nil {
+		text = below.Final.Text()
+	}
+	name := cmp.Or(c.Agent, kits.DefaultAgent)
+	head := fmt.Sprintf("The agent %s, which you had asked, has more to say: a task of its own (%s, task %s) has ended since.", name, t.spec.Name, t.id)
+	if text == "" {
+		run, _, err := requests.LastRun(ctx, e.store, t.call.Scope, at)
+		if err != nil {
+			return telling{}, err
+		}
+		text = "(It could not say what: its turn ended as " + strings.TrimSuffix(run.Outcome+", "+run.Error, ", ") + ".)"
+	}
+	m := e.GistOf(ctx, t.chat.User, c.ID)
+	return telling{origin: "agent:" + name, labels: m.Labels, sources: m.Sources,
+		blocks: []message.Block{&message.Text{Text: head + "\n" + llm.Fenced("its answer", text)}}}, nil
+}
+
+// resultTold builds the message that delivers a background call's result.
+func resultTold(r *requests.Stored) (telling, error) {
+	out := telling{origin: "tool:" + r.Tool, labels: message.Labels(r.Labels)}
+	if r.Intent != "" {
+		out.origin = "intent:" + r.Tool
+	}
+	if r.Told {
+		return out, nil
+	}
+	res, err := effect.DecodeResult(r.Result)
+	if err != nil {
+		return out, fault.New(fault.Internal, "store_broken", "%s: the result of a task cannot be read: %w", r.At, err)
+	}
+	out.labels |= message.LabelsOf([]message.Block{res})
+	var texts []string
+	var others []message.Block
+	for _, b := range res.Content {
+		switch b := b.(type) {
+		case *message.Text:
+			texts = append(texts, b.Text)
+		case *message.Image, *message.File:
+			others = append(others, b)
+		}
+	}
+	head := intentTold(r, res.Status)
+	if head == "" {
+		head = fmt.Sprintf("%s has ended: %s. It is task %s, which you began at %s", r.Tool, ending(res.Status), r.ID, r.Created.UTC().Format("2006-01-02 15:04:05 MST"))
+		if r.Args != "" && r.Args != "{}" {
+			head += " with " + llm.Line(r.Args)
+		}
+		head += fmt.Sprintf("; it took %s.", r.Answered.Sub(r.Created).Round(time.Millisecond))
+	}
+	out.blocks = append([]message.Block{&message.Text{Text: head + "\n" + llm.Fenced("its result", strings.Join(texts, "\n"))}}, others...)
+	return out, nil
+}
+
+// ending describes how a background call has ended.
+func ending(s message.Status) string {
+	switch s {
+	case message.OK:
+		return "it was done"
+	case message.DeniedCall:
+		return "it was denied"
+	case message.Interrupted:
+		return "it was stopped"
+	case message.UnknownEnd:
+		return "nobody knows whether it was done"
+	case message.Unavailable:
+		return "it could not be reached"
+	}
+	return "it failed"
+}

@@ -1,0 +1,248 @@
+package work
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"math"
+	"time"
+
+	"steward/internal/agent"
+	"steward/internal/effect"
+	"steward/internal/fault"
+	"steward/internal/kits"
+	"steward/internal/llm"
+	"steward/internal/message"
+	"steward/internal/record"
+	"steward/internal/request"
+	"steward/internal/requests"
+	"steward/internal/resource"
+	"steward/internal/store"
+	"steward/internal/tool"
+	"steward/internal/turn"
+)
+
+// takeUp continues a background call that an earlier process left behind. It
+// returns false if the node is closing.
+func (e *Engine) takeUp(user string, r *requests.Stored) bool {
+	c := e.turns.Enter(user, record.IDOf(r.At, record.TypeConversation))
+	defer e.turns.Exit(c)
+	t := e.recordedCall(c, r)
+	if !e.start(t) {
+		return false
+	}
+	switch {
+	case r.State == record.RequestAnswered: // its result is only to be delivered
+		t.result <- ended{}
+	default:
+		if r.Error == codeCancelled {
+			t.cancel(errCancelled)
+		}
+		go func() {
+			res, err := e.rerun(t)
+			t.result <- ended{res, err}
+		}()
+	}
+	return true
+}
+
+// recordedCall restores a background call from its record.
+func (e *Engine) recordedCall(c *turn.Conversation, r *requests.Stored) *backgroundCall {
+	user, conv := c.User, c.ID
+	sc := store.ForUser(user)
+	if sc.Actor = actorOf(r.Agent); r.Intent != "" && r.Wish != record.WishQueued {
+		sc.Actor = user
+	}
+	ec := effect.Call{Name: r.Tool, Args: []byte(r.Args), Ref: r.Call, Scope: sc, Agent: r.Agent,
+		Lineage: r.Lineage, Labels: message.Labels(r.Labels), Attended: r.Attended,
+		Request: request.Context{ID: r.Parent, Lineage: r.Lineage, Root: r.Root, User: user, Actor: sc.Actor, Conversation: record.ConversationURI(conv), Attended: r.Attended}}
+	if !r.Call.Message.Zero() {
+		ec.Message = r.At.Parent().ChildID(record.TypeMessage, r.Call.Message)
+	}
+	var spec tool.Spec
+	if found, ok := e.kits.Callee(r.Agent, r.Tool); ok {
+		ec.Tool, spec = found, found.Spec()
+	}
+	spec.Name = r.Tool
+	t := newBackgroundCall(c, ec, spec)
+	t.first, t.at, t.id = nil, r.At, r.ID
+	t.intent, t.wish = r.Intent, r.Wish
+	t.work, t.cancel = context.WithCancelCause(request.With(context.WithoutCancel(e.life), ec.Request))
+	return t
+}
+
+// actorOf returns the name of the actor on whose behalf an agent's tools are
+// called.
+func actorOf(path string) string { return "agent:" + path }
+
+// rerun runs a background call's tool call again, or continues the intent that it
+// is about. The tool may no longer exist.
+func (e *Engine) rerun(t *backgroundCall) (*message.ToolResult, error) {
+	if t.intent == "" && t.call.Tool == nil {
+		return turn.SystemResult(t.call.Ref, t.call.Name, message.Unavailable,
+			"The tool "+t.call.Name+" is not there any more. If it had begun to change something, that may be done or not."), nil
+	}
+	if t.intent == "" {
+		return e.effects.Run(t.work, t.call)
+	}
+	at, err := resource.Parse(t.intent)
+	if err != nil {
+		return nil, err
+	}
+	call, err := e.effects.CallOf(t.work, t.call.Scope, at, t.call.Tool)
+	switch {
+	case fault.Is(err, fault.NotFound): // an older Steward recorded the request first, and got no further
+		return turn.SystemResult(t.call.Ref, t.call.Name, message.Interrupted, "Stopped before it was begun."), nil
+	case fault.HasCode(err, "intent_not_undoable"):
+		call.Tool = nil
+	case err != nil:
+		return nil, err
+	}
+	call.Request, call.Notify = t.call.Request, t.notify
+	return e.effects.Run(t.work, call)
+}
+
+// follow reports the progress of a background call until its end, records its
+// result, and delivers it. It calls known once the result is recorded.
+func (e *Engine) follow(t *backgroundCall, known func()) {
+	defer known()
+	ctx := context.WithoutCancel(e.life)
+	r, err := requests.Load(ctx, e.store, t.call.Scope, t.at)
+	if err != nil || r.State == "" {
+		e.abandon(t, err)
+		return
+	}
+	if r.State == record.RequestOpen {
+		if r, err = e.working(t); err != nil {
+			e.abandon(t, err)
+			return
+		}
+		e.showEnd(t, &r)
+	}
+	known()
+	err = e.turns.Retry("the result of a task cannot be told yet", func() error {
+		r, err := requests.Load(ctx, e.store, t.call.Scope, t.at)
+		if err != nil {
+			return err
+		}
+		return e.tell(t, r)
+	}, func(err error) bool { return fault.Is(err, fault.NotFound) || fault.HasCode(err, "store_broken") },
+		"task", t.id.String(), "tool", t.spec.Name)
+	if err != nil {
+		e.abandon(t, err)
+	}
+}
+
+// abandon gives up a background call until the next start takes it up.
+func (e *Engine) abandon(t *backgroundCall, err error) {
+	if err != nil && e.life.Err() == nil && !fault.Is(err, fault.NotFound) {
+		e.log.Error("a task cannot go on before the next start", "task", t.id.String(), "tool", t.spec.Name, "error", err)
+	}
+	t.chat.Feed.Untask(t.id, nil)
+}
+
+// How often a background call's progress is recorded at most, and how often if it
+// has hardly changed.
+const (
+	recordEvery = time.Second
+	recordStill = 10 * time.Second
+	recordStep  = 0.1
+)
+
+// working records the progress of a background call until it has its result, and
+// then the result.
+func (e *Engine) working(t *backgroundCall) (requests.Stored, error) {
+	e.showTask(t, record.TaskAcknowledged)
+	var recorded effect.Progress
+	at := time.Time{}
+	tick := time.NewTicker(recordEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case end := <-t.result:
+			return e.finish(t, end)
+		case <-t.moved:
+			e.showTask(t, record.TaskRunning)
+		case <-tick.C:
+		}
+		t.mu.Lock()
+		p := t.progress
+		t.mu.Unlock()
+		moved := p.Message != recorded.Message || p.Fraction != recorded.Fraction
+		since := time.Since(at)
+		if !at.IsZero() && (!moved || since < recordEvery || since < recordStill && math.Abs(p.Fraction-recorded.Fraction) < recordStep) {
+			continue
+		}
+		_, err := e.requests.Change(context.WithoutCancel(e.life), t.call.Scope, t.at, func(r *requests.Stored) error {
+			r.Status, r.Message, r.Progress = record.TaskRunning, p.Message, max(p.Fraction, 0)
+			return nil
+		})
+		if err != nil {
+			e.log.Warn("how far a task is could not be recorded", "task", t.id.String(), "error", err)
+		}
+		recorded, at = p, time.Now()
+	}
+}
+
+// finish records the result of a task. If the call ended in an error, it is run
+// again: it continues from its intent.
+func (e *Engine) finish(t *backgroundCall, end ended) (requests.Stored, error) {
+	var r requests.Stored
+	seen, failed := false, false // seen: by the agent's hooks
+	err := e.turns.Retry("the result of a task cannot be recorded yet", func() (err error) {
+		if failed {
+			end.res, end.err = e.rerun(t)
+		}
+		if failed = end.err != nil; failed {
+			return end.err
+		}
+		if !seen {
+			end.res, seen = e.hooked(t, end.res), true
+		}
+		r, err = e.recordResult(t, end.res)
+		return err
+	}, func(err error) bool { return errors.Is(err, request.ErrSuspend) || fault.Is(err, fault.NotFound) },
+		"task", t.id.String(), "tool", t.spec.Name)
+	return r, err
+}
+
+// hooked passes the result to the hooks of the asking agent, which see the
+// results of other calls in the same way.
+func (e *Engine) hooked(t *backgroundCall, res *message.ToolResult) *message.ToolResult {
+	kit, err := e.kits.Of(cmp.Or(t.call.Agent, kits.DefaultAgent))
+	if err != nil || e.life.Err() != nil {
+		return res
+	}
+	h := e.turns.Hooks(kit, t.call.Request, t.chat.User)
+	if h == nil || !h.Has(tool.AfterTool) || turn.NeverRan(res) {
+		return res
+	}
+	return h.After(e.life, agent.Call{Call: message.Call{Ref: t.call.Ref, ToolCall: &message.ToolCall{Name: t.call.Name, Args: t.call.Args}}, Labels: t.call.Labels}, res)
+}
+
+// recordResult stores the result until it has been delivered.
+func (e *Engine) recordResult(t *backgroundCall, res *message.ToolResult) (requests.Stored, error) {
+	telling, err := e.telling(t)
+	if err != nil {
+		return requests.Stored{}, err
+	}
+	return e.requests.Change(context.WithoutCancel(e.life), t.call.Scope, t.at, func(r *requests.Stored) error {
+		if r.State != record.RequestOpen {
+			return requests.ErrUnchanged
+		}
+		r.State, r.Status, r.Outcome = record.RequestAnswered, record.TaskCompleted, string(res.Status)
+		if res.Status != message.OK {
+			r.Status = record.TaskError
+		} else {
+			r.Error = "" // it was done before it could be cancelled
+		}
+		r.Answered, r.Progress = time.Now().UTC().Truncate(time.Millisecond), 1
+		if r.Message = ""; !message.LabelsOf([]message.Block{res}).Has(message.Secret) {
+			r.Message = llm.Line(res.Text())
+		}
+		if telling {
+			r.Result = message.AppendBlocks(nil, []message.Block{res})
+		}
+		return nil
+	})
+}

@@ -1,0 +1,246 @@
+package work
+
+import (
+	"context"
+	"sync"
+
+	"steward/internal/agent"
+	"steward/internal/conversation"
+	"steward/internal/effect"
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/llm"
+	"steward/internal/message"
+	"steward/internal/record"
+	"steward/internal/request"
+	"steward/internal/requests"
+	"steward/internal/resource"
+	"steward/internal/store"
+	"steward/internal/tool"
+	"steward/internal/turn"
+)
+
+// Unfinished implements turn.Work: it resumes a run of the conversation that was interrupted and is not
+// running, and returns errResumed. If there is none, it returns the session.
+func (e *Engine) Unfinished(ctx context.Context, c *turn.Conversation, s *conversation.Session) (*conversation.Session, bool, error) {
+	runs, err := e.conversations.OpenRuns(ctx, store.ForUser(c.User), record.ConversationURI(c.ID))
+	if err != nil || len(runs) == 0 {
+		return s, false, err
+	}
+	launched, err := e.resume(ctx, c, s, runs[0])
+	if err == nil {
+		err = turn.ErrResumed
+	}
+	return nil, launched, err
+}
+
+// resume continues a run that had not ended. It reports whether the run was
+// launched. If it was not, the run was recorded as ended, the node is closing, or
+// there is an error.
+func (e *Engine) resume(ctx context.Context, c *turn.Conversation, s *conversation.Session, r conversation.OpenRun) (bool, error) {
+	rc, _, err := requests.Lineage(ctx, e.store, store.ForUser(c.User), s.Conversation(), r.Interaction)
+	if err != nil {
+		return false, err
+	}
+	s.Resume(r, rc.ID, turn.Actor(&r.Run))
+	above, err := e.asker(ctx, c, r)
+	switch {
+	case err != nil:
+		return false, err
+	case above.gone: // the asking turn was stopped
+		return false, e.endRun(ctx, c, s, r, agent.Stopped, requests.CodeOrphaned)
+	case !r.Parked.IsZero():
+		return false, errParked(r)
+	case above.asked && !above.run.Parked.IsZero():
+		return false, errParked(above.run)
+	}
+	turn.HandOver(s, &r.Run)
+	used := e.turns.NewAccount(c.User, record.InteractionURI(c.ID, r.Interaction))
+	job, err := e.turns.Job(ctx, c, s, &r.Run, rc, used)
+	if err != nil {
+		e.log.Warn("an interrupted run cannot go on", "conversation", c.ID.String(), "error", err)
+		switch {
+		case !fault.Is(err, fault.NotFound) && !fault.Is(err, fault.Denied) && !fault.Is(err, fault.Invalid): // this may have changed at the next start
+			return false, err
+		case fault.HasCode(err, "agent_not_found"):
+			err = fault.New(fault.Denied, "agent_not_approved", "the agent %s is not there any more, or may not be used any more", r.Agent)
+		}
+		return false, e.endRun(ctx, c, s, r, agent.Failure, fault.Of(err).Code)
+	}
+	if above.live != nil {
+		job.Meter.Under(above.live.Meter)
+	}
+	live := turn.NewRun(&r.Run, r.Interaction, job.Meter)
+	if err := used.Load(ctx, job.Meter); err != nil {
+		return false, err
+	}
+	if err := e.recount(ctx, c, live); err != nil {
+		return false, err
+	}
+	c.Feed.Resumed(r.Interaction, message.Dangling(s.Transcript().Messages()))
+	return e.turns.Launch(ctx, c, s, job, live), nil
+}
+
+// endRun records the end of an interrupted run that cannot continue.
+func (e *Engine) endRun(ctx context.Context, c *turn.Conversation, s *conversation.Session, r conversation.OpenRun, out agent.Outcome, code string) error {
+	if err := e.answerOpen(ctx, c, s, r); err != nil {
+		return err
+	}
+	e.requests.Note(r.Interaction) // it may have led to some
+	if _, err := e.turns.Journal(c, s).Finish(ctx, nil, string(out), code); err != nil {
+		return err
+	}
+	e.Over(c, s, turn.NewRun(&r.Run, r.Interaction, nil))
+	e.Settle(c.User, record.InteractionURI(c.ID, r.Interaction), out == agent.Stopped)
+	return nil
+}
+
+// answerOpen answers the open calls of a run that cannot continue, and settles
+// the effects that they had begun. Otherwise a later turn would take these calls
+// for its own and make them again.
+func (e *Engine) answerOpen(ctx context.Context, c *turn.Conversation, s *conversation.Session, r conversation.OpenRun) error {
+	sc := store.ForUser(c.User)
+	sc.Actor = turn.Actor(&r.Run)
+	var out []*message.Message
+	for _, call := range message.Dangling(s.Transcript().Messages()) {
+		ec := effect.Call{Name: call.Name, Args: call.Args, Ref: call.Ref, Message: s.MessageURI(call.Message), Scope: sc, Agent: r.Agent,
+			Request: request.Context{ID: r.Interaction, User: c.User, Conversation: record.ConversationURI(c.ID)}}
+		t := newBackgroundCall(c, ec, tool.Spec{Name: call.Name})
+		res := t.accepted()
+		_, err := e.store.Get(ctx, sc, t.at)
+		if fault.Is(err, fault.NotFound) { // otherwise it is a task, and continues independently
+			ec.Tool, _ = e.kits.Callee(r.Agent, call.Name)
+			res, err = e.effects.SettleOrphaned(ctx, ec, turn.InterruptedResult(), "its turn could not go on")
+		}
+		if err != nil {
+			return err
+		}
+		res.Call, res.CallID, res.Name = call.Ref, call.CallID, call.Name
+		out = append(out, &message.Message{ID: id.New(), Role: message.Tool, Blocks: []message.Block{res}})
+	}
+	if len(out) == 0 {
+		return nil
+	}
+	seqs, err := s.Append(ctx, out...)
+	for i, seq := range seqs {
+		c.Emit(agent.Event{Kind: agent.Stored, ID: out[i].ID, Message: out[i], Seq: seq})
+	}
+	return err
+}
+
+// above is the turn that asked for a run.
+type above struct {
+	asked bool // some turn asked for the run
+	gone  bool // that turn is over
+	run   conversation.OpenRun
+	live  *turn.Run // nil: it is not running
+}
+
+// asker returns the turn that asked for a run.
+func (e *Engine) asker(ctx context.Context, c *turn.Conversation, r conversation.OpenRun) (above, error) {
+	sc := store.ForUser(c.User)
+	conv, err := e.conversations.Get(ctx, sc, r.Conversation)
+	if err != nil || record.IDOf(conv.Asked, record.TypeRequest) != r.Interaction {
+		return above{}, err
+	}
+	runs, err := e.conversations.OpenRuns(ctx, sc, conv.Asked.Parent())
+	if err != nil || len(runs) == 0 {
+		return above{asked: true, gone: err == nil}, err
+	}
+	up := e.turns.Enter(c.User, runs[0].Conversation)
+	defer e.turns.Exit(up)
+	return above{asked: true, run: runs[0], live: up.Running(runs[0].Interaction)}, nil
+}
+
+// recount adds to a resumed run's meter what the agents that it asked have used
+// so far. Agents that are still running report their usage themselves.
+func (e *Engine) recount(ctx context.Context, c *turn.Conversation, live *turn.Run) error {
+	sc := store.ForUser(c.User)
+	below, err := requests.Find(ctx, e.store, sc, store.Query{Under: record.InteractionURI(c.ID, live.Interaction)})
+	if err != nil {
+		return err
+	}
+	if len(below) > 0 {
+		e.requests.Note(live.Interaction)
+	}
+	for i := range below {
+		r := &below[i]
+		if r.Kind != record.RequestAgent || r.State == record.RequestOpen {
+			continue
+		}
+		sum := e.requests.Tally()
+		if err := sum.All(ctx, e.store, sc, r); err != nil {
+			return err
+		}
+		live.Meter.Add(llm.Spend{Tokens: sum.Usage.Input + sum.Usage.Output, Cost: sum.Cost})
+	}
+	return nil
+}
+
+// Recover resumes all runs that had not ended.
+func (e *Engine) Recover(ctx context.Context) error {
+	crashed, err := e.begun(ctx)
+	if err != nil {
+		return err
+	}
+	runs, err := e.conversations.OpenRuns(ctx, store.ForNode(resource.System), resource.URI{})
+	if err != nil {
+		return err
+	}
+	abreast(len(runs), func(i int) {
+		r := runs[i]
+		if err := e.recoverRun(ctx, r, crashed); err != nil && !fault.HasCode(err, codeParked) {
+			e.log.Error("an interrupted run cannot go on", "run", r.URI.String(), "error", err)
+		}
+	})
+	return nil
+}
+
+// recoverAbreast bounds how much is recovered at the same time. What is committed
+// at the same time shares one sync of the disk.
+const recoverAbreast = 32
+
+// abreast calls do for each number below n, several at a time.
+func abreast(n int, do func(i int)) {
+	var all sync.WaitGroup
+	slots := make(chan struct{}, recoverAbreast)
+	for i := range n {
+		slots <- struct{}{}
+		all.Go(func() {
+			defer func() { <-slots }()
+			do(i)
+		})
+	}
+	all.Wait()
+}
+
+// recoverRun resumes a run. The run of an agent that a turn asked is not resumed
+// here: the asking turn resumes it when it makes the call again, so that both are
+// parked and resumed together.
+func (e *Engine) recoverRun(ctx context.Context, r conversation.OpenRun, crashed bool) error {
+	c := e.turns.Enter(requests.UserOf(r.Space), r.Conversation)
+	defer e.turns.Exit(c)
+	switch above, err := e.asker(ctx, c, r); {
+	case err != nil:
+		return err
+	case above.asked && !above.gone:
+		return nil
+	case !above.asked:
+		if err := e.countCrash(ctx, c, r, crashed); err != nil {
+			return err
+		}
+	}
+	_, err := e.resumeRun(ctx, c, r.Interaction, false)
+	return err
+}
+
+// reopen opens a conversation to resume its interrupted run. It reports whether
+// the run was launched. The caller holds the turn lock.
+func (e *Engine) reopen(ctx context.Context, c *turn.Conversation, r conversation.OpenRun) (bool, error) {
+	s, err := e.conversations.Open(ctx, store.ForUser(c.User), c.ID)
+	if err != nil {
+		return false, err
+	}
+	c.Feed.SetSeq(s.Seq())
+	return e.resume(ctx, c, s, r)
+}

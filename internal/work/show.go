@@ -1,0 +1,161 @@
+package work
+
+import (
+	"cmp"
+	"context"
+
+	"steward/internal/effect"
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/record"
+	"steward/internal/request"
+	"steward/internal/requests"
+	"steward/internal/resource"
+	"steward/internal/store"
+	"steward/internal/turn"
+)
+
+// showTask shows the progress of a background call to the conversation's
+// watchers.
+func (e *Engine) showTask(t *backgroundCall, status string) {
+	t.mu.Lock()
+	p := t.progress
+	t.mu.Unlock()
+	v := taskView(t.id, p)
+	v.Call, v.Tool = t.callID(), t.spec.Name
+	if v.Status == "" {
+		v.Status = status
+	}
+	t.chat.Feed.Task(v, record.IDOf(t.at, record.TypeInteraction))
+}
+
+// callID returns the id of the call that began the task, or "" if none did.
+func (t *backgroundCall) callID() string {
+	if t.call.Ref.Message.Zero() {
+		return ""
+	}
+	return requests.CallID(t.call.Ref)
+}
+
+// taskView returns the view of a step of a background call. Its status is empty
+// unless a person is asked.
+func taskView(task id.ID, p effect.Progress) turn.TaskView {
+	v := turn.TaskView{ID: task, Call: requests.CallID(p.Call), Tool: p.Tool, Message: p.Message, Fraction: max(p.Fraction, 0)}
+	if p.Status == effect.Awaiting {
+		v.Status = turn.CallAwaiting
+		v.Approval = turn.ViewApproval(p.Question)
+		v.Approval.Tool, v.Approval.Args = p.Tool, string(p.Args)
+	}
+	return v
+}
+
+// showEnd shows the watchers that a background call has ended.
+func (e *Engine) showEnd(t *backgroundCall, r *requests.Stored) {
+	t.chat.Feed.Untask(t.id, &turn.Frame{Kind: turn.FrameTask, Interaction: record.IDOf(t.at, record.TypeInteraction),
+		Task: &turn.TaskView{ID: t.id, Call: t.callID(), Tool: t.spec.Name, Status: cmp.Or(r.Status, record.TaskError), Message: r.Message, Fraction: r.Progress}})
+}
+
+// StopTasks cancels the background calls of a deleted conversation and of the
+// conversations of the agents that were asked in it.
+func (e *Engine) StopTasks(ctx context.Context, user string, conv id.ID) {
+	if e.leases.none() {
+		return
+	}
+	gone, err := e.conversations.Children(ctx, store.ForUser(user), conv)
+	if err != nil { // they notice when they have a result
+		e.log.Warn("the tasks of a deleted conversation go on", "conversation", conv.String(), "error", err)
+	}
+	e.leases.cancel(user, append(gone, conv), errDeleted)
+}
+
+// Cancel cancels what a user's request still does: its background call, or
+// those below it, and the runs of the agents that work on it. The result states
+// what had begun and cannot be undone. which names the request as for
+// RequestTree. Error codes: request_not_found, request_ambiguous, request_closed
+// (Conflict), request_begun (Conflict): something continues to its end;
+// everything else below the request is cancelled nevertheless.
+func (e *Engine) Cancel(ctx context.Context, user, which string) error {
+	sc := store.ForUser(user)
+	own, err := requests.ResolveRequest(ctx, e.store, sc, which)
+	if err != nil {
+		return err
+	}
+	r, err := requests.FindRequest(ctx, e.store, sc, own)
+	if err != nil {
+		return err
+	}
+	return e.cancelRequest(ctx, user, &r)
+}
+
+func (e *Engine) cancelRequest(ctx context.Context, user string, r *requests.Stored) error {
+	sc := store.ForUser(user)
+	switch {
+	case r.State == "" && r.Kind != "":
+		return fault.New(fault.Conflict, "request_closed", "request %s is closed already", r.ID)
+	case r.Kind == record.RequestCall:
+		return fault.New(fault.Conflict, "request_begun", "%s was called from outside, and goes on to its end", r.Tool).
+			WithHint("call it again with the id %s to learn what becomes of it", r.CallID)
+	case r.Wish == record.WishQueued && r.State == record.RequestOpen:
+		withdrawn, err := e.cancelIntent(ctx, sc, r.Intent)
+		if err == nil && !withdrawn {
+			err = fault.New(fault.Conflict, "request_begun", "%s has begun, and goes on to its end", r.Tool).
+				WithHint("look with steward requests show at what becomes of it")
+		}
+		return err
+	case r.Kind == record.RequestTask && r.State == record.RequestOpen:
+		_, err := e.requests.Change(ctx, sc, r.At, func(r *requests.Stored) error {
+			if r.State != record.RequestOpen || r.Error == codeCancelled {
+				return requests.ErrUnchanged
+			}
+			r.Error = codeCancelled
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		if t := e.leases.task(r.ID); t != nil {
+			t.cancel(errCancelled)
+		}
+		return nil
+	}
+	at, err := requests.Places(ctx, e.store, sc, r)
+	if err != nil {
+		return err
+	}
+	var begun error
+	for _, inter := range at {
+		e.stopRun(user, inter)
+		if err := e.endIdle(ctx, user, inter); err != nil {
+			return err
+		}
+		below, err := requests.Find(ctx, e.store, sc, store.Query{Under: inter})
+		if err != nil {
+			return err
+		}
+		for i := range below {
+			b := &below[i]
+			if b.At == r.At || b.State == "" {
+				continue
+			}
+			switch err := e.cancelRequest(ctx, user, b); {
+			case err == nil, fault.HasCode(err, "request_closed"):
+			case fault.HasCode(err, "request_begun"):
+				begun = err
+			default:
+				return err
+			}
+		}
+	}
+	return begun
+}
+
+// stopRun stops the run of an interaction. It returns false if there is none.
+func (e *Engine) stopRun(user string, inter resource.URI) bool {
+	c := e.turns.Enter(user, record.IDOf(inter, record.TypeConversation))
+	defer e.turns.Exit(c)
+	live := c.Running(record.IDOf(inter, record.TypeInteraction))
+	if live != nil {
+		c.Stop(live, request.ErrStop)
+	}
+	return live != nil
+}
