@@ -144,7 +144,7 @@ func TestCanaries(t *testing.T) {
 	var told, live bytes.Buffer // output of all servers and the log; the joined pieces of answers
 	seen := false
 	cmd, r := serveFor(t, env)
-	server := cmd.Stderr.(*bytes.Buffer)
+	server := cmd.Stderr.(*output)
 	conv := ""
 	for _, text := range []string{"my password is " + canaries["store"] + ", and " + canaries["file"], "please leak", "please leak plainly", "please go slowly", "please fail"} {
 		acc := say(t, r, conv, text)
