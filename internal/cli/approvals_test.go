@@ -15,7 +15,6 @@ import (
 	"steward/internal/effect"
 	"steward/internal/fault"
 	"steward/internal/id"
-	"steward/internal/runtime"
 	"steward/internal/server/auth"
 	"steward/internal/terminal"
 )
@@ -195,7 +194,7 @@ func TestApprovalsOnTheCommandLine(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(notes, "n.txt")); err == nil {
 		t.Error("what was denied was done")
 	}
-	var grants []runtime.GrantView
+	var grants []effect.GrantView
 	if err := json.Unmarshal([]byte(ok("grants", "list", "--json")), &grants); err != nil || len(grants) != 1 {
 		t.Fatal(grants, err)
 	}

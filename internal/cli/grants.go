@@ -13,7 +13,6 @@ import (
 	"steward/internal/effect"
 	"steward/internal/fault"
 	"steward/internal/intent"
-	"steward/internal/runtime"
 	"steward/internal/server/auth"
 	"steward/internal/terminal"
 )
@@ -28,28 +27,28 @@ func (a *program) grantsCommand() *cobra.Command {
 	}, a.listGrants(), a.showGrant(), a.editGrant(), a.revokeGrant())
 }
 
-func grantsOf(ctx context.Context, s *session, all bool) ([]runtime.GrantView, error) {
+func grantsOf(ctx context.Context, s *session, all bool) ([]effect.GrantView, error) {
 	var out struct {
-		Grants []runtime.GrantView `json:"grants"`
+		Grants []effect.GrantView `json:"grants"`
 	}
 	err := s.Call(ctx, "GET /grants", client.Params{"all": fmt.Sprint(all)}, nil, &out)
 	return out.Grants, err
 }
 
 // grantNamed finds a standing approval by its id or the beginning of it.
-func grantNamed(ctx context.Context, s *session, which string) (runtime.GrantView, error) {
+func grantNamed(ctx context.Context, s *session, which string) (effect.GrantView, error) {
 	list, err := grantsOf(ctx, s, true)
 	if err != nil {
-		return runtime.GrantView{}, err
+		return effect.GrantView{}, err
 	}
-	switch found := startingWith(list, which, func(g *runtime.GrantView) string { return g.ID.String() }); len(found) {
+	switch found := startingWith(list, which, func(g *effect.GrantView) string { return g.ID.String() }); len(found) {
 	case 1:
 		return found[0], nil
 	case 0:
-		return runtime.GrantView{}, fault.New(fault.NotFound, "grant_not_found", "there is no standing approval %.80q", which).
+		return effect.GrantView{}, fault.New(fault.NotFound, "grant_not_found", "there is no standing approval %.80q", which).
 			WithHint("steward grants list shows all")
 	default:
-		return runtime.GrantView{}, fault.New(fault.Invalid, "grant_ambiguous", "%d standing approvals begin with %q", len(found), which).WithHint("type more characters of it")
+		return effect.GrantView{}, fault.New(fault.Invalid, "grant_ambiguous", "%d standing approvals begin with %q", len(found), which).WithHint("type more characters of it")
 	}
 }
 
@@ -57,15 +56,15 @@ func (a *program) listGrants() *cobra.Command {
 	var all bool
 	c := lists(a, &cobra.Command{Use: "list", Short: "List your standing approvals",
 		Long: "List your standing approvals, newest first; with --all also those that were revoked or have ended."}, "there are no standing approvals",
-		func(ctx context.Context, s *session, _ []string) ([]runtime.GrantView, error) {
+		func(ctx context.Context, s *session, _ []string) ([]effect.GrantView, error) {
 			return grantsOf(ctx, s, all)
 		},
-		func(list []runtime.GrantView) string { return grantTable(list, a.width(), time.Now()) })
+		func(list []effect.GrantView) string { return grantTable(list, a.width(), time.Now()) })
 	c.Flags().BoolVar(&all, "all", false, "include those that were revoked or have ended")
 	return c
 }
 
-func grantTable(list []runtime.GrantView, width int, now time.Time) string {
+func grantTable(list []effect.GrantView, width int, now time.Time) string {
 	rows := [][]string{{"ID", "STATE", "WHERE", "UNTIL", "WHAT"}}
 	for _, g := range list {
 		where := "everywhere"
@@ -77,7 +76,7 @@ func grantTable(list []runtime.GrantView, width int, now time.Time) string {
 	return columns(rows, width)
 }
 
-func grantEnd(g *runtime.GrantView, now time.Time) string {
+func grantEnd(g *effect.GrantView, now time.Time) string {
 	if g.Expires.IsZero() {
 		return "forever"
 	}
@@ -93,7 +92,7 @@ func (a *program) showGrant() *cobra.Command {
 }
 
 // grantShown formats everything about a standing approval.
-func grantShown(g runtime.GrantView) string {
+func grantShown(g effect.GrantView) string {
 	where := "everywhere"
 	if g.Standing == effect.InConversation {
 		where = "in " + g.Conversation
@@ -169,7 +168,7 @@ func (a *program) changeGrant(ctx context.Context, s *session, which string, lin
 		}
 	}
 	own := client.Params{"id": g.ID.String()}
-	var next runtime.GrantEdited
+	var next effect.EditedView
 	if err := s.Call(ctx, "POST /grants/{id}/preview", own, ch, &next); err != nil {
 		return err
 	}
@@ -178,13 +177,13 @@ func (a *program) changeGrant(ctx context.Context, s *session, which string, lin
 			return err
 		}
 	}
-	var done runtime.GrantView
+	var done effect.GrantView
 	err = s.Call(ctx, "PATCH /grants/{id}", own, ch, &done)
 	return printValue(a, done, err, grantShown)
 }
 
 // widens asks the user at a terminal whether the approval may cover more.
-func (a *program) widens(next *runtime.GrantEdited) (bool, error) {
+func (a *program) widens(next *effect.EditedView) (bool, error) {
 	if !app.IsTerminal(a.stdin) {
 		return false, fault.New(fault.Invalid, "grant_wider", "it would cover more than now, which needs your answer, and there is no terminal to ask at").
 			WithHint("add --yes if you want that")
@@ -218,8 +217,8 @@ func (a *program) revokeGrant() *cobra.Command {
 }
 
 func (a *program) completeGrants() completer {
-	return offers(a, toRead, func(ctx context.Context, s *session) ([]runtime.GrantView, error) { return grantsOf(ctx, s, false) },
-		func(g *runtime.GrantView) (string, string) {
+	return offers(a, toRead, func(ctx context.Context, s *session) ([]effect.GrantView, error) { return grantsOf(ctx, s, false) },
+		func(g *effect.GrantView) (string, string) {
 			return g.ID.String()[:8], g.Tool + ": " + g.Pattern.String()
 		})
 }

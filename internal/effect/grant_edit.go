@@ -103,13 +103,14 @@ func (g *Grant) within(of *Grant) bool {
 }
 
 // Revoke revokes a standing approval at once. Revoking it again does nothing.
-func (e *Engine) Revoke(ctx context.Context, user string, grant id.ID) (Grant, error) {
-	return e.changeGrant(ctx, user, grant, func(g Grant) (Grant, error) {
+func (e *Engine) Revoke(ctx context.Context, user string, grant id.ID) error {
+	_, err := e.changeGrant(ctx, user, grant, func(g Grant) (Grant, error) {
 		if g.Revoked.IsZero() {
 			g.Revoked = time.Now().UTC()
 		}
 		return g, nil
 	})
+	return err
 }
 
 // changeGrant applies change to a grant and records the result. It retries if the grant

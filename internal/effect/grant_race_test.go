@@ -30,7 +30,7 @@ func TestAGrantRevokedOnTheWay(t *testing.T) {
 		w.set(func(b *store.Batch) {
 			if b != nil && b.Changes[0].State == string(at) && !once {
 				once = true
-				if _, err := other.Revoke(ctx, "ann", list[0].ID); err != nil {
+				if err := other.Revoke(ctx, "ann", list[0].ID); err != nil {
 					t.Error(err)
 				}
 			}
@@ -93,7 +93,7 @@ func TestGrantsOfQueuedActions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := e.Revoke(ctx, "ann", list[0].ID); err != nil {
+	if err := e.Revoke(ctx, "ann", list[0].ID); err != nil {
 		t.Fatal(err)
 	}
 	// What was approved by it and has not begun is asked about; what a person has approved himself is done.

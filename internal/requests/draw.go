@@ -82,7 +82,7 @@ func (d *drawer) fill(v *client.Request, inter resource.URI, depth int) error {
 			results[r.Call] = m
 		}
 		if v.Title == "" && m.Role == message.User {
-			v.Title = Beginning(m)
+			v.Title = conversation.Beginning(m)
 		}
 	}
 	if err := sum.Apart(d.ctx, d.st, d.sc, inter); err != nil {

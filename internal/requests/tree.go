@@ -8,9 +8,8 @@ import (
 	"strconv"
 	"strings"
 
-	"steward/internal/llm"
-
 	"steward/client"
+	"steward/internal/conversation"
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/message"
@@ -153,7 +152,7 @@ func (d *drawer) entitle(v *client.Request) error {
 	msgs, err := d.messages(at)
 	for _, m := range msgs {
 		if v.Title == "" && m.Role == message.User {
-			v.Title = Beginning(m)
+			v.Title = conversation.Beginning(m)
 		}
 	}
 	return err
@@ -289,15 +288,6 @@ func rootOf(ctx context.Context, st store.Store, sc store.Scope, r *Stored) (con
 		err = requestNotFound(r.ID.String())
 	}
 	return c.ID, root, err
-}
-
-// Beginning returns the beginning of the user's or the assistant's text in a
-// message, on one line. It returns "" for secret messages.
-func Beginning(m *message.Message) string {
-	if m.Role == message.Tool || message.LabelsOf(m.Blocks)&message.Secret != 0 {
-		return ""
-	}
-	return llm.Line(m.Text())
 }
 
 // CallID returns the text form of a call's identity.

@@ -76,7 +76,7 @@ func (n *Node) tellAlarm(ctx context.Context, a record.Alarm, o jobs.Occurrence,
 	if err != nil {
 		return work.IsFinal(err), err
 	}
-	if _, err := n.conversations.FindMessage(ctx, store.ForUser(a.User), t.Conversation, m.ID); fault.Is(err, fault.NotFound) {
+	if _, err := n.Conversations.FindMessage(ctx, store.ForUser(a.User), t.Conversation, m.ID); fault.Is(err, fault.NotFound) {
 		t.At = n.reminders.add(a.User, Reminder{Conversation: t.Conversation, Message: m.ID, Text: m.Text(), At: time.Now().UTC().Truncate(time.Millisecond)}).At
 	} else if err != nil {
 		return false, err

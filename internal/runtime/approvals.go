@@ -9,9 +9,6 @@ import (
 	"steward/internal/effect"
 )
 
-// Verdict is a person's answer to a question.
-type Verdict = effect.Decision
-
 // approvalsEvery is the shortest time between two looks at what waits for a user's
 // answer. A follower is told of everybody's questions and sees its user's, so with
 // many of both, looking costs more than working.
@@ -23,8 +20,8 @@ func (n *Node) FollowApprovals(ctx context.Context, user string) iter.Seq2[[]eff
 	return func(yield func([]effect.Question, error) bool) {
 		var told []string
 		for first := true; ; first = false {
-			changed, rested := n.effects.Changed(), time.After(approvalsEvery)
-			list, err := n.effects.Questions(ctx, user)
+			changed, rested := n.Effects.Changed(), time.After(approvalsEvery)
+			list, err := n.Effects.Questions(ctx, user)
 			if ctx.Err() != nil {
 				return
 			}

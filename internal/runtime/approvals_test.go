@@ -14,7 +14,7 @@ import (
 	"steward/internal/id"
 	"steward/internal/intent"
 	"steward/internal/message"
-	"steward/internal/runtime"
+	"steward/internal/store"
 	"steward/internal/tool"
 	"steward/internal/turn"
 )
@@ -27,21 +27,21 @@ func TestApprovalsOfAllConversations(t *testing.T) {
 	w.until(one.Conversation, turn.Cursor{}, asksPerson)
 	two := w.send(id.ID{}, `call ledger.add {"what":"y"}`)
 	w.until(two.Conversation, turn.Cursor{}, asksPerson)
-	before, err := w.Approvals(t.Context(), "anna")
+	before, err := w.Effects.Questions(t.Context(), "anna")
 	if err != nil || len(before) != 2 || string(before[0].Args) != `{"what":"x"}` || !before[0].Yours {
 		t.Fatalf("%+v, %v", before, err)
 	}
 	w.reopen()
 	w.until(one.Conversation, turn.Cursor{}, asksPerson)
-	after, err := w.Approvals(t.Context(), "anna")
+	after, err := w.Effects.Questions(t.Context(), "anna")
 	if err != nil || len(after) != 2 || after[0].ID != before[0].ID || after[0].Hash != before[0].Hash || !after[0].Expires.Equal(before[0].Expires) {
 		t.Errorf("after a restart %+v, %v", after, err)
 	}
-	if list, err := w.Approvals(t.Context(), "bert"); err != nil || len(list) != 0 {
+	if list, err := w.Effects.Questions(t.Context(), "bert"); err != nil || len(list) != 0 {
 		t.Errorf("bert is told %+v, %v", list, err)
 	}
-	coded(t, second(w.Approval(t.Context(), "bert", before[0].Short, nil)), "approval_not_found")
-	q, err := w.Approval(t.Context(), "anna", before[0].Short, intent.Pattern{"what": {Any: true}})
+	coded(t, second(w.Effects.Question(t.Context(), store.ForUser("bert"), before[0].Short, nil)), "approval_not_found")
+	q, err := w.Effects.Question(t.Context(), store.ForUser("anna"), before[0].Short, intent.Pattern{"what": {Any: true}})
 	if err != nil || q.Hash == before[0].Hash {
 		t.Fatalf("%+v, %v", q, err)
 	}
@@ -51,11 +51,11 @@ func TestApprovalsOfAllConversations(t *testing.T) {
 		told++
 		switch len(list) {
 		case 2:
-			v := runtime.Verdict{ID: q.ID, Hash: q.Hash, Approve: true, Standing: effect.Always, Pattern: q.Pattern}
-			ok(t, w.Decide(t.Context(), "anna", v))
+			v := effect.Decision{ID: q.ID, Hash: q.Hash, Approve: true, Standing: effect.Always, Pattern: q.Pattern}
+			ok(t, w.Effects.Decide(t.Context(), store.ForUser("anna"), v))
 			continue
 		case 1:
-			ok(t, w.Decide(t.Context(), "anna", runtime.Verdict{ID: list[0].ID, Hash: list[0].Hash}))
+			ok(t, w.Effects.Decide(t.Context(), store.ForUser("anna"), effect.Decision{ID: list[0].ID, Hash: list[0].Hash}))
 			continue
 		}
 		break
@@ -80,32 +80,32 @@ func TestGrants(t *testing.T) {
 	if a.Foreign || a.Pattern.String() != `what = "x"` || a.NoGrant != "" {
 		t.Errorf("%+v", a)
 	}
-	ok(t, w.Decide(ctx, "anna", runtime.Verdict{ID: a.ID, Hash: a.Hash, Approve: true, Standing: effect.InConversation}))
+	ok(t, w.Effects.Decide(ctx, store.ForUser("anna"), effect.Decision{ID: a.ID, Hash: a.Hash, Approve: true, Standing: effect.InConversation}))
 	w.until(acc.Conversation, turn.Cursor{}, isKind(turn.FrameComplete))
-	list, err := w.Grants(ctx, "anna", false)
-	if err != nil || len(list) != 1 || list[0].State != "active" || list[0].Standing != effect.InConversation {
+	list, err := w.Effects.Grants(ctx, "anna", false)
+	if err != nil || len(list) != 1 || w.Effects.ViewGrant(list[0]).State != "active" || list[0].Standing != effect.InConversation {
 		t.Fatalf("%+v, %v", list, err)
 	}
 	g := list[0].ID
 	for who, want := range map[string]string{"anna": "", "bert": "grant_not_found"} {
-		if _, err := w.Grant(ctx, who, g); want == "" && err != nil || want != "" && !fault.HasCode(err, want) {
+		if _, err := w.Effects.Grant(ctx, who, g); want == "" && err != nil || want != "" && !fault.HasCode(err, want) {
 			t.Errorf("%s: %v", who, err)
 		}
 	}
-	coded(t, w.RevokeGrant(ctx, "bert", g), "grant_not_found")
+	coded(t, w.Effects.Revoke(ctx, "bert", g), "grant_not_found")
 	ed := effect.GrantEdit{Standing: effect.Always}
-	shown, err := w.ShowGrantEdit(ctx, "anna", g, ed)
+	shown, err := w.Effects.ShowGrantEdit(ctx, "anna", g, ed)
 	if err != nil || !shown.Wider || shown.Grant.Standing != effect.Always {
 		t.Fatalf("%+v, %v", shown, err)
 	}
 	ed.Hash = shown.Hash
-	if got, err := w.EditGrant(ctx, "anna", g, ed); err != nil || got.Standing != effect.Always {
+	if got, err := w.Effects.EditGrant(ctx, "anna", g, ed); err != nil || got.Standing != effect.Always {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if err := w.RevokeGrant(ctx, "anna", g); err != nil {
+	if err := w.Effects.Revoke(ctx, "anna", g); err != nil {
 		t.Error(err)
 	}
-	if got, err := w.Grant(ctx, "anna", g); err != nil || got.State != "revoked" {
+	if got, err := w.Effects.Grant(ctx, "anna", g); err != nil || w.Effects.ViewGrant(got).State != "revoked" {
 		t.Errorf("%+v, %v", got, err)
 	}
 }

@@ -7,10 +7,10 @@ import (
 	"sync"
 	"testing"
 
+	"steward/internal/effect"
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/record"
-	"steward/internal/runtime"
 	"steward/internal/store"
 	"steward/internal/turn"
 	_ "steward/test/seed"
@@ -86,7 +86,7 @@ func (w *world) through(words string, crashed <-chan struct{}) (id.ID, string) {
 			return id.ID{}, ""
 		case f.Kind == turn.FrameCall && f.Call.Approval != nil:
 			a := f.Call.Approval
-			err := w.Decide(ctx, "anna", runtime.Verdict{ID: a.ID, Hash: a.Hash, Approve: true})
+			err := w.Effects.Decide(ctx, store.ForUser("anna"), effect.Decision{ID: a.ID, Hash: a.Hash, Approve: true})
 			if err != nil && !fault.Is(err, fault.Conflict) {
 				w.gone(crashed, err)
 				return id.ID{}, ""

@@ -21,6 +21,7 @@ import (
 	"steward/internal/policy"
 	"steward/internal/policy/rego"
 	"steward/internal/runtime"
+	"steward/internal/store"
 	"steward/internal/tool"
 	"steward/internal/turn"
 )
@@ -296,7 +297,7 @@ type trial struct {
 
 // outcome makes the call in a new conversation, and returns how it was decided. If
 // a person is asked, it gives the answer.
-func (w *world) outcome(t *rapid.T, c trial, answer runtime.Verdict) policy.Verdict {
+func (w *world) outcome(t *rapid.T, c trial, answer effect.Decision) policy.Verdict {
 	call := fmt.Sprintf(`call %s {"what":%q}`, c.tool, c.what)
 	words := call
 	if c.labels != "" {
@@ -312,7 +313,7 @@ func (w *world) outcome(t *rapid.T, c trial, answer runtime.Verdict) policy.Verd
 		if last.Call.Approval.NoGrant != "" || !answer.Approve {
 			answer.Standing = effect.Once
 		}
-		ok(t, w.Decide(w.t.Context(), "anna", answer))
+		ok(t, w.Effects.Decide(w.t.Context(), store.ForUser("anna"), answer))
 		w.until(acc.Conversation, turn.Cursor{}, isKind(turn.FrameComplete))
 		return policy.Ask
 	}
@@ -360,7 +361,7 @@ func TestExplainedDecisionIsWhatHappens(t *testing.T) {
 		now.of = judges[rapid.IntRange(0, len(judges)-1).Draw(t, "policy")]
 		c := trial{tool: rapid.SampledFrom(names).Draw(t, "tool"), what: rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "what"),
 			labels: rapid.SampledFrom([]string{"", "untrusted", "private,untrusted"}).Draw(t, "labels"), alone: rapid.IntRange(0, 3).Draw(t, "alone") == 0}
-		answer := runtime.Verdict{Approve: rapid.Bool().Draw(t, "approve"), Standing: rapid.SampledFrom([]effect.Standing{effect.Once, effect.Always}).Draw(t, "standing")}
+		answer := effect.Decision{Approve: rapid.Bool().Draw(t, "approve"), Standing: rapid.SampledFrom([]effect.Standing{effect.Once, effect.Always}).Draw(t, "standing")}
 		for range 2 { // the second time after an answer that may stand
 			told, err := w.ExplainPolicy(w.t.Context(), "anna", runtime.PolicyQuestion{Tool: c.tool, Args: fmt.Appendf(nil, `{"what":%q}`, c.what),
 				Labels: c.labels, Late: c.labels != "", Alone: c.alone})
@@ -392,9 +393,9 @@ func toolsOfAllKinds() (out []tool.Spec) {
 
 // revokeAll revokes all standing approvals.
 func (w *world) revokeAll(t *rapid.T) {
-	list, err := w.Grants(w.t.Context(), "anna", false)
+	list, err := w.Effects.Grants(w.t.Context(), "anna", false)
 	ok(t, err)
 	for _, g := range list {
-		ok(t, w.RevokeGrant(w.t.Context(), "anna", g.ID))
+		ok(t, w.Effects.Revoke(w.t.Context(), "anna", g.ID))
 	}
 }

@@ -23,11 +23,11 @@ func (n *Node) Branches(ctx context.Context, user string, conv id.ID) ([]record.
 		if err != nil && !fault.Is(err, fault.NotFound) {
 			return nil, "", err
 		}
-		c, err := n.conversations.Get(ctx, sc, conv)
+		c, err := n.Conversations.Get(ctx, sc, conv)
 		if err != nil {
 			return nil, "", err
 		}
-		list, err := n.conversations.Branches(ctx, sc, conv)
+		list, err := n.Conversations.Branches(ctx, sc, conv)
 		if err != nil {
 			return nil, "", err
 		}
@@ -43,13 +43,13 @@ const maxTries = 100
 
 // Fork creates a branch and makes it the preferred one.
 func (n *Node) Fork(ctx context.Context, user string, conv id.ID, f conversation.Fork) (record.Branch, error) {
-	return turn.AloneFor(ctx, n.Turns, user, conv, func(sc store.Scope) (record.Branch, error) { return n.conversations.Fork(ctx, sc, conv, f) })
+	return turn.AloneFor(ctx, n.Turns, user, conv, func(sc store.Scope) (record.Branch, error) { return n.Conversations.Fork(ctx, sc, conv, f) })
 }
 
 // Switch makes a branch the preferred one.
 func (n *Node) Switch(ctx context.Context, user string, conv id.ID, branch string) error {
 	return n.Turns.Alone(ctx, user, conv, func(sc store.Scope) error {
-		return n.conversations.Switch(ctx, sc, conv, branch)
+		return n.Conversations.Switch(ctx, sc, conv, branch)
 	})
 }
 
@@ -69,7 +69,7 @@ func (n *Node) Rewind(ctx context.Context, user string, conv, msg id.ID, withdra
 		}
 	}
 	err = n.Turns.Alone(ctx, user, conv, func(sc store.Scope) error {
-		if b, err = n.conversations.Fork(ctx, sc, conv, conversation.Fork{Message: msg, Title: "rewound"}); err != nil || !withdraw {
+		if b, err = n.Conversations.Fork(ctx, sc, conv, conversation.Fork{Message: msg, Title: "rewound"}); err != nil || !withdraw {
 			return err
 		}
 		withdrawn, err = n.cancelOpen(ctx, sc, conv, b, open)
@@ -82,10 +82,10 @@ func (n *Node) Rewind(ctx context.Context, user string, conv, msg id.ID, withdra
 // message, and returns the actions that were open before.
 func (n *Node) stopped(ctx context.Context, user string, conv, msg id.ID) ([]resource.URI, error) {
 	sc := store.ForUser(user)
-	if _, err := n.conversations.Find(ctx, sc, conv, msg); err != nil {
+	if _, err := n.Conversations.Find(ctx, sc, conv, msg); err != nil {
 		return nil, err
 	}
-	open, err := n.effects.Open(ctx, sc, record.ConversationURI(conv))
+	open, err := n.Effects.Open(ctx, sc, record.ConversationURI(conv))
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +97,7 @@ func (n *Node) stopped(ctx context.Context, user string, conv, msg id.ID) ([]res
 // are open now are added.
 func (n *Node) cancelOpen(ctx context.Context, sc store.Scope, conv id.ID, b record.Branch, open []resource.URI) (int, error) {
 	done := 0
-	still, err := n.effects.Open(ctx, sc, record.ConversationURI(conv))
+	still, err := n.Effects.Open(ctx, sc, record.ConversationURI(conv))
 	if err != nil {
 		return 0, err
 	}
@@ -107,14 +107,14 @@ func (n *Node) cancelOpen(ctx context.Context, sc store.Scope, conv id.ID, b rec
 		}
 	}
 	for _, in := range open {
-		m, err := n.conversations.Find(ctx, sc, conv, record.IDOf(in, record.TypeMessage))
+		m, err := n.Conversations.Find(ctx, sc, conv, record.IDOf(in, record.TypeMessage))
 		if err != nil && !fault.Is(err, fault.NotFound) { // it may be on a branch that was deleted
 			return done, err
 		}
 		if err == nil && b.Holds(m.Branch, m.Pos) {
 			continue
 		}
-		ok, err := n.effects.Cancel(ctx, sc, in, "the conversation was rewound to before it")
+		ok, err := n.Effects.Cancel(ctx, sc, in, "the conversation was rewound to before it")
 		if err != nil {
 			return done, err
 		}
@@ -127,21 +127,21 @@ func (n *Node) cancelOpen(ctx context.Context, sc store.Scope, conv id.ID, b rec
 
 // TitleBranch sets a branch's title.
 func (n *Node) TitleBranch(ctx context.Context, user string, conv id.ID, branch, title string) error {
-	if _, err := n.conversations.Get(ctx, store.ForUser(user), conv); err != nil {
+	if _, err := n.Conversations.Get(ctx, store.ForUser(user), conv); err != nil {
 		return err
 	}
-	return n.conversations.Title(ctx, store.ForUser(user), conv, branch, title)
+	return n.Conversations.Title(ctx, store.ForUser(user), conv, branch, title)
 }
 
 // CopyBranch copies a branch to a new conversation.
 func (n *Node) CopyBranch(ctx context.Context, user string, conv id.ID, branch string) (id.ID, error) {
-	return n.conversations.CopyBranch(ctx, store.ForUser(user), conv, branch)
+	return n.Conversations.CopyBranch(ctx, store.ForUser(user), conv, branch)
 }
 
 // DeleteBranch hides a branch. Until it is erased, Undelete with its name
 // restores it.
 func (n *Node) DeleteBranch(ctx context.Context, user string, conv id.ID, branch string) error {
-	err := n.Turns.Alone(ctx, user, conv, func(sc store.Scope) error { return n.conversations.DeleteBranch(ctx, sc, conv, branch) })
+	err := n.Turns.Alone(ctx, user, conv, func(sc store.Scope) error { return n.Conversations.DeleteBranch(ctx, sc, conv, branch) })
 	if err != nil {
 		return err
 	}
@@ -152,29 +152,29 @@ func (n *Node) DeleteBranch(ctx context.Context, user string, conv id.ID, branch
 func (n *Node) Undelete(ctx context.Context, user string, conv id.ID, branch string) error {
 	return n.Turns.Alone(ctx, user, conv, func(sc store.Scope) error {
 		if branch == "" {
-			return n.conversations.Undelete(ctx, sc, conv)
+			return n.Conversations.Undelete(ctx, sc, conv)
 		}
-		return n.conversations.UndeleteBranch(ctx, sc, conv, branch)
+		return n.Conversations.UndeleteBranch(ctx, sc, conv, branch)
 	})
 }
 
 // Remove creates a branch without some messages.
 func (n *Node) Remove(ctx context.Context, user string, conv id.ID, msgs ...id.ID) (record.Branch, error) {
-	return turn.AloneFor(ctx, n.Turns, user, conv, func(sc store.Scope) (record.Branch, error) { return n.conversations.Remove(ctx, sc, conv, msgs...) })
+	return turn.AloneFor(ctx, n.Turns, user, conv, func(sc store.Scope) (record.Branch, error) { return n.Conversations.Remove(ctx, sc, conv, msgs...) })
 }
 
 // Insert creates a branch with one more message.
 func (n *Node) Insert(ctx context.Context, user string, conv, after id.ID, m *message.Message) (record.Branch, error) {
-	return turn.AloneFor(ctx, n.Turns, user, conv, func(sc store.Scope) (record.Branch, error) { return n.conversations.Insert(ctx, sc, conv, after, m) })
+	return turn.AloneFor(ctx, n.Turns, user, conv, func(sc store.Scope) (record.Branch, error) { return n.Conversations.Insert(ctx, sc, conv, after, m) })
 }
 
 // Merge makes an interaction part of another one.
 func (n *Node) Merge(ctx context.Context, user string, conv, into, from id.ID) error {
 	return n.Turns.Alone(ctx, user, conv, func(sc store.Scope) error {
-		if _, err := n.conversations.Get(ctx, sc, conv); err != nil {
+		if _, err := n.Conversations.Get(ctx, sc, conv); err != nil {
 			return err
 		}
-		return n.conversations.Merge(ctx, sc, conv, into, from)
+		return n.Conversations.Merge(ctx, sc, conv, into, from)
 	})
 }
 
@@ -182,7 +182,7 @@ func (n *Node) Merge(ctx context.Context, user string, conv, into, from id.ID) e
 // changed.
 func (n *Node) Mark(ctx context.Context, user string, conv id.ID, v conversation.Verdict, msgs ...id.ID) (changed int, err error) {
 	err = n.Turns.Alone(ctx, user, conv, func(sc store.Scope) error {
-		changed, err = n.conversations.Mark(ctx, sc, conv, v, msgs...)
+		changed, err = n.Conversations.Mark(ctx, sc, conv, v, msgs...)
 		return err
 	})
 	if err != nil || v.State != record.Deleted {
@@ -194,7 +194,7 @@ func (n *Node) Mark(ctx context.Context, user string, conv id.ID, v conversation
 // Pin keeps messages in the context window under any pressure, or releases them.
 func (n *Node) Pin(ctx context.Context, user string, conv id.ID, pinned bool, msgs ...id.ID) error {
 	return n.Turns.Alone(ctx, user, conv, func(sc store.Scope) error {
-		return n.conversations.Pin(ctx, sc, conv, pinned, msgs...)
+		return n.Conversations.Pin(ctx, sc, conv, pinned, msgs...)
 	})
 }
 
@@ -203,14 +203,14 @@ func (n *Node) Pin(ctx context.Context, user string, conv id.ID, pinned bool, ms
 // conversation.Engine.Trust.
 func (n *Node) Trust(ctx context.Context, user string, conv id.ID, labels message.Labels, msgs ...id.ID) error {
 	return n.Turns.Alone(ctx, user, conv, func(sc store.Scope) error {
-		return n.conversations.Trust(ctx, sc, conv, labels, msgs...)
+		return n.Conversations.Trust(ctx, sc, conv, labels, msgs...)
 	})
 }
 
 // Rollback reverts what an interaction's calls of a tool made obsolete.
 func (n *Node) Rollback(ctx context.Context, user string, conv, interaction id.ID, toolName string) (int, error) {
 	return turn.AloneFor(ctx, n.Turns, user, conv, func(sc store.Scope) (int, error) {
-		return n.conversations.Rollback(ctx, sc, conv, interaction, toolName)
+		return n.Conversations.Rollback(ctx, sc, conv, interaction, toolName)
 	})
 }
 
@@ -232,15 +232,15 @@ func (n *Node) Tidy(ctx context.Context, user string, conv id.ID, how Tidying, t
 	return turn.AloneFor(ctx, n.Turns, user, conv, func(sc store.Scope) (int, error) {
 		switch how {
 		case TidyRefresh:
-			return n.conversations.Refresh(ctx, sc, conv)
+			return n.Conversations.Refresh(ctx, sc, conv)
 		case TidyCompact:
 			return n.viewChange(ctx, sc, conv, func() error { return n.Turns.Compact(ctx, sc, user, conv) })
 		case TidyWhole:
-			return n.viewChange(ctx, sc, conv, func() error { return n.conversations.Unfit(ctx, sc, conv) })
+			return n.viewChange(ctx, sc, conv, func() error { return n.Conversations.Unfit(ctx, sc, conv) })
 		case TidyOptimize:
-			return n.conversations.Optimize(ctx, sc, conv, tools)
+			return n.Conversations.Optimize(ctx, sc, conv, tools)
 		case TidyRestore:
-			return n.conversations.Restore(ctx, sc, conv)
+			return n.Conversations.Restore(ctx, sc, conv)
 		}
 		return 0, fault.New(fault.Invalid, "tidying_unknown", "there is no way %.40q to tidy", how).
 			WithHint("use refresh, compact, whole, optimize or restore")
@@ -250,13 +250,13 @@ func (n *Node) Tidy(ctx context.Context, user string, conv id.ID, how Tidying, t
 // viewChange runs do, and returns by how many messages it changed the context
 // window.
 func (n *Node) viewChange(ctx context.Context, sc store.Scope, conv id.ID, do func() error) (int, error) {
-	before, err := n.conversations.InView(ctx, sc, conv)
+	before, err := n.Conversations.InView(ctx, sc, conv)
 	if err == nil {
 		err = do()
 	}
 	if err != nil {
 		return 0, err
 	}
-	after, err := n.conversations.InView(ctx, sc, conv)
+	after, err := n.Conversations.InView(ctx, sc, conv)
 	return max(before-after, after-before), err
 }

@@ -9,13 +9,13 @@ import (
 	"testing"
 
 	"steward/internal/conversation"
+	"steward/internal/effect"
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/intent"
 	"steward/internal/policy"
 	"steward/internal/record"
 	"steward/internal/requests"
-	"steward/internal/runtime"
 	"steward/internal/store"
 	"steward/internal/tool"
 	"steward/internal/turn"
@@ -42,7 +42,7 @@ func (w *world) expect(conv id.ID, want ...string) {
 // message returns the id of the nth message of the preferred branch.
 func (w *world) message(conv id.ID, n int) id.ID {
 	w.t.Helper()
-	page, _, err := w.Messages(w.t.Context(), "anna", conv, "", 0)
+	page, _, err := w.Conversations.Messages(w.t.Context(), store.ForUser("anna"), conv, "", 0, false)
 	if err != nil || len(page) <= n {
 		w.t.Fatalf("%d messages, %v", len(page), err)
 	}
@@ -88,7 +88,7 @@ func TestReplaceAndRegenerate(t *testing.T) {
 	if err != nil || len(list) != 4 || preferred != list[3].ID {
 		t.Fatalf("%+v %s %v", list, preferred, err)
 	}
-	sib, err := w.Siblings(t.Context(), "anna", conv, second)
+	sib, err := w.Conversations.Siblings(t.Context(), store.ForUser("anna"), conv, second)
 	if err != nil || len(sib) != 2 || sib[0].Message != second {
 		t.Errorf("%+v %v", sib, err)
 	}
@@ -96,7 +96,7 @@ func TestReplaceAndRegenerate(t *testing.T) {
 	w.expect(conv, "say one", "one", "say two", "two") // as it always was
 	w.turn(conv, "say three")
 	w.expect(conv, "say one", "one", "say two", "two", "say three", "three")
-	c, err := w.Conversation(t.Context(), "anna", conv)
+	c, err := w.Conversations.Get(t.Context(), store.ForUser("anna"), conv)
 	if err != nil || c.Messages != 11 { // of all branches: what was asked and answered
 		t.Errorf("%+v %v", c, err)
 	}
@@ -187,7 +187,7 @@ func TestSteeringANewConversation(t *testing.T) {
 		}
 		wg.Wait()
 	}
-	list, _, err := w.Conversations(t.Context(), "anna", "", 0)
+	list, _, err := w.Conversations.List(t.Context(), store.ForUser("anna"), "", 0)
 	if err != nil || len(list) != 2 {
 		t.Fatalf("%d conversations, %v", len(list), err)
 	}
@@ -261,7 +261,7 @@ func TestRewindWithdrawsWaitingActions(t *testing.T) {
 	w.expect(conv, "say one", "one")
 	for _, a := range asked {
 		name, hash, _ := strings.Cut(a, " ")
-		coded(t, w.Decide(t.Context(), "anna", runtime.Verdict{ID: name, Hash: hash, Approve: true}), "approval_decided")
+		coded(t, w.Effects.Decide(t.Context(), store.ForUser("anna"), effect.Decision{ID: name, Hash: hash, Approve: true}), "approval_decided")
 	}
 	w.turn(conv, "say on")
 	if w.ledger.list() != "" {

@@ -39,7 +39,7 @@ func TestUserMessageThatCannotBeStored(t *testing.T) {
 	if _, frames := w.turn(conv, "say three"); said(frames) != "three" {
 		t.Errorf("%q", said(frames))
 	}
-	page, _, err := w.Messages(t.Context(), "anna", conv, "", 0)
+	page, _, err := w.Conversations.Messages(t.Context(), store.ForUser("anna"), conv, "", 0, false)
 	if err != nil || len(page) != 4 || page[2].Text() != "say three" {
 		t.Errorf("%d messages, %v", len(page), err)
 	}
@@ -253,7 +253,7 @@ func TestIdleConversationsAreEvicted(t *testing.T) {
 			if _, frames := w.turn(conv, "say two"); said(frames) != "two" {
 				t.Errorf("%q", said(frames))
 			}
-			if c, _ := w.Conversation(t.Context(), "anna", conv); c.Messages != 4 {
+			if c, _ := w.Conversations.Get(t.Context(), store.ForUser("anna"), conv); c.Messages != 4 {
 				t.Errorf("%+v", c)
 			}
 		})
@@ -273,7 +273,7 @@ func TestAgents(t *testing.T) {
 		t.Errorf("%s, ledger %q", said(frames), w.ledger.list())
 	}
 	// The conversation stays with its agent.
-	if c, _ := w.Conversation(t.Context(), "anna", acc.Conversation); c.Agent != "reckoner" {
+	if c, _ := w.Conversations.Get(t.Context(), store.ForUser("anna"), acc.Conversation); c.Agent != "reckoner" {
 		t.Errorf("%+v", c)
 	}
 }

@@ -11,13 +11,14 @@ import (
 	"testing"
 
 	"steward/client"
+	"steward/internal/effect"
 	"steward/internal/id"
 	"steward/internal/intent"
 	"steward/internal/message"
 	"steward/internal/policy"
 	"steward/internal/record"
 	"steward/internal/requests"
-	"steward/internal/runtime"
+	"steward/internal/store"
 	"steward/internal/tool"
 	"steward/internal/turn"
 )
@@ -209,7 +210,7 @@ func TestQueuedActionThatNeedsAnApproval(t *testing.T) {
 		if s.list() != "" || a.Tool != "shop.order" {
 			t.Fatalf("done %q, asked %+v", s.list(), a)
 		}
-		ok(t, w.Decide(t.Context(), "anna", runtime.Verdict{ID: a.ID, Hash: a.Hash, Approve: yes}))
+		ok(t, w.Effects.Decide(t.Context(), store.ForUser("anna"), effect.Decision{ID: a.ID, Hash: a.Hash, Approve: yes}))
 		w.quietened(conv)
 		told := w.heard(conv, "intent:shop.order")
 		if yes && (s.list() != "tea" || len(told) != 0) || !yes && (s.list() != "" || len(told) != 1 || !strings.Contains(told[0], "the user denied it")) {

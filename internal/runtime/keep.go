@@ -42,7 +42,7 @@ func (n *Node) keep() {
 // The node calls it every hour.
 func (n *Node) Tend(ctx context.Context, now time.Time) error {
 	if n.opt.KeepDeleted >= 0 {
-		erased, err := n.conversations.Purge(ctx, now.Add(-orDefault(n.opt.KeepDeleted, keepDeleted)))
+		erased, err := n.Conversations.Purge(ctx, now.Add(-orDefault(n.opt.KeepDeleted, keepDeleted)))
 		if erased > 0 {
 			n.log.Info("erased for good what was deleted", "resources", erased)
 		}
@@ -66,7 +66,7 @@ func (n *Node) Tend(ctx context.Context, now time.Time) error {
 // branches and messages, or all of it if none is named. When it returns without
 // an error, no file of the data folder holds the text any more.
 func (n *Node) Erase(ctx context.Context, user string, conv id.ID, names ...string) error {
-	erased, err := n.conversations.Erase(ctx, store.ForUser(user), conv, names...)
+	erased, err := n.Conversations.Erase(ctx, store.ForUser(user), conv, names...)
 	if err != nil {
 		return err
 	}
@@ -76,7 +76,7 @@ func (n *Node) Erase(ctx context.Context, user string, conv id.ID, names ...stri
 // EraseMessages is Erase for messages, and for what was deleted together with
 // them, such as a call and its results.
 func (n *Node) EraseMessages(ctx context.Context, user string, conv id.ID, msgs ...id.ID) error {
-	erased, err := n.conversations.EraseMessages(ctx, store.ForUser(user), conv, msgs...)
+	erased, err := n.Conversations.EraseMessages(ctx, store.ForUser(user), conv, msgs...)
 	if err != nil {
 		return err
 	}
@@ -131,7 +131,7 @@ func (n *Node) packRevised(ctx context.Context) error {
 // conversation that is gone counts as packed.
 func (n *Node) pack(ctx context.Context, k turn.Key, whole bool) (bool, error) {
 	packed, err := n.Turns.IfIdle(k.User, k.ID, func(sc store.Scope) error {
-		_, err := n.conversations.Pack(ctx, sc, k.ID, whole)
+		_, err := n.Conversations.Pack(ctx, sc, k.ID, whole)
 		return err
 	})
 	return packed, requests.NotThere(err)
@@ -161,7 +161,7 @@ func (n *Node) packUnused(ctx context.Context, before time.Time) error {
 // packAll packs a conversation and those that agents hold on its behalf. Busy
 // ones are skipped; the next pass finds them again.
 func (n *Node) packAll(ctx context.Context, user string, conv id.ID) error {
-	below, err := n.conversations.Children(ctx, store.ForUser(user), conv)
+	below, err := n.Conversations.Children(ctx, store.ForUser(user), conv)
 	if err != nil {
 		return err
 	}

@@ -13,11 +13,11 @@ import (
 	"time"
 
 	"steward/internal/conversation"
+	"steward/internal/effect"
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/record"
 	"steward/internal/resource"
-	"steward/internal/runtime"
 	"steward/internal/store"
 	"steward/internal/turn"
 )
@@ -243,8 +243,8 @@ func TestErasedFromTheFiles(t *testing.T) {
 	w.send(conv, `call ledger.add {"what":"`+strings.Repeat(word+" ", 8000)+`"}`)
 	w.until(conv, turn.Cursor{}, func(f turn.Frame) bool {
 		if f.Call != nil && f.Call.Approval != nil {
-			v := runtime.Verdict{ID: f.Call.Approval.ID, Hash: f.Call.Approval.Hash, Approve: true}
-			if err := w.Decide(t.Context(), "anna", v); err != nil {
+			v := effect.Decision{ID: f.Call.Approval.ID, Hash: f.Call.Approval.Hash, Approve: true}
+			if err := w.Effects.Decide(t.Context(), store.ForUser("anna"), v); err != nil {
 				t.Error(err)
 			}
 		}
@@ -277,7 +277,7 @@ func TestErasedFromTheFiles(t *testing.T) {
 	if n := count(); n != 0 {
 		t.Errorf("after its messages were erased, it stands there %d times", n)
 	}
-	if c, err := w.Conversation(t.Context(), "anna", conv); err != nil || c.Title != "" {
+	if c, err := w.Conversations.Get(t.Context(), store.ForUser("anna"), conv); err != nil || c.Title != "" {
 		t.Errorf("%+v, %v", c, err)
 	}
 	coded(t, second(w.Mark(t.Context(), "anna", conv, conversation.Verdict{State: record.Active}, first)), "message_not_found")

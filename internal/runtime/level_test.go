@@ -12,11 +12,11 @@ import (
 
 	"steward/internal/catalog"
 	"steward/internal/conversation"
+	"steward/internal/effect"
 	"steward/internal/id"
 	"steward/internal/message"
 	"steward/internal/record"
 	"steward/internal/resource"
-	"steward/internal/runtime"
 	"steward/internal/store"
 	"steward/internal/tool"
 	"steward/internal/turn"
@@ -114,7 +114,7 @@ func (w *world) approve(conv id.ID, from turn.Cursor, yes bool) turn.Frame {
 	w.t.Helper()
 	frames := w.until(conv, from, asksPerson)
 	f := frames[len(frames)-1]
-	ok(w.t, w.Decide(w.t.Context(), "anna", runtime.Verdict{ID: f.Call.Approval.ID, Hash: f.Call.Approval.Hash, Approve: yes}))
+	ok(w.t, w.Effects.Decide(w.t.Context(), store.ForUser("anna"), effect.Decision{ID: f.Call.Approval.ID, Hash: f.Call.Approval.Hash, Approve: yes}))
 	return f
 }
 
@@ -190,7 +190,7 @@ func TestLabelsReachAskedAndAskingAgents(t *testing.T) {
 		t.Errorf("the answer of who read something private is labelled %v", res[0].Labels)
 	}
 	w.turn(conv, ask("weather", "say nothing"))
-	page, _, err := w.Messages(t.Context(), "anna", w.below("weather"), "", 0)
+	page, _, err := w.Conversations.Messages(t.Context(), store.ForUser("anna"), w.below("weather"), "", 0, false)
 	if err != nil || len(page) != 2 {
 		t.Fatalf("the weather's conversation: %d messages, %v", len(page), err)
 	}
@@ -218,7 +218,7 @@ func TestParallelAgentsAskTheirOwnQuestions(t *testing.T) {
 		if want := f.Call.Name[:3]; a.Agent != want || a.Tool != want+".act" {
 			t.Errorf("the call %s asks for %s of %s", f.Call.Name, a.Tool, a.Agent)
 		}
-		ok(t, w.Decide(t.Context(), "anna", runtime.Verdict{ID: a.ID, Hash: a.Hash, Approve: !strings.Contains(a.Args, "b")}))
+		ok(t, w.Effects.Decide(t.Context(), store.ForUser("anna"), effect.Decision{ID: a.ID, Hash: a.Hash, Approve: !strings.Contains(a.Args, "b")}))
 	}
 	if len(answered) != 3 {
 		t.Errorf("%d questions, want 3", len(answered))
@@ -374,12 +374,12 @@ func TestConversationsOfAskedAgents(t *testing.T) {
 	for _, c := range []id.ID{personal, email} {
 		coded(t, second(w.Send(t.Context(), "anna", turn.Input{Conversation: c, Content: text("say x")})), "conversation_asked") // sending to it
 		coded(t, w.Delete(t.Context(), "anna", c), "conversation_asked")                                                         // deleting it
-		coded(t, second(w.Conversation(t.Context(), "bob", c)), "conversation_not_found")                                        // a stranger
+		coded(t, second(w.Conversations.Get(t.Context(), store.ForUser("bob"), c)), "conversation_not_found")                    // a stranger
 	}
 	ok(t, w.Delete(t.Context(), "anna", conv))
-	coded(t, second(w.Conversation(t.Context(), "anna", email)), "conversation_not_found") // below a deleted one
+	coded(t, second(w.Conversations.Get(t.Context(), store.ForUser("anna"), email)), "conversation_not_found") // below a deleted one
 	ok(t, w.Undelete(t.Context(), "anna", conv, ""))
-	if c, err := w.Conversation(t.Context(), "anna", email); err != nil || c.Agent != "personal/email" {
+	if c, err := w.Conversations.Get(t.Context(), store.ForUser("anna"), email); err != nil || c.Agent != "personal/email" {
 		t.Errorf("brought back: %+v, %v", c, err)
 	}
 	ok(t, w.Delete(t.Context(), "anna", conv))

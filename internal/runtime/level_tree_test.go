@@ -132,7 +132,7 @@ func TestPersonas(t *testing.T) {
 	if got := said(ask("", `call ledger.add {"what":"x"}`)); !strings.HasPrefix(got, "error: There is no tool") {
 		t.Errorf("the poet has the conversation, and the assistant's tools: %s", got)
 	}
-	if c, err := w.Conversation(t.Context(), "anna", conv); err != nil || c.Agent != "poet" || c.Messages != 6 {
+	if c, err := w.Conversations.Get(t.Context(), store.ForUser("anna"), conv); err != nil || c.Agent != "poet" || c.Messages != 6 {
 		t.Errorf("the conversation: %+v, %v", c, err)
 	}
 	if got := w.model.last(); got != 11 {
@@ -144,7 +144,7 @@ func TestPersonas(t *testing.T) {
 		t.Errorf("the poet, after a restart: %s", got)
 	}
 	ask("assistant", "say back")
-	if c, _ := w.Conversation(t.Context(), "anna", conv); c.Agent != "assistant" {
+	if c, _ := w.Conversations.Get(t.Context(), store.ForUser("anna"), conv); c.Agent != "assistant" {
 		t.Errorf("the conversation is %s's", c.Agent)
 	}
 	acc := w.sent(turn.Input{Agent: "clerk", Content: text("call file.read {}")})

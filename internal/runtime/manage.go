@@ -16,7 +16,6 @@ import (
 	"steward/internal/record"
 	"steward/internal/request"
 	"steward/internal/resource"
-	"steward/internal/routing"
 	"steward/internal/service"
 	"steward/internal/store"
 	"steward/internal/tool"
@@ -25,12 +24,12 @@ import (
 // Import creates conversations of the user's from all chats in a file, one after
 // the other. See conversation.Engine.ImportAll.
 func (n *Node) Import(ctx context.Context, user string, r io.Reader, o importexport.Options) iter.Seq2[conversation.Imported, error] {
-	return n.conversations.ImportAll(ctx, store.ForUser(user), user, r, o)
+	return n.Conversations.ImportAll(ctx, store.ForUser(user), user, r, o)
 }
 
 // Rename sets a conversation's title.
 func (n *Node) Rename(ctx context.Context, user string, conv id.ID, title string) (record.Conversation, error) {
-	return n.conversations.Update(ctx, store.ForUser(user), conv, func(c *record.Conversation) { c.Title = title })
+	return n.Conversations.Update(ctx, store.ForUser(user), conv, func(c *record.Conversation) { c.Title = title })
 }
 
 // Delete stops the running turn of a conversation, refuses its waiting messages,
@@ -47,7 +46,7 @@ func (n *Node) Delete(ctx context.Context, user string, conv id.ID) error {
 		return err
 	}
 	defer c.Unlock()
-	err := n.conversations.Delete(ctx, store.ForUser(user), conv)
+	err := n.Conversations.Delete(ctx, store.ForUser(user), conv)
 	if err == nil {
 		c.Forget()
 		n.Work.StopTasks(ctx, user, conv)
@@ -159,7 +158,7 @@ func (n *Node) EraseUser(ctx context.Context, by, user string) error {
 	if err := n.events.Erase(ctx, by, user, id.ID{}); err != nil {
 		return err
 	}
-	if err := n.conversations.EraseSpace(ctx, by, resource.UserSpace(user)); err != nil {
+	if err := n.Conversations.EraseSpace(ctx, by, resource.UserSpace(user)); err != nil {
 		return err
 	}
 	if n.opt.Forget != nil {
@@ -173,9 +172,3 @@ func (n *Node) EraseUser(ctx context.Context, by, user string) error {
 // Agents returns the agents that may be used, sorted by path; "assistant" comes
 // first.
 func (n *Node) Agents(ctx context.Context) []kits.AgentView { return n.Kits.Agents(ctx) }
-
-// ExplainRoute says which agent a message would get at the beginning of a
-// conversation; see routing.Engine.Explain.
-func (n *Node) ExplainRoute(ctx context.Context, user, text string) (routing.Decision, error) {
-	return n.Routing.Explain(ctx, user, text)
-}

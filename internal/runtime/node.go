@@ -167,15 +167,13 @@ type Node struct {
 	// Vendors have the formats of messages that conversations are exported and converted to.
 	Vendors llm.Vendors
 
-	opt           Options
-	conversations *conversation.Engine
-	effects       *effect.Engine
-	entries       *follow.Log
-	events        *events.Engine
-	resources     *tree.Service
-	reminders     reminders
-	life          *lifetime.Lifetime
-	log           *slog.Logger
+	opt       Options
+	entries   *follow.Log
+	events    *events.Engine
+	resources *tree.Service
+	reminders reminders
+	life      *lifetime.Lifetime
+	log       *slog.Logger
 }
 
 // Open assembles a node and resumes the runs that a crash or a close interrupted.
@@ -190,7 +188,7 @@ func Open(ctx context.Context, opt Options) (*Node, error) {
 	opt.Store = lease.Store(opt.Store)
 	n := &Node{Vendors: opt.Vendors, opt: opt, log: opt.Log, life: lifetime.New(ctx)}
 	n.connect()
-	tools := append(taint.Tools(), n.effects.ReadTool())
+	tools := append(taint.Tools(), n.Effects.ReadTool())
 	for _, t := range tools {
 		if err := opt.Tools.Add(t); err != nil {
 			return nil, err
@@ -242,21 +240,21 @@ func (n *Node) connect() {
 	if opt.Secrets != nil {
 		mask = opt.Secrets.Mask
 	}
-	n.effects = effect.New(effect.Options{Store: opt.Store, Authorizer: authorizerOf(opt.Authorizer), ApprovalTimeout: opt.ApprovalTimeout,
+	effects := effect.New(effect.Options{Store: opt.Store, Authorizer: authorizerOf(opt.Authorizer), ApprovalTimeout: opt.ApprovalTimeout,
 		Directory: opt.People, Tool: n.Kits.Callee, Called: requests.Called(opt.Store), Mask: mask, Zone: opt.Zone, Log: opt.Log})
-	n.conversations = conversation.New(opt.Store, conversation.Options{Tools: n.Kits.ToolOf, Names: n.Kits.NamesOf, Key: opt.ExportKey, Codecs: opt.Vendors.Codecs(), Log: opt.Log})
-	n.Records = NewRecords(RecordsOptions{Store: opt.Store, Conversations: n.conversations, Effects: n.effects, Search: opt.Search,
-		Price: func(model string, u message.Usage) float64 { return opt.Models.Spent(model, u).Cost }, Tool: n.Kits.Callee, Spec: n.Kits.SpecOf, Zone: opt.Zone, Log: opt.Log})
-	n.Routing = routing.NewEngine(routing.Options{Mode: opt.Routing, Store: opt.Store, Conversations: n.conversations, Models: opt.Models, Kits: n.Kits, Catalog: opt.Catalog,
+	conversations := conversation.New(opt.Store, conversation.Options{Tools: n.Kits.ToolOf, Names: n.Kits.NamesOf, Key: opt.ExportKey, Codecs: opt.Vendors.Codecs(), Log: opt.Log})
+	n.Records = NewRecords(RecordsOptions{Store: opt.Store, Conversations: conversations, Effects: effects, Search: opt.Search,
+		Price: func(model string, u message.Usage) float64 { return opt.Models.Spent(model, u).Cost }, Spec: n.Kits.SpecOf, Zone: opt.Zone, Log: opt.Log})
+	n.Routing = routing.NewEngine(routing.Options{Mode: opt.Routing, Store: opt.Store, Conversations: conversations, Models: opt.Models, Kits: n.Kits, Catalog: opt.Catalog,
 		Ask: func(ctx context.Context, m llm.Resolved, r *llm.Request, text string) (string, error) {
 			return n.Turns.AskOnce(ctx, m, r, text)
 		}, Life: n.life, Go: n.life.Go, Log: opt.Log})
-	n.Turns = turn.New(turn.Options{Store: opt.Store, Models: opt.Models, Kits: n.Kits, Routing: n.Routing, Conversations: n.conversations, Effects: n.effects,
+	n.Turns = turn.New(turn.Options{Store: opt.Store, Models: opt.Models, Kits: n.Kits, Routing: n.Routing, Conversations: conversations, Effects: effects,
 		Requests: n.Records.Engine, Life: n.life, Parallel: opt.Parallel, ExpireAtOnce: opt.ExpireAtOnce, ToolBudget: opt.ToolBudget, Profile: opt.Profile,
 		Zone: opt.Zone, Skills: opt.Skills, Documents: opt.Documents, Secrets: opt.Secrets, IdleFor: opt.IdleFor, IdleBytes: opt.IdleBytes, IdleChats: opt.IdleChats, Log: opt.Log})
-	n.Work = work.New(work.Options{Store: opt.Store, Turns: n.Turns, Kits: n.Kits, Conversations: n.conversations, Effects: n.effects, Requests: n.Records.Engine,
+	n.Work = work.New(work.Options{Store: opt.Store, Turns: n.Turns, Kits: n.Kits, Conversations: conversations, Effects: effects, Requests: n.Records.Engine,
 		Life: n.life, Log: opt.Log})
-	n.Planning = planning.New(planning.Options{Store: opt.Store, Turns: n.Turns, Work: n.Work, Kits: n.Kits, Routing: n.Routing, Effects: n.effects, Requests: n.Records.Engine,
+	n.Planning = planning.New(planning.Options{Store: opt.Store, Turns: n.Turns, Work: n.Work, Kits: n.Kits, Routing: n.Routing, Effects: effects, Requests: n.Records.Engine,
 		Life: n.life, Tools: opt.Tools, Catalog: opt.Catalog, Limits: opt.Limits, Log: opt.Log})
 	n.Turns.Connect(n.Work, n.Planning)
 }

@@ -12,12 +12,12 @@ import (
 
 	"steward/internal/agent"
 	"steward/internal/conversation"
+	"steward/internal/effect"
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/record"
-	"steward/internal/runtime"
 	"steward/internal/store"
 	"steward/internal/tool"
 	"steward/internal/turn"
@@ -177,7 +177,7 @@ func TestRefusedTurnsLeaveNothing(t *testing.T) {
 			t.Errorf("%s: %v", code, err)
 		}
 	}
-	if list, _, err := w.Conversations(t.Context(), "anna", "", 0); err != nil || len(list) != 0 {
+	if list, _, err := w.Conversations.List(t.Context(), store.ForUser("anna"), "", 0); err != nil || len(list) != 0 {
 		t.Errorf("%v %v", list, err)
 	}
 }
@@ -187,7 +187,7 @@ func TestManage(t *testing.T) {
 	a, _ := w.turn(id.ID{}, "say a")
 	b, _ := w.turn(id.ID{}, "say b")
 	w.turn(a, "say again")
-	list, _, err := w.Conversations(t.Context(), "anna", "", 0)
+	list, _, err := w.Conversations.List(t.Context(), store.ForUser("anna"), "", 0)
 	if err != nil || len(list) != 2 || list[0].ID != a || list[1].ID != b {
 		t.Fatalf("%v %v", list, err)
 	}
@@ -195,16 +195,16 @@ func TestManage(t *testing.T) {
 		t.Error(c, err)
 	}
 	w.turn(a, "say third") // its counts do not undo the new title
-	if c, _ := w.Conversation(t.Context(), "anna", a); c.Title != "A" || c.Messages != 6 {
+	if c, _ := w.Conversations.Get(t.Context(), store.ForUser("anna"), a); c.Title != "A" || c.Messages != 6 {
 		t.Errorf("%+v", c)
 	}
 	var out strings.Builder
-	if err := w.ExportAs(t.Context(), "anna", a, conversation.ExportOptions{Format: "markdown"}, &out); err != nil || !strings.Contains(out.String(), "say third") {
+	if err := w.Conversations.ExportAs(t.Context(), store.ForUser("anna"), a, conversation.ExportOptions{Format: "markdown"}, &out); err != nil || !strings.Contains(out.String(), "say third") {
 		t.Error(out.String(), err)
 	}
 	ok(t, w.Delete(t.Context(), "anna", a))
 	coded(t, second(w.Send(t.Context(), "anna", turn.Input{Conversation: a, Content: text("say x")})), "conversation_not_found")
-	if list, _, _ := w.Conversations(t.Context(), "anna", "", 0); len(list) != 1 {
+	if list, _, _ := w.Conversations.List(t.Context(), store.ForUser("anna"), "", 0); len(list) != 1 {
 		t.Errorf("%v", list)
 	}
 	if l, aliases := w.Models(t.Context()); len(l.Models) != 1 || len(aliases) == 0 {
@@ -336,7 +336,7 @@ func TestLimitOfParallelCalls(t *testing.T) {
 	}
 	close(c.gate)
 	for _, q := range questions {
-		ok(t, w.Decide(t.Context(), "anna", runtime.Verdict{ID: q.ID, Hash: q.Hash, Approve: true}))
+		ok(t, w.Effects.Decide(t.Context(), store.ForUser("anna"), effect.Decision{ID: q.ID, Hash: q.Hash, Approve: true}))
 	}
 	frames := w.until(acc.Conversation, turn.Cursor{}, isKind(turn.FrameComplete))
 	ok := 0

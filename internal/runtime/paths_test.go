@@ -19,11 +19,11 @@ import (
 )
 
 // wording reads all pages of a reading and joins the texts.
-func (w *world) wording(conv id.ID, r runtime.Reading) string {
+func (w *world) wording(conv id.ID, r conversation.Reading) string {
 	w.t.Helper()
 	var out []string
 	for {
-		page, next, err := w.ReadMessages(w.t.Context(), "anna", conv, r)
+		page, next, err := w.Conversations.Read(w.t.Context(), store.ForUser("anna"), conv, r)
 		ok(w.t, err)
 		for _, m := range page {
 			out = append(out, m.Text())
@@ -41,7 +41,7 @@ func TestReadingBranchesAndWhatWasDeleted(t *testing.T) {
 	w.atRest(conv)
 	w.turn(conv, "say two")
 	w.atRest(conv)
-	page, _, err := w.ReadMessages(ctx, "anna", conv, runtime.Reading{})
+	page, _, err := w.Conversations.Read(ctx, store.ForUser("anna"), conv, conversation.Reading{})
 	if err != nil || len(page) != 4 {
 		t.Fatalf("%d, %v", len(page), err)
 	}
@@ -50,13 +50,13 @@ func TestReadingBranchesAndWhatWasDeleted(t *testing.T) {
 	w.turn(conv, "call math.multiply {\"a\":6,\"b\":7}")
 	w.atRest(conv)
 	for _, c := range []struct {
-		r    runtime.Reading
+		r    conversation.Reading
 		want string
 	}{
-		{runtime.Reading{Limit: 1}, "say one|one|call math.multiply {\"a\":6,\"b\":7}||42|ok: 42"},
-		{runtime.Reading{Branch: b.ID, Reverse: true}, "ok: 42|42||call math.multiply {\"a\":6,\"b\":7}|one|say one"},
-		{runtime.Reading{Branch: record.MainBranch, Limit: 3}, "say one|one|say two|two"},
-		{runtime.Reading{Deleted: true}, ""},
+		{conversation.Reading{Limit: 1}, "say one|one|call math.multiply {\"a\":6,\"b\":7}||42|ok: 42"},
+		{conversation.Reading{Branch: b.ID, Reverse: true}, "ok: 42|42||call math.multiply {\"a\":6,\"b\":7}|one|say one"},
+		{conversation.Reading{Branch: record.MainBranch, Limit: 3}, "say one|one|say two|two"},
+		{conversation.Reading{Deleted: true}, ""},
 	} {
 		if got := w.wording(conv, c.r); got != c.want {
 			t.Errorf("%+v: %s, want %s", c.r, got, c.want)
@@ -65,16 +65,16 @@ func TestReadingBranchesAndWhatWasDeleted(t *testing.T) {
 	for _, c := range []struct {
 		user string
 		conv id.ID
-		r    runtime.Reading
+		r    conversation.Reading
 		code string
 	}{
-		{"anna", conv, runtime.Reading{Branch: "none"}, "branch_not_found"},
-		{"eve", conv, runtime.Reading{Branch: record.MainBranch}, "conversation_not_found"},
-		{"eve", conv, runtime.Reading{Deleted: true}, "conversation_not_found"},
-		{"anna", id.New(), runtime.Reading{}, "conversation_not_found"},
-		{"anna", conv, runtime.Reading{After: "nonsense"}, "cursor_invalid"},
+		{"anna", conv, conversation.Reading{Branch: "none"}, "branch_not_found"},
+		{"eve", conv, conversation.Reading{Branch: record.MainBranch}, "conversation_not_found"},
+		{"eve", conv, conversation.Reading{Deleted: true}, "conversation_not_found"},
+		{"anna", id.New(), conversation.Reading{}, "conversation_not_found"},
+		{"anna", conv, conversation.Reading{After: "nonsense"}, "cursor_invalid"},
 	} {
-		if _, _, err := w.ReadMessages(ctx, c.user, c.conv, c.r); !fault.HasCode(err, c.code) {
+		if _, _, err := w.Conversations.Read(ctx, store.ForUser(c.user), c.conv, c.r); !fault.HasCode(err, c.code) {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}
@@ -86,15 +86,15 @@ func TestReadingBranchesAndWhatWasDeleted(t *testing.T) {
 	}
 	mark(record.Deleted, page[1].ID)
 	mark(record.Deleted, page[0].ID)
-	list, _, err := w.ReadMessages(ctx, "anna", conv, runtime.Reading{Deleted: true})
+	list, _, err := w.Conversations.Read(ctx, store.ForUser("anna"), conv, conversation.Reading{Deleted: true})
 	if err != nil || len(list) != 2 || list[0].Change.State != record.Deleted || list[0].Change.Reason != "so" {
 		t.Errorf("%v %+v", err, list)
 	}
-	if got := w.wording(conv, runtime.Reading{Branch: record.MainBranch}); got != "say two|two" {
+	if got := w.wording(conv, conversation.Reading{Branch: record.MainBranch}); got != "say two|two" {
 		t.Error(got)
 	}
 	mark(record.Active, page[1].ID)
-	if got := w.wording(conv, runtime.Reading{Deleted: true}); got != "say one" {
+	if got := w.wording(conv, conversation.Reading{Deleted: true}); got != "say one" {
 		t.Error(got)
 	}
 }
@@ -104,22 +104,22 @@ func TestPaths(t *testing.T) {
 	ctx := t.Context()
 	conv, _ := w.turn(id.ID{}, "say "+strings.Repeat("long ", 60))
 	w.atRest(conv)
-	page, _, err := w.ReadMessages(ctx, "anna", conv, runtime.Reading{})
+	page, _, err := w.Conversations.Read(ctx, store.ForUser("anna"), conv, conversation.Reading{})
 	ok(t, err)
 	// A regenerated answer, a replaced question, and a branch of a branch.
 	from := turn.Cursor{Seq: page[1].Seq}
 	ok(t, second(w.Send(ctx, "anna", turn.Input{Conversation: conv, Regenerate: page[1].ID})))
 	w.until(conv, from, isKind(turn.FrameComplete))
 	w.atRest(conv)
-	again := w.path(conv, func(p runtime.Path) bool { return p.Preferred })
+	again := w.path(conv, func(p conversation.Path) bool { return p.Preferred })
 	ok(t, second(w.Send(ctx, "anna", turn.Input{Conversation: conv, Replace: page[0].ID, Content: text("say anew")})))
 	w.atRest(conv)
-	anew := w.path(conv, func(p runtime.Path) bool { return p.Preferred })
+	anew := w.path(conv, func(p conversation.Path) bool { return p.Preferred })
 	ok(t, second(w.Fork(ctx, "anna", conv, conversation.Fork{Title: "side"})))
 	secret := &message.Message{ID: id.New(), Role: message.User, Blocks: []message.Block{
 		&message.Text{Common: message.Common{Origin: record.OriginUser, Labels: message.Secret}, Text: "hunter2"}}}
 	ok(t, second(w.Insert(ctx, "anna", conv, id.ID{}, secret)))
-	list, err := w.Paths(ctx, "anna", conv, false)
+	list, err := w.Conversations.Paths(ctx, store.ForUser("anna"), conv, false)
 	if err != nil || len(list) != 5 {
 		t.Fatalf("%d, %v", len(list), err)
 	}
@@ -133,18 +133,18 @@ func TestPaths(t *testing.T) {
 		t.Errorf("%s\nwant\n%s", strings.Join(got, "|"), want)
 	}
 	ok(t, w.DeleteBranch(ctx, "anna", conv, again.ID))
-	if list, err = w.Paths(ctx, "anna", conv, true); err != nil || len(list) != 1 || list[0].ID != again.ID {
+	if list, err = w.Conversations.Paths(ctx, store.ForUser("anna"), conv, true); err != nil || len(list) != 1 || list[0].ID != again.ID {
 		t.Errorf("%+v, %v", list, err)
 	}
 	for _, user := range []string{"eve", "anna"} {
-		coded(t, second(w.Paths(ctx, user, id.New(), false)), "conversation_not_found")
+		coded(t, second(w.Conversations.Paths(ctx, store.ForUser(user), id.New(), false)), "conversation_not_found")
 	}
-	coded(t, second(w.Paths(ctx, "eve", conv, false)), "conversation_not_found")
+	coded(t, second(w.Conversations.Paths(ctx, store.ForUser("eve"), conv, false)), "conversation_not_found")
 }
 
-func (w *world) path(conv id.ID, is func(runtime.Path) bool) runtime.Path {
+func (w *world) path(conv id.ID, is func(conversation.Path) bool) conversation.Path {
 	w.t.Helper()
-	list, err := w.Paths(w.t.Context(), "anna", conv, false)
+	list, err := w.Conversations.Paths(w.t.Context(), store.ForUser("anna"), conv, false)
 	ok(w.t, err)
 	for _, p := range list {
 		if is(p) {
@@ -152,7 +152,7 @@ func (w *world) path(conv id.ID, is func(runtime.Path) bool) runtime.Path {
 		}
 	}
 	w.t.Fatal("there is no such branch")
-	return runtime.Path{}
+	return conversation.Path{}
 }
 
 // Errors of the store are returned.
@@ -162,10 +162,10 @@ func TestReadingFromABrokenStore(t *testing.T) {
 	w.atRest(conv)
 	n := w.Node
 	w.close()
-	if _, _, err := n.ReadMessages(t.Context(), "anna", conv, runtime.Reading{Deleted: true}); err == nil {
+	if _, _, err := n.Conversations.Read(t.Context(), store.ForUser("anna"), conv, conversation.Reading{Deleted: true}); err == nil {
 		t.Error("read from a closed store")
 	}
-	if _, err := n.Paths(t.Context(), "anna", conv, false); err == nil {
+	if _, err := n.Conversations.Paths(t.Context(), store.ForUser("anna"), conv, false); err == nil {
 		t.Error("read from a closed store")
 	}
 }
@@ -175,7 +175,7 @@ func everything(w *world, user string, conv, msg, inter id.ID, branch string) ma
 	ctx := w.t.Context()
 	out := map[string]error{}
 	_, _, out["Branches"] = w.Branches(ctx, user, conv)
-	_, out["Siblings"] = w.Siblings(ctx, user, conv, msg)
+	_, out["Siblings"] = w.Conversations.Siblings(ctx, store.ForUser(user), conv, msg)
 	_, out["Fork"] = w.Fork(ctx, user, conv, conversation.Fork{Message: msg})
 	out["Switch"] = w.Switch(ctx, user, conv, branch)
 	_, _, out["Rewind"] = w.Rewind(ctx, user, conv, msg, false)
@@ -186,11 +186,11 @@ func everything(w *world, user string, conv, msg, inter id.ID, branch string) ma
 	out["Undelete branch"] = w.Undelete(ctx, user, conv, branch)
 	_, out["Remove"] = w.Remove(ctx, user, conv, msg)
 	_, out["Insert"] = w.Insert(ctx, user, conv, msg, &message.Message{ID: id.New(), Role: message.User, Blocks: text("x")})
-	_, out["Interaction"] = w.Interaction(ctx, user, conv, inter)
+	_, out["Interaction"] = w.Conversations.Interaction(ctx, store.ForUser(user), conv, inter)
 	out["Merge"] = w.Merge(ctx, user, conv, inter, id.New())
 	_, out["Mark"] = w.Mark(ctx, user, conv, conversation.Verdict{State: record.Archived}, msg)
 	out["Pin"] = w.Pin(ctx, user, conv, true, msg)
-	_, out["Audit"] = w.Audit(ctx, user, conv, id.ID{}, "")
+	_, out["Audit"] = w.Conversations.Audit(ctx, store.ForUser(user), conv, id.ID{}, "")
 	_, out["Rollback"] = w.Rollback(ctx, user, conv, inter, "")
 	for _, how := range []runtime.Tidying{runtime.TidyRefresh, runtime.TidyCompact, runtime.TidyWhole, runtime.TidyOptimize, runtime.TidyRestore} {
 		_, out["Tidy "+string(how)] = w.Tidy(ctx, user, conv, how, nil)
@@ -270,12 +270,12 @@ func TestManagingBranches(t *testing.T) {
 	ok(w.Undelete(ctx, "anna", conv, b.ID))
 	ok(w.Switch(ctx, "anna", conv, record.MainBranch))
 	ok(w.Merge(ctx, "anna", conv, one, two))
-	in, err := w.Interaction(ctx, "anna", conv, one)
+	in, err := w.Conversations.Interaction(ctx, store.ForUser("anna"), conv, one)
 	if err != nil || len(in.Entries) != 5 || in.Outcome != "answered" || in.Stopped.IsZero() { // with the inserted one
 		t.Errorf("%d messages, %+v %v", len(in.Entries), in, err)
 	}
 	ok(second(w.Mark(ctx, "anna", conv, conversation.Verdict{State: record.Archived, Reason: "old"}, w.message(conv, 0))))
-	audit, err := w.Audit(ctx, "anna", conv, id.ID{}, "")
+	audit, err := w.Conversations.Audit(ctx, store.ForUser("anna"), conv, id.ID{}, "")
 	if err != nil || len(audit) != 1 || audit[0].Actor != "anna" || audit[0].Reason != "old" {
 		t.Errorf("%+v %v", audit, err)
 	}
@@ -290,7 +290,7 @@ func TestManagingBranches(t *testing.T) {
 	}
 	coded(t, second(w.Tidy(ctx, "anna", conv, runtime.TidyWhole, nil)), "nothing_to_undo")
 	coded(t, second(w.Tidy(ctx, "anna", conv, "dust", nil)), "tidying_unknown")
-	paths, err := w.Paths(ctx, "anna", conv, false)
+	paths, err := w.Conversations.Paths(ctx, store.ForUser("anna"), conv, false)
 	if err != nil || len(paths) != 3 || paths[0].Title != "trunk" || !paths[0].Preferred || paths[0].Own != 4 {
 		t.Errorf("%+v %v", paths, err)
 	}
@@ -324,7 +324,7 @@ func TestRenamingWhileEditing(t *testing.T) {
 	for w.Running("anna", w.conv) {
 		<-time.After(time.Millisecond)
 	}
-	c, err := w.Conversation(t.Context(), "anna", w.conv)
+	c, err := w.Conversations.Get(t.Context(), store.ForUser("anna"), w.conv)
 	if list, _, err := w.Branches(t.Context(), "anna", w.conv); len(list) != 21 || err != nil || c.Title != "mine" || c.Messages != 42 {
 		t.Errorf("%d branches, %+v, %v", len(list), c, err)
 	}

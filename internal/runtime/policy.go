@@ -156,7 +156,7 @@ func (n *Node) explainCall(ctx context.Context, j Explainer, asked policy.Questi
 // ruled decides a call as it would be decided if it were made, and explains what
 // the decision is based on.
 func (n *Node) ruled(ctx context.Context, j Explainer, point policy.Point, c effect.Call) (PolicyAnswer, error) {
-	r, err := n.effects.Authorize(ctx, point, c)
+	r, err := n.Effects.Authorize(ctx, point, c)
 	if err != nil {
 		return PolicyAnswer{}, err
 	}

@@ -4,11 +4,13 @@ import (
 	"testing"
 	"time"
 
+	"steward/internal/effect"
 	"steward/internal/id"
 	"steward/internal/jobs"
 	"steward/internal/message"
 	"steward/internal/record"
 	"steward/internal/runtime"
+	"steward/internal/store"
 	"steward/internal/turn"
 	"steward/test/storetest"
 )
@@ -51,7 +53,7 @@ func TestAReminderDoesNotWaitForAQuestion(t *testing.T) {
 	}
 	asked := w.until(conv, turn.Cursor{}, asksPerson)
 	a := asked[len(asked)-1].Call.Approval
-	ok(t, w.Decide(t.Context(), "anna", runtime.Verdict{ID: a.ID, Hash: a.Hash, Approve: true}))
+	ok(t, w.Effects.Decide(t.Context(), store.ForUser("anna"), effect.Decision{ID: a.ID, Hash: a.Hash, Approve: true}))
 	frames := w.until(conv, turn.Cursor{}, isKind(turn.FrameOpened))
 	m := frames[len(frames)-1].Stored
 	if m.ID != r.Message || m.Text() != r.Text || !m.At.Equal(r.At) || m.Blocks[0].Base().Origin != "alarm:"+alarm.ID.String() || m.Role != message.User {

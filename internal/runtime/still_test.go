@@ -8,11 +8,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"steward/internal/effect"
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/message"
 	"steward/internal/record"
-	"steward/internal/runtime"
 	"steward/internal/store"
 	"steward/internal/turn"
 	"steward/test/storetest"
@@ -92,11 +92,11 @@ func (w *world) sends(ctx context.Context, conv id.ID, words string, steer bool)
 // decide answers the only open question.
 func (w *world) decide(approve bool) {
 	w.t.Helper()
-	list, err := w.Approvals(w.t.Context(), "anna")
+	list, err := w.Effects.Questions(w.t.Context(), "anna")
 	if err != nil || len(list) != 1 {
 		w.t.Fatalf("%d questions, %v", len(list), err)
 	}
-	ok(w.t, w.Decide(w.t.Context(), "anna", runtime.Verdict{ID: list[0].ID, Hash: list[0].Hash, Approve: approve}))
+	ok(w.t, w.Effects.Decide(w.t.Context(), store.ForUser("anna"), effect.Decision{ID: list[0].ID, Hash: list[0].Hash, Approve: approve}))
 	synctest.Wait()
 }
 
@@ -229,7 +229,7 @@ func TestWaitingMessagesAreRefusedAtDeleteAndRewind(t *testing.T) {
 						t.Errorf("%+v, %v", x.v, x.err)
 					}
 				}
-				if list, err := w.Approvals(t.Context(), "anna"); err != nil || len(list) != 0 {
+				if list, err := w.Effects.Questions(t.Context(), "anna"); err != nil || len(list) != 0 {
 					t.Errorf("asked: %+v, %v", list, err)
 				}
 				if name == "delete" {

@@ -275,7 +275,7 @@ func newTool[A any, R any](spec tool.Spec, call func(context.Context, tool.Invoc
 // messages returns the preferred branch of a conversation of anna's.
 func (w *world) messages(conv id.ID) []conversation.Entry {
 	w.t.Helper()
-	page, _, err := w.Messages(w.t.Context(), "anna", conv, "", 1000)
+	page, _, err := w.Conversations.Messages(w.t.Context(), store.ForUser("anna"), conv, "", 1000, false)
 	ok(w.t, err)
 	return page
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"steward/internal/catalog"
+	"steward/internal/effect"
 	"steward/internal/id"
 	"steward/internal/jobs"
 	"steward/internal/llm"
@@ -18,6 +19,7 @@ import (
 	"steward/internal/policy"
 	"steward/internal/provider/offline"
 	"steward/internal/runtime"
+	"steward/internal/store"
 	"steward/internal/store/sqlite"
 	"steward/internal/turn"
 	"steward/test/must"
@@ -117,7 +119,7 @@ func (h *home) say(agent, text string, approve bool) talk {
 			q := *f.Call.Approval
 			answered[q.ID] = true
 			out.asked = append(out.asked, q)
-			h.must(h.node.Decide(ctx, person, runtime.Verdict{ID: q.ID, Hash: q.Hash, Approve: approve, Reason: "the test says so"}))
+			h.must(h.node.Effects.Decide(ctx, store.ForUser(person), effect.Decision{ID: q.ID, Hash: q.Hash, Approve: approve, Reason: "the test says so"}))
 		case f.Kind == turn.FrameComplete && f.Interaction == acc.Interaction:
 			out.answer = f.Stored.Text()
 			return out

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"steward/internal/effect"
 	"steward/internal/policy"
 	"steward/internal/policy/rego"
 	"steward/internal/runtime"
@@ -86,7 +87,7 @@ func leaks() []leak {
 			hear(s, "What was it?", call{"conversation.search", raw(`{"query":"zebra"}`)})
 		}},
 		{"a note that the agent makes by itself", func(s *scene) {
-			s.decide = func(q turn.ApprovalView) runtime.Verdict { return runtime.Verdict{ID: q.ID, Hash: q.Hash} }
+			s.decide = func(q turn.ApprovalView) effect.Decision { return effect.Decision{ID: q.ID, Hash: q.Hash} }
 			hear(s, "What is in the vault?", readVault, call{"notes.put", raw(`{"key":"k","value":"SECRET-9999"}`)})
 			s.conv = scene{}.conv
 			hear(s, "What was it?", call{"notes.get", raw(`{"key":"k"}`)})

@@ -20,6 +20,7 @@ import (
 	"unicode"
 
 	"steward/internal/agent"
+	"steward/internal/effect"
 	"steward/internal/kits"
 	"steward/internal/llm"
 	"steward/internal/message"
@@ -134,7 +135,7 @@ func newEveryday(t testing.TB) *everyday {
 	w.node, err = runtime.Open(context.Background(), runtime.Options{Store: w.store, Models: models, Tools: reg, Authorizer: judgeOf(t, "actions"), People: family{},
 		Agents: []agent.Definition{{Name: kits.DefaultAgent, Tools: append(reg.Names(), taint.PlanTool, taint.ExtractTool)}}, Log: quiet})
 	w.must(err)
-	e.decide = func(q turn.ApprovalView) runtime.Verdict {
+	e.decide = func(q turn.ApprovalView) effect.Decision {
 		name := e.asked[len(e.asked)-1]
 		if e.specs[name].Effect == tool.Query {
 			source, _, _ := strings.Cut(name, ".")
@@ -142,7 +143,7 @@ func newEveryday(t testing.TB) *everyday {
 			e.reads = append(e.reads, source)
 			e.heard.Unlock()
 		}
-		return runtime.Verdict{ID: q.ID, Hash: q.Hash, Approve: true}
+		return effect.Decision{ID: q.ID, Hash: q.Hash, Approve: true}
 	}
 	t.Cleanup(func() {
 		ctx := context.Background()
@@ -348,7 +349,7 @@ func TestOneQuestionForAllReadsOfASource(t *testing.T) {
 	}
 	yes := e.decide
 	asked := ""
-	e.decide = func(q turn.ApprovalView) runtime.Verdict {
+	e.decide = func(q turn.ApprovalView) effect.Decision {
 		asked = q.Reason
 		v := yes(q)
 		v.Approve = false

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"steward/internal/runtime"
+	"steward/internal/effect"
 	"steward/internal/taint"
 	"steward/internal/turn"
 )
@@ -47,7 +47,7 @@ func TestAnAnswerCoversThePlaceThatWasShown(t *testing.T) {
 		{page("https://other.example/79")}, {page("https://evil.example/7")}, {{"tickets.get", map[string]any{"id": "T-104"}}}, {{"tickets.search", map[string]any{"query": "tulip"}}}}
 	var reasons []string
 	yes := e.decide
-	e.decide = func(q turn.ApprovalView) runtime.Verdict {
+	e.decide = func(q turn.ApprovalView) effect.Decision {
 		reasons = append(reasons, q.Reason)
 		return yes(q)
 	}

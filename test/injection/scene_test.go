@@ -4,9 +4,10 @@ import (
 	"context"
 	"strings"
 
+	"steward/internal/effect"
 	"steward/internal/id"
 	"steward/internal/message"
-	"steward/internal/runtime"
+	"steward/internal/store"
 	"steward/internal/turn"
 )
 
@@ -16,7 +17,7 @@ type scene struct {
 	conv    id.ID
 	cursor  turn.Cursor
 	asked   []string                                // the tools that the person was asked about
-	decide  func(turn.ApprovalView) runtime.Verdict // nil: approve or deny as say is told
+	decide  func(turn.ApprovalView) effect.Decision // nil: approve or deny as say is told
 	answers []string
 }
 
@@ -86,11 +87,11 @@ func (s *scene) watch(ctx context.Context, mine func(turn.Frame) bool, approve b
 				name = strings.ReplaceAll(f.Call.Name, "__", ".")
 			}
 			s.asked = append(s.asked, name)
-			v := runtime.Verdict{ID: q.ID, Hash: q.Hash, Approve: approve, Reason: "the test says so"}
+			v := effect.Decision{ID: q.ID, Hash: q.Hash, Approve: approve, Reason: "the test says so"}
 			if s.decide != nil {
 				v = s.decide(q)
 			}
-			s.must(s.node.Decide(ctx, person, v))
+			s.must(s.node.Effects.Decide(ctx, store.ForUser(person), v))
 		case f.Kind == turn.FrameComplete && over:
 			s.answers = append(s.answers, f.Stored.Text())
 			return

@@ -9,14 +9,14 @@ import (
 	"steward/internal/id"
 	"steward/internal/intent"
 	"steward/internal/requests"
-	"steward/internal/runtime"
+	"steward/internal/store"
 	"steward/internal/turn"
 )
 
 // grants makes the scene approve a question with a standing approval. It
 // matches any value of the arguments named in any.
 func (s *scene) grants(standing effect.Standing, any ...string) {
-	s.decide = func(q turn.ApprovalView) runtime.Verdict {
+	s.decide = func(q turn.ApprovalView) effect.Decision {
 		p := intent.Pattern{}
 		for name, m := range q.Pattern {
 			if slices.Contains(any, name) {
@@ -24,8 +24,8 @@ func (s *scene) grants(standing effect.Standing, any ...string) {
 			}
 			p[name] = m
 		}
-		v := runtime.Verdict{ID: q.ID, Hash: q.Hash, Approve: true, Standing: standing, Pattern: p}
-		shown, err := s.node.Approval(s.t.Context(), person, q.ID, p)
+		v := effect.Decision{ID: q.ID, Hash: q.Hash, Approve: true, Standing: standing, Pattern: p}
+		shown, err := s.node.Effects.Question(s.t.Context(), store.ForUser(person), q.ID, p)
 		s.must(err)
 		v.Hash = shown.Hash
 		return v
@@ -76,10 +76,10 @@ func used() []attack {
 // any.
 func (w *world) forgetGrants() {
 	w.t.Helper()
-	list, err := w.node.Grants(w.t.Context(), person, false)
+	list, err := w.node.Effects.Grants(w.t.Context(), person, false)
 	w.must(err)
 	for _, g := range list {
-		w.must(w.node.RevokeGrant(w.t.Context(), person, g.ID))
+		w.must(w.node.Effects.Revoke(w.t.Context(), person, g.ID))
 	}
 }
 

@@ -72,6 +72,14 @@ type node interface {
 	Branches(ctx context.Context, user string, conv id.ID) ([]record.Branch, string, error)
 }
 
+// reading is a node that is what it says it is.
+type reading struct{ *runtime.Node }
+
+// Messages implements node.
+func (r reading) Messages(ctx context.Context, user string, conv id.ID, after store.Cursor, limit int) ([]conversation.Entry, store.Cursor, error) {
+	return r.Conversations.Messages(ctx, store.ForUser(user), conv, after, limit, false)
+}
+
 func open(t *testing.T, st store.Store) *runtime.Node {
 	t.Helper()
 	models, err := llm.New(llm.Config{Providers: []llm.Provider{parrot{}},
@@ -286,7 +294,7 @@ func rest(t *testing.T, n *runtime.Node, conv id.ID) {
 
 func crowded(t *testing.T, st store.Store, seed uint64) {
 	var n *runtime.Node
-	h, first := run(t, st, seed, crowd, func(real *runtime.Node) node { n = real; return real })
+	h, first := run(t, st, seed, crowd, func(real *runtime.Node) node { n = real; return reading{real} })
 	rest(t, n, h.conv)
 	counts := map[kind]int{}
 	for _, o := range h.ops {

@@ -40,7 +40,7 @@ func (f *forgetful) Send(ctx context.Context, user string, t turn.Input) (turn.A
 }
 
 func (f *forgetful) Messages(ctx context.Context, user string, conv id.ID, after store.Cursor, limit int) ([]conversation.Entry, store.Cursor, error) {
-	page, next, err := f.Node.Messages(ctx, user, conv, after, limit)
+	page, next, err := f.Node.Conversations.Messages(ctx, store.ForUser(user), conv, after, limit, false)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.DeleteFunc(page, func(e conversation.Entry) bool { return slices.Contains(f.lost, e.ID) }), next, err
@@ -55,7 +55,7 @@ type stale struct {
 }
 
 func (s *stale) Messages(ctx context.Context, user string, conv id.ID, after store.Cursor, limit int) ([]conversation.Entry, store.Cursor, error) {
-	page, next, err := s.Node.Messages(ctx, user, conv, after, limit)
+	page, next, err := s.Node.Conversations.Messages(ctx, store.ForUser(user), conv, after, limit, false)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.read++; s.read%3 == 0 {
@@ -69,7 +69,7 @@ func (s *stale) Messages(ctx context.Context, user string, conv id.ID, after sto
 type shuffled struct{ *runtime.Node }
 
 func (s shuffled) Messages(ctx context.Context, user string, conv id.ID, after store.Cursor, limit int) ([]conversation.Entry, store.Cursor, error) {
-	page, next, err := s.Node.Messages(ctx, user, conv, after, limit)
+	page, next, err := s.Node.Conversations.Messages(ctx, store.ForUser(user), conv, after, limit, false)
 	var said []int
 	for i, e := range page {
 		if e.Role == message.User {
@@ -83,14 +83,14 @@ func (s shuffled) Messages(ctx context.Context, user string, conv id.ID, after s
 }
 
 // lazy is a node that claims to mark a message but does not.
-type lazy struct{ *runtime.Node }
+type lazy struct{ reading }
 
 func (lazy) Mark(context.Context, string, id.ID, conversation.Verdict, ...id.ID) (int, error) {
 	return 0, nil
 }
 
 // stubborn is a node that does not switch branches.
-type stubborn struct{ *runtime.Node }
+type stubborn struct{ reading }
 
 func (stubborn) Switch(context.Context, string, id.ID, string) error { return nil }
 
@@ -101,8 +101,8 @@ func TestMutantsAreCaught(t *testing.T) {
 		"forgetful": func(n *runtime.Node) node { return &forgetful{Node: n} },
 		"stale":     func(n *runtime.Node) node { return &stale{Node: n} },
 		"shuffled":  func(n *runtime.Node) node { return shuffled{n} },
-		"lazy":      func(n *runtime.Node) node { return lazy{n} },
-		"stubborn":  func(n *runtime.Node) node { return stubborn{n} },
+		"lazy":      func(n *runtime.Node) node { return lazy{reading{n}} },
+		"stubborn":  func(n *runtime.Node) node { return stubborn{reading{n}} },
 	}
 	for _, name := range slices.Sorted(maps.Keys(mutants)) {
 		t.Run(name, func(t *testing.T) {

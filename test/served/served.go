@@ -22,7 +22,7 @@ import (
 func To(t *testing.T, n *runtime.Node, user string, agents websocket.Agents) *client.Client {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
-	talks := websocket.Handler(websocket.Options{Node: n, Agents: agents, Logger: log})
+	talks := websocket.Handler(websocket.Options{Node: n, Approvals: n.Effects, Agents: agents, Logger: log})
 	mux := http.NewServeMux()
 	mux.Handle(websocket.Path, talks)
 	mux.Handle("/", api.Handler(api.Options{Node: n, Agents: agents, Logger: log}))

@@ -179,7 +179,7 @@ func (o *office) ask(words string) (string, int64) {
 func (o *office) all() (out []conversation.Entry) {
 	o.t.Helper()
 	for after := store.Cursor(""); ; {
-		page, next, err := o.Messages(o.t.Context(), user, o.conv, after, 0)
+		page, next, err := o.Conversations.Messages(o.t.Context(), store.ForUser(user), o.conv, after, 0, false)
 		o.must(err)
 		out = append(out, page...)
 		if after = next; after == "" {

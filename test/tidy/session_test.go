@@ -10,6 +10,7 @@ import (
 	"steward/internal/message"
 	"steward/internal/record"
 	"steward/internal/runtime"
+	"steward/internal/store"
 )
 
 // request is a request of Anna and what happens to the file before it.
@@ -165,7 +166,7 @@ func (r *told) keptAll(whole *told) {
 func (r *told) rollsBack() {
 	t := r.t
 	t.Helper()
-	changes, err := r.Audit(t.Context(), user, r.conv, id.ID{}, "files.read")
+	changes, err := r.Conversations.Audit(t.Context(), store.ForUser(user), r.conv, id.ID{}, "files.read")
 	r.must(err)
 	n, err := r.Rollback(t.Context(), user, r.conv, changes[0].Interaction, "files.read")
 	if r.must(err); n != 0 {

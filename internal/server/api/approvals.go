@@ -7,13 +7,13 @@ import (
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/intent"
-	"steward/internal/runtime"
 	"steward/internal/server/auth"
+	"steward/internal/store"
 )
 
 // approvals answers with the questions that wait for the caller's decision.
 func (f *server) approvals(ctx context.Context, c *call, _ struct{}) (map[string][]effect.Question, error) {
-	list, err := f.Node.Approvals(ctx, c.User)
+	list, err := f.Node.Effects.Questions(ctx, c.User)
 	return the("approvals", all(list)), err
 }
 
@@ -28,7 +28,7 @@ func (f *server) approval(ctx context.Context, c *call, in struct {
 			return effect.Question{}, err
 		}
 	}
-	return f.Node.Approval(ctx, c.User, in.ID, p)
+	return f.Node.Effects.Question(ctx, store.ForUser(c.User), in.ID, p)
 }
 
 // answer records the caller's decision on a question. The size limit leaves room for
@@ -52,7 +52,7 @@ func (f *server) answer(ctx context.Context, c *call, in struct {
 	}
 	v, err := in.Body.Verdict(c.Caller, in.ID, *in.Body.Approve)
 	if err == nil {
-		err = f.Node.Decide(ctx, c.User, v)
+		err = f.Node.Effects.Decide(ctx, store.ForUser(c.User), v)
 	}
 	return none{}, err
 }
@@ -60,9 +60,13 @@ func (f *server) answer(ctx context.Context, c *call, in struct {
 // grants answers with the caller's standing approvals.
 func (f *server) grants(ctx context.Context, c *call, in struct {
 	All bool `query:"all"`
-}) (map[string][]runtime.GrantView, error) {
-	list, err := f.Node.Grants(ctx, c.User, in.All)
-	return the("grants", all(list)), err
+}) (map[string][]effect.GrantView, error) {
+	list, err := f.Node.Effects.Grants(ctx, c.User, in.All)
+	views := make([]effect.GrantView, len(list))
+	for i := range list {
+		views[i] = f.Node.Effects.ViewGrant(list[i])
+	}
+	return the("grants", views), err
 }
 
 // inGrant is the path parameter that names a standing approval.
@@ -70,8 +74,9 @@ type inGrant struct {
 	ID id.ID `path:"id" what:"grant"`
 }
 
-func (f *server) grant(ctx context.Context, c *call, in inGrant) (runtime.GrantView, error) {
-	return f.Node.Grant(ctx, c.User, in.ID)
+func (f *server) grant(ctx context.Context, c *call, in inGrant) (effect.GrantView, error) {
+	g, err := f.Node.Effects.Grant(ctx, c.User, in.ID)
+	return f.Node.Effects.ViewGrant(g), err
 }
 
 // grantChange is a request to change a standing approval.
@@ -81,22 +86,24 @@ type grantChange struct {
 }
 
 // previewGrant answers with the standing approval as it would be after a change.
-func (f *server) previewGrant(ctx context.Context, c *call, in grantChange) (runtime.GrantEdited, error) {
+func (f *server) previewGrant(ctx context.Context, c *call, in grantChange) (effect.EditedView, error) {
 	ed, err := in.Body.Edit(c.Caller)
 	if err != nil {
-		return runtime.GrantEdited{}, err
+		return effect.EditedView{}, err
 	}
-	return f.Node.ShowGrantEdit(ctx, c.User, in.ID, ed)
+	edited, err := f.Node.Effects.ShowGrantEdit(ctx, c.User, in.ID, ed)
+	return f.Node.Effects.ViewEdited(edited), err
 }
 
-func (f *server) editGrant(ctx context.Context, c *call, in grantChange) (runtime.GrantView, error) {
+func (f *server) editGrant(ctx context.Context, c *call, in grantChange) (effect.GrantView, error) {
 	ed, err := in.Body.Edit(c.Caller)
 	if err != nil {
-		return runtime.GrantView{}, err
+		return effect.GrantView{}, err
 	}
-	return f.Node.EditGrant(ctx, c.User, in.ID, ed)
+	g, err := f.Node.Effects.EditGrant(ctx, c.User, in.ID, ed)
+	return f.Node.Effects.ViewGrant(g), err
 }
 
 func (f *server) revokeGrant(ctx context.Context, c *call, in inGrant) (none, error) {
-	return none{}, f.Node.RevokeGrant(ctx, c.User, in.ID)
+	return none{}, f.Node.Effects.Revoke(ctx, c.User, in.ID)
 }

@@ -9,6 +9,7 @@ import (
 	"steward/internal/id"
 	"steward/internal/record"
 	"steward/internal/runtime"
+	"steward/internal/store"
 )
 
 // onBranch is the path parameters that name a branch.
@@ -35,7 +36,7 @@ func (f *server) branches(ctx context.Context, c *call, in struct {
 	inConversation
 	Deleted bool `query:"deleted"`
 }) (map[string][]client.Branch, error) {
-	list, err := f.Node.Paths(ctx, c.User, in.Conv, in.Deleted)
+	list, err := f.Node.Conversations.Paths(ctx, store.ForUser(c.User), in.Conv, in.Deleted)
 	out := make([]client.Branch, len(list))
 	for i, p := range list {
 		out[i] = client.Branch{NewBranch: viewBranch(p.Branch, p.Preferred), Stem: p.Stem, Messages: p.Messages, Own: p.Own, Begins: p.Begins}

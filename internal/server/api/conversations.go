@@ -34,7 +34,7 @@ type conversationList struct {
 }
 
 func (f *server) conversations(ctx context.Context, c *call, in page) (conversationList, error) {
-	list, next, err := f.Node.Conversations(ctx, c.User, in.After, in.limit())
+	list, next, err := f.Node.Conversations.List(ctx, store.ForUser(c.User), in.After, in.limit())
 	out := conversationList{make([]client.Conversation, len(list)), next}
 	for i, conv := range list {
 		out.Conversations[i] = view(conv)
@@ -43,7 +43,7 @@ func (f *server) conversations(ctx context.Context, c *call, in page) (conversat
 }
 
 func (f *server) conversation(ctx context.Context, c *call, in inConversation) (client.Conversation, error) {
-	conv, err := f.Node.Conversation(ctx, c.User, in.Conv)
+	conv, err := f.Node.Conversations.Get(ctx, store.ForUser(c.User), in.Conv)
 	return view(conv), err
 }
 
@@ -115,7 +115,7 @@ func (f *server) export(ctx context.Context, c *call, in struct {
 		return written{}, fault.New(fault.Invalid, "format_unknown", "there is no format %.40q", in.Format).WithHint("use one of %s", strings.Join(formats, ", "))
 	}
 	return f.stream(c, mime, func(w *late) error {
-		return f.Node.ExportAs(ctx, c.User, in.Conv, conversation.ExportOptions{Format: in.Format, MaskPrivate: in.MaskPrivate}, w)
+		return f.Node.Conversations.ExportAs(ctx, store.ForUser(c.User), in.Conv, conversation.ExportOptions{Format: in.Format, MaskPrivate: in.MaskPrivate}, w)
 	})
 }
 

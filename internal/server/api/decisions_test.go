@@ -13,7 +13,6 @@ import (
 	"steward/internal/catalog"
 	"steward/internal/effect"
 	"steward/internal/policy/rego"
-	"steward/internal/runtime"
 	"steward/internal/store"
 	"steward/internal/store/audit"
 )
@@ -44,7 +43,7 @@ func TestApprovals(t *testing.T) {
 	w.want("ana", "POST", one, `{"approve":true,"hash":"`+hash+`","standing":"always","pattern":`+pattern+`}`, 409, "approval_")
 	w.want("ana", "POST", one, `{"approve":true,"hash":"`+shown.Hash+`","standing":"always","pattern":`+pattern+`,"until":"2999-01-02T03:04:05Z"}`, 204, "")
 
-	grants := get[struct{ Grants []runtime.GrantView }](w, "GET", "/grants?all=true", "").Grants
+	grants := get[struct{ Grants []effect.GrantView }](w, "GET", "/grants?all=true", "").Grants
 	if len(grants) != 1 || grants[0].Standing != effect.Always || grants[0].State != "active" || grants[0].Expires.Year() != 2999 {
 		t.Fatalf("%+v", grants)
 	}
@@ -54,7 +53,7 @@ func TestApprovals(t *testing.T) {
 		w.want("eve", c[0], c[1], "{}", 404, "grant_not_found")
 	}
 	w.want("ana", "GET", grant, "", 200, `"pattern":`+pattern)
-	wider := get[runtime.GrantEdited](w, "POST", grant+"/preview", `{"until":"never"}`)
+	wider := get[effect.EditedView](w, "POST", grant+"/preview", `{"until":"never"}`)
 	if !wider.Wider || wider.Hash == "" {
 		t.Errorf("%+v", wider)
 	}

@@ -132,7 +132,7 @@ func (f *server) explainRoute(ctx context.Context, c *call, in struct {
 		Text string `json:"text"`
 	} `body:""`
 }) (routing.Decision, error) {
-	return f.Node.ExplainRoute(ctx, c.User, in.Body.Text)
+	return f.Node.Routing.Explain(ctx, c.User, in.Body.Text)
 }
 
 func (f *server) audit() (*audit.Log, error) {

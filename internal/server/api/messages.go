@@ -15,7 +15,7 @@ import (
 	"steward/internal/id"
 	"steward/internal/message"
 	"steward/internal/record"
-	"steward/internal/runtime"
+	"steward/internal/store"
 )
 
 // place is the position and the state of a message: the members that an answer adds to the
@@ -52,8 +52,8 @@ func (f *server) messages(ctx context.Context, c *call, in struct {
 	Reverse bool   `query:"reverse"`
 	Deleted bool   `query:"deleted"`
 }) (raw, error) {
-	list, next, err := f.Node.ReadMessages(ctx, c.User, in.Conv,
-		runtime.Reading{Branch: in.Branch, After: in.After, Limit: in.limit(), Reverse: in.Reverse, Deleted: in.Deleted})
+	list, next, err := f.Node.Conversations.Read(ctx, store.ForUser(c.User), in.Conv,
+		conversation.Reading{Branch: in.Branch, After: in.After, Limit: in.limit(), Reverse: in.Reverse, Deleted: in.Deleted})
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +71,7 @@ func (f *server) called(ctx context.Context, c *call, in struct {
 	if in.Call == "" {
 		return nil, fault.New(fault.Invalid, "call_missing", "the call is missing").WithHint("name it by the provider's id of the call: ?call=…")
 	}
-	list, err := f.Node.FindCall(ctx, c.User, in.Call)
+	list, err := f.Node.Conversations.FindCall(ctx, store.ForUser(c.User), in.Call)
 	if err != nil {
 		return nil, err
 	}
@@ -110,7 +110,7 @@ func (f *server) siblings(ctx context.Context, c *call, in struct {
 	inConversation
 	Message id.ID `path:"message"`
 }) (map[string][]client.Sibling, error) {
-	list, err := f.Node.Siblings(ctx, c.User, in.Conv, in.Message)
+	list, err := f.Node.Conversations.Siblings(ctx, store.ForUser(c.User), in.Conv, in.Message)
 	out := make([]client.Sibling, len(list))
 	for i, s := range list {
 		out[i] = client.Sibling{Branch: s.Branch, Message: s.Message.String(), Preferred: s.Current}
@@ -242,7 +242,7 @@ func (f *server) changes(ctx context.Context, c *call, in struct {
 	Interaction id.ID  `query:"interaction"`
 	Tool        string `query:"tool"`
 }) (map[string][]client.Change, error) {
-	list, err := f.Node.Audit(ctx, c.User, in.Conv, in.Interaction, in.Tool)
+	list, err := f.Node.Conversations.Audit(ctx, store.ForUser(c.User), in.Conv, in.Interaction, in.Tool)
 	return the("changes", viewChanges(list)), err
 }
 
@@ -274,7 +274,7 @@ type interactionPart struct {
 }
 
 func (f *server) interaction(ctx context.Context, c *call, in inInteraction) (interactionView, error) {
-	x, err := f.Node.Interaction(ctx, c.User, in.Conv, in.Interaction)
+	x, err := f.Node.Conversations.Interaction(ctx, store.ForUser(c.User), in.Conv, in.Interaction)
 	parts := make([]interactionPart, len(x.Entries))
 	for i, e := range x.Entries {
 		parts[i] = interactionPart{e.ID, e.Role, e.Change.State}

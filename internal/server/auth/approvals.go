@@ -10,7 +10,6 @@ import (
 	"steward/internal/fault"
 	"steward/internal/intent"
 	"steward/internal/message"
-	"steward/internal/runtime"
 )
 
 // Answer is a person's answer to an approval request, as programs send it.
@@ -25,8 +24,8 @@ type Answer struct {
 
 // Verdict returns the caller's answer as a verdict. A service cannot approve (approval_unattended,
 // Denied), because no person has looked at the request.
-func (a Answer) Verdict(c Caller, question string, approve bool) (runtime.Verdict, error) {
-	v := runtime.Verdict{ID: question, Hash: a.Hash, Approve: approve, Reason: a.Reason,
+func (a Answer) Verdict(c Caller, question string, approve bool) (effect.Decision, error) {
+	v := effect.Decision{ID: question, Hash: a.Hash, Approve: approve, Reason: a.Reason,
 		Standing: effect.Standing(a.Standing), Pattern: a.Pattern, Args: a.Args}
 	if v.Standing == "once" {
 		v.Standing = effect.Once

@@ -6,6 +6,7 @@ import (
 	"steward/internal/id"
 	"steward/internal/intent"
 	"steward/internal/server/auth"
+	"steward/internal/store"
 )
 
 // The frames about what waits for a person's approval.
@@ -33,7 +34,7 @@ func (c *conn) approvals(f *approvalsFrame) error {
 		return c.answer(answer{Type: "approvals", Re: f.ID, Approvals: append([]effect.Question{}, list...)})
 	}
 	if !f.Follow {
-		list, err := c.server.o.Node.Approvals(c.ctx, c.caller.User)
+		list, err := c.server.o.Approvals.Questions(c.ctx, c.caller.User)
 		if err != nil {
 			return err
 		}
@@ -62,7 +63,7 @@ func (c *conn) question(f *questionFrame) error {
 	if f.Approval == "" {
 		return missing("approval_id")
 	}
-	q, err := c.server.o.Node.Approval(c.ctx, c.caller.User, f.Approval, f.Pattern)
+	q, err := c.server.o.Approvals.Question(c.ctx, store.ForUser(c.caller.User), f.Approval, f.Pattern)
 	if err != nil {
 		return err
 	}
@@ -81,5 +82,5 @@ func (c *conn) decide(f *verdictFrame) error {
 	if err != nil {
 		return err
 	}
-	return c.server.o.Node.Decide(c.ctx, c.caller.User, v)
+	return c.server.o.Approvals.Decide(c.ctx, store.ForUser(c.caller.User), v)
 }

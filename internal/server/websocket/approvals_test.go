@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"iter"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -13,8 +14,10 @@ import (
 	"steward/internal/effect"
 	"steward/internal/fault"
 	"steward/internal/intent"
+	"steward/internal/resource"
 	"steward/internal/runtime"
 	"steward/internal/server/websocket"
+	"steward/internal/store"
 	"steward/internal/turn"
 )
 
@@ -32,15 +35,15 @@ func exactly() intent.Pattern {
 }
 
 // Approvals returns the double's one question.
-func (d *double) Approvals(_ context.Context, user string) ([]effect.Question, error) {
+func (d *double) Questions(_ context.Context, user string) ([]effect.Question, error) {
 	if user != "local" {
 		return nil, d.failed()
 	}
 	return []effect.Question{waits(exactly(), "9f86d081")}, d.failed()
 }
 
-func (d *double) Approval(_ context.Context, user, which string, p intent.Pattern) (effect.Question, error) {
-	if user != "local" || which != "cld:effect.Intent.1" {
+func (d *double) Question(_ context.Context, sc store.Scope, which string, p intent.Pattern) (effect.Question, error) {
+	if !slices.Contains(sc.Read, resource.UserSpace("local")) || which != "cld:effect.Intent.1" {
 		return effect.Question{}, fault.New(fault.NotFound, "approval_not_found", "there is no question %q", which)
 	}
 	if p == nil {
@@ -62,7 +65,7 @@ func (d *double) FollowReminders(ctx context.Context, user string) iter.Seq[runt
 // answered.
 func (d *double) FollowApprovals(ctx context.Context, user string) iter.Seq2[[]effect.Question, error] {
 	return func(yield func([]effect.Question, error) bool) {
-		list, err := d.Approvals(ctx, user)
+		list, err := d.Questions(ctx, user)
 		if !yield(list, err) || err != nil {
 			return
 		}
@@ -92,8 +95,8 @@ func TestApprovalFrames(t *testing.T) {
 	if f := c.ask(`{"type":"approve","id":"2","approval_id":"q","hash":"h","standing":"conversation","pattern":{"path":{"like":"a*"}},"until":"2030-01-02T03:04:05Z"}`, nil); f["type"] != "ok" {
 		t.Fatal(f)
 	}
-	want := runtime.Verdict{ID: "q", Hash: "h", Approve: true, Standing: effect.InConversation, Pattern: intent.Pattern{"path": {Like: "a*"}}, Until: time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)}
-	if !reflect.DeepEqual(d.verdicts, []runtime.Verdict{want}) {
+	want := effect.Decision{ID: "q", Hash: "h", Approve: true, Standing: effect.InConversation, Pattern: intent.Pattern{"path": {Like: "a*"}}, Until: time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)}
+	if !reflect.DeepEqual(d.verdicts, []effect.Decision{want}) {
 		t.Errorf("%+v", d.verdicts)
 	}
 }

@@ -26,6 +26,9 @@ func TestMain(m *testing.M) { leak.Main(m) }
 func serve(t *testing.T, o wsserver.Options) (*wsserver.Server, string) {
 	t.Helper()
 	o.Logger = slog.New(slog.DiscardHandler)
+	if d, ok := o.Node.(wsserver.Approvals); ok && o.Approvals == nil {
+		o.Approvals = d
+	}
 	server := wsserver.Handler(o)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		user := r.Header.Get("X-User")

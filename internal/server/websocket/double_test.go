@@ -9,12 +9,13 @@ import (
 	"time"
 
 	api "steward/client"
+	"steward/internal/effect"
 	"steward/internal/events"
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/message"
 	"steward/internal/record"
-	"steward/internal/runtime"
+	"steward/internal/store"
 	"steward/internal/turn"
 	"steward/test/served"
 )
@@ -35,7 +36,7 @@ type double struct {
 	seq      uint64
 	sending  int // Sends that wait for hold
 	turns    []turn.Input
-	verdicts []runtime.Verdict
+	verdicts []effect.Decision
 	stops    []id.ID
 	running  sync.WaitGroup
 }
@@ -262,7 +263,7 @@ func (d *double) Stop(_ context.Context, user string, conv id.ID) error {
 	return nil
 }
 
-func (d *double) Decide(_ context.Context, _ string, v runtime.Verdict) error {
+func (d *double) Decide(_ context.Context, _ store.Scope, v effect.Decision) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if len(d.verdicts) > 0 {

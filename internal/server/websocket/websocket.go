@@ -21,6 +21,7 @@ import (
 	"steward/internal/policy"
 	"steward/internal/runtime"
 	"steward/internal/server/auth"
+	"steward/internal/store"
 	"steward/internal/turn"
 )
 
@@ -30,9 +31,6 @@ type Node interface {
 	Watch(ctx context.Context, user string, conversation id.ID, from turn.Cursor) iter.Seq2[turn.Frame, error]
 	Position(ctx context.Context, user string, conversation id.ID) (turn.Cursor, error)
 	Stop(ctx context.Context, user string, conversation id.ID) error
-	Decide(ctx context.Context, user string, v runtime.Verdict) error
-	Approvals(ctx context.Context, user string) ([]effect.Question, error)
-	Approval(ctx context.Context, user, which string, p intent.Pattern) (effect.Question, error)
 	FollowApprovals(ctx context.Context, user string) iter.Seq2[[]effect.Question, error]
 	FollowReminders(ctx context.Context, user string) iter.Seq[runtime.Reminder]
 	Observe(ctx context.Context, user string, f events.ChangeFilter, from events.Cursor) iter.Seq2[events.Batch, error]
@@ -42,9 +40,17 @@ type Node interface {
 	ResumeRequest(ctx context.Context, user, which string) error
 }
 
-// Options configure the server. Node is required; zero values are good defaults for the rest.
+// Approvals is the part of the effect engine that the server uses.
+type Approvals interface {
+	Questions(ctx context.Context, user string) ([]effect.Question, error)
+	Question(ctx context.Context, sc store.Scope, which string, p intent.Pattern) (effect.Question, error)
+	Decide(ctx context.Context, sc store.Scope, d effect.Decision) error
+}
+
+// Options configure the server. Node and Approvals are required; zero values are good defaults for the rest.
 type Options struct {
 	Node       Node
+	Approvals  Approvals
 	Agents     Agents            // nil: there are none
 	Authorizer policy.Authorizer // who may decide about agents; nil: administrators
 	Events     Events            // nil: events are not served

@@ -61,7 +61,7 @@ func serve(data, listen, model, ledger string) error {
 	if err != nil {
 		return err
 	}
-	talks := websocket.Handler(websocket.Options{Node: node, Logger: log})
+	talks := websocket.Handler(websocket.Options{Node: node, Approvals: node.Effects, Logger: log})
 	mux := http.NewServeMux()
 	mux.HandleFunc("/open", func(w http.ResponseWriter, r *http.Request) {
 		open, err := node.Requests(r.Context(), "local", false, 10_000)
