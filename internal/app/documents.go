@@ -19,7 +19,6 @@ import (
 	"steward/internal/fault"
 	"steward/internal/llm"
 	"steward/internal/message"
-	"steward/internal/runtime"
 	"steward/internal/settings"
 )
 
@@ -33,7 +32,7 @@ type documents struct {
 
 func (a *App) documents(l *Local, set *settings.Loaded) *documents {
 	shared := a.modelClient()
-	return &documents{node: l, set: set, client: func(name string) *http.Client { return a.clientFor(name, shared) }, allow: runtime.ModelGate(l.Judge, Places(set))}
+	return &documents{node: l, set: set, client: func(name string) *http.Client { return a.clientFor(name, shared) }, allow: ModelGate(l.Judge, Places(set))}
 }
 
 // read returns what a PDF, a Word file or a recording says, as a text file of the same name. Other

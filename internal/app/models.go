@@ -18,7 +18,6 @@ import (
 	"steward/internal/fault"
 	"steward/internal/llm"
 	"steward/internal/policy"
-	"steward/internal/runtime"
 	"steward/internal/settings"
 )
 
@@ -78,7 +77,7 @@ func (a *App) Supply(ctx context.Context, set *settings.Loaded, judge policy.Aut
 		}
 	}
 	if judge != nil {
-		cfg.Allow = runtime.ModelGate(judge, Places(set))
+		cfg.Allow = ModelGate(judge, Places(set))
 	}
 	s.Models, err = llm.New(cfg)
 	return s, err
@@ -359,4 +358,28 @@ func prices(set *settings.Loaded) map[string]llm.Price {
 		out[name] = llm.Price{Search: p.Search, Rates: llm.Rates{Input: p.Input, Output: p.Output, CacheRead: p.CacheRead, CacheWrite: p.CacheWrite}}
 	}
 	return out
+}
+
+// ModelGate returns what keeps content from models that policy does not allow
+// it to go to; see llm.Config.Allow. local says of a "provider/model" whether
+// what it is sent stays on this machine and its own network. Nobody can be
+// asked before each call of a model: to ask means no.
+func ModelGate(p policy.Authorizer, local func(model string) bool) func(context.Context, string, *llm.Request) error {
+	return func(ctx context.Context, model string, r *llm.Request) error {
+		provider, name, _ := strings.Cut(model, "/")
+		q := policy.Question{Point: policy.PointModel, User: r.User, Agent: r.Agent, Lineage: r.Lineage, Labels: r.Labels,
+			Model: policy.Model{Provider: provider, Name: name, Local: local(model)}}
+		d, err := p.Authorize(ctx, q)
+		switch {
+		case err != nil:
+			return llm.NotAllowed(model, "policy could not be evaluated: "+err.Error()).WithHint("try again")
+		case d.Verdict == policy.Allow:
+			return nil
+		}
+		e := llm.NotAllowed(model, d.Reason)
+		if d.Rule == "" {
+			return e.WithHint("allow it by a rule of your own: steward policy show")
+		}
+		return e.WithHint("talk to a model that may be asked (--model, /model), name one further on in the alias (models.default), or change the rule at %s: steward policy show", d.Rule)
+	}
 }

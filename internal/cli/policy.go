@@ -17,11 +17,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"steward/internal/app"
+	"steward/internal/explain"
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/policy"
 	"steward/internal/policy/rego"
-	"steward/internal/runtime"
 )
 
 func (a *program) policyCommand() *cobra.Command {
@@ -310,7 +310,7 @@ func (a *program) listTemplates() error {
 }
 
 func (a *program) explainPolicy() *cobra.Command {
-	var q runtime.PolicyQuestion
+	var q explain.Question
 	var args, lineage, point, conversation string
 	var input, all bool
 	c := &cobra.Command{
@@ -357,11 +357,11 @@ func (a *program) explainPolicy() *cobra.Command {
 			if len(rest) == 0 && c.Flags().NFlag() == 0 {
 				return usage("name the request, or describe one with flags such as --tool")
 			}
-			var out struct{ Answers []runtime.PolicyAnswer }
+			var out struct{ Answers []explain.Answer }
 			err := a.with(c.Context(), toLook, func(s *session) error {
 				return s.Call(c.Context(), "POST /policy/explain", nil, q, &out)
 			})
-			return printValue(a, out.Answers, err, func(answers []runtime.PolicyAnswer) string {
+			return printValue(a, out.Answers, err, func(answers []explain.Answer) string {
 				var texts []string
 				for _, x := range answers {
 					texts = append(texts, explained(x, all, input))
@@ -401,7 +401,7 @@ func (a *program) explainPolicy() *cobra.Command {
 }
 
 // asked parses the question: JSON or an id.
-func asked(q *runtime.PolicyQuestion, arg string) error {
+func asked(q *explain.Question, arg string) error {
 	if !strings.HasPrefix(strings.TrimSpace(arg), "{") {
 		q.Request = arg
 		return nil
@@ -416,7 +416,7 @@ func asked(q *runtime.PolicyQuestion, arg string) error {
 }
 
 // explained formats an answer.
-func explained(x runtime.PolicyAnswer, all, input bool) string {
+func explained(x explain.Answer, all, input bool) string {
 	rows := [][2]string{{string(x.Verdict), x.Reason}, {"rule", x.Rule}, {"because of", x.Agent}}
 	row := func(name, text string) { rows = append(rows, [2]string{name, text}) }
 	if x.Approvers != "" {

@@ -14,13 +14,12 @@ import (
 	"pgregory.net/rapid"
 
 	"steward/internal/effect"
+	"steward/internal/explain"
 	"steward/internal/fault"
 	"steward/internal/id"
-	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/policy"
 	"steward/internal/policy/rego"
-	"steward/internal/runtime"
 	"steward/internal/store"
 	"steward/internal/tool"
 	"steward/internal/turn"
@@ -134,45 +133,6 @@ func TestLineageSurvivesARestart(t *testing.T) {
 	}
 }
 
-// Content goes only to the models that policy allows.
-func TestModelGate(t *testing.T) {
-	j := policies(t, `stays_local contains "private"
-
-deny contains "not by this agent" if {
-	input.point == "model"
-	input.agent == "gossip"
-}
-
-ask contains "a person would have to say" if {
-	input.point == "model"
-	input.model.name == "odd"
-}`)
-	local := func(model string) bool { return strings.HasPrefix(model, "ollama/") }
-	gate := runtime.ModelGate(j, local)
-	for _, c := range []struct {
-		model string
-		r     llm.Request
-		says  string
-	}{
-		{"openai/gpt", llm.Request{User: "anna"}, ""},
-		{"openai/gpt", llm.Request{User: "anna", Labels: message.Untrusted}, ""},
-		{"openai/gpt", llm.Request{User: "anna", Labels: message.Private}, "what is private stays here"},
-		{"openai/gpt", llm.Request{User: "anna", Labels: message.Secret}, "what is secret stays here"},
-		{"ollama/llama", llm.Request{User: "anna", Labels: message.Private | message.Secret}, ""},
-		{"ollama/llama", llm.Request{User: "anna", Agent: "gossip"}, "not by this agent"},
-		{"ollama/llama", llm.Request{User: "anna", Agent: "poet", Lineage: []string{"gossip"}}, "not by this agent"},
-		{"ollama/odd", llm.Request{User: "anna"}, "a person would have to say"},
-	} {
-		err := gate(t.Context(), c.model, &c.r)
-		if c.says == "" && err == nil {
-			continue
-		}
-		if c.says == "" || !fault.HasCode(err, "model_not_allowed") || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), "steward policy show") {
-			t.Errorf("%s %+v: %v", c.model, c.r, err)
-		}
-	}
-}
-
 // ExplainPolicy explains recorded decisions and hypothetical ones.
 func TestExplainPolicy(t *testing.T) {
 	w := judgedLevels(t, policies(t, `deny contains "not to eve" if input.args.what == "eve"`))
@@ -180,13 +140,13 @@ func TestExplainPolicy(t *testing.T) {
 	w.approve(acc.Conversation, turn.Cursor{}, true)
 	w.until(acc.Conversation, turn.Cursor{}, isKind(turn.FrameComplete))
 
-	explain := func(q runtime.PolicyQuestion) []runtime.PolicyAnswer {
+	ask := func(q explain.Question) []explain.Answer {
 		t.Helper()
-		got, err := w.ExplainPolicy(t.Context(), "anna", q)
+		got, err := w.Policy.Explain(t.Context(), "anna", q)
 		ok(t, err)
 		return got
 	}
-	both := explain(runtime.PolicyQuestion{Request: acc.Interaction.String()})
+	both := ask(explain.Question{Request: acc.Interaction.String()})
 	if len(both) != 2 {
 		t.Fatalf("%+v", both)
 	}
@@ -202,29 +162,29 @@ func TestExplainPolicy(t *testing.T) {
 		if a.Verdict != want || r.Rule != a.Rule || a.About != "ledger.add by assistant for anna" || len(a.Rules) < 5 || len(a.Input) == 0 {
 			t.Errorf("%+v", a)
 		}
-		again := explain(runtime.PolicyQuestion{Request: r.Intent})
+		again := ask(explain.Question{Request: r.Intent})
 		if len(again) != 1 || again[0].Recorded.Intent != r.Intent {
 			t.Errorf("%+v", again)
 		}
 	}
 	for _, c := range []struct {
-		q    runtime.PolicyQuestion
+		q    explain.Question
 		want policy.Verdict
 	}{
-		{runtime.PolicyQuestion{Tool: "math.multiply"}, policy.Allow},
-		{runtime.PolicyQuestion{Tool: "ledger.add", Args: []byte(`{ "what": "eve" }`)}, policy.Deny},
-		{runtime.PolicyQuestion{Tool: "ledger.add", Late: true, Labels: "private,untrusted"}, policy.Ask},
-		{runtime.PolicyQuestion{Tool: "none.such", Effect: "action"}, policy.Ask},
-		{runtime.PolicyQuestion{Point: policy.PointAccess, Action: "read", Type: "home.Note", Space: "user:anna"}, policy.Allow},
-		{runtime.PolicyQuestion{Point: policy.PointModel, Model: "openai/gpt", Labels: "secret"}, policy.Deny},
-		{runtime.PolicyQuestion{Point: policy.PointAgent, Target: "email"}, policy.Deny},
-		{runtime.PolicyQuestion{Point: policy.PointDelegate, Target: "email", Lineage: []string{"personal"}}, policy.Allow},
+		{explain.Question{Tool: "math.multiply"}, policy.Allow},
+		{explain.Question{Tool: "ledger.add", Args: []byte(`{ "what": "eve" }`)}, policy.Deny},
+		{explain.Question{Tool: "ledger.add", Late: true, Labels: "private,untrusted"}, policy.Ask},
+		{explain.Question{Tool: "none.such", Effect: "action"}, policy.Ask},
+		{explain.Question{Point: policy.PointAccess, Action: "read", Type: "home.Note", Space: "user:anna"}, policy.Allow},
+		{explain.Question{Point: policy.PointModel, Model: "openai/gpt", Labels: "secret"}, policy.Deny},
+		{explain.Question{Point: policy.PointAgent, Target: "email"}, policy.Deny},
+		{explain.Question{Point: policy.PointDelegate, Target: "email", Lineage: []string{"personal"}}, policy.Allow},
 	} {
-		if got := explain(c.q); len(got) != 1 || got[0].Verdict != c.want || got[0].About == "" || got[0].Recorded != nil {
+		if got := ask(c.q); len(got) != 1 || got[0].Verdict != c.want || got[0].About == "" || got[0].Recorded != nil {
 			t.Errorf("%+v: %+v", c.q, got)
 		}
 	}
-	for code, q := range map[string]runtime.PolicyQuestion{
+	for code, q := range map[string]explain.Question{
 		"intent_not_found":      {Request: "0193b2c4-0000"},
 		"tool_unknown":          {Tool: "none.such"},
 		"policy_question":       {},
@@ -232,15 +192,15 @@ func TestExplainPolicy(t *testing.T) {
 		"message_label_unknown": {Tool: "math.multiply", Labels: "public"},
 		"args_invalid":          {Tool: "math.multiply", Args: []byte("{")},
 	} {
-		if got, err := w.ExplainPolicy(t.Context(), "anna", q); !fault.HasCode(err, code) {
+		if got, err := w.Policy.Explain(t.Context(), "anna", q); !fault.HasCode(err, code) {
 			t.Errorf("%s: %+v, %v", code, got, err)
 		}
 	}
-	if got, err := w.ExplainPolicy(t.Context(), "bob", runtime.PolicyQuestion{Request: both[0].Recorded.Intent}); !fault.HasCode(err, "intent_not_found") {
+	if got, err := w.Policy.Explain(t.Context(), "bob", explain.Question{Request: both[0].Recorded.Intent}); !fault.HasCode(err, "intent_not_found") {
 		t.Errorf("another's: %+v, %v", got, err)
 	}
 	fixed := newWorld(t)
-	coded(t, second(fixed.ExplainPolicy(t.Context(), "anna", runtime.PolicyQuestion{Tool: "math.multiply"})), "policy_unexplained")
+	coded(t, second(fixed.Policy.Explain(t.Context(), "anna", explain.Question{Tool: "math.multiply"})), "policy_unexplained")
 }
 
 // swapped is an authorizer that can be replaced between two calls.
@@ -363,7 +323,7 @@ func TestExplainedDecisionIsWhatHappens(t *testing.T) {
 			labels: rapid.SampledFrom([]string{"", "untrusted", "private,untrusted"}).Draw(t, "labels"), alone: rapid.IntRange(0, 3).Draw(t, "alone") == 0}
 		answer := effect.Decision{Approve: rapid.Bool().Draw(t, "approve"), Standing: rapid.SampledFrom([]effect.Standing{effect.Once, effect.Always}).Draw(t, "standing")}
 		for range 2 { // the second time after an answer that may stand
-			told, err := w.ExplainPolicy(w.t.Context(), "anna", runtime.PolicyQuestion{Tool: c.tool, Args: fmt.Appendf(nil, `{"what":%q}`, c.what),
+			told, err := w.Policy.Explain(w.t.Context(), "anna", explain.Question{Tool: c.tool, Args: fmt.Appendf(nil, `{"what":%q}`, c.what),
 				Labels: c.labels, Late: c.labels != "", Alone: c.alone})
 			ok(t, err)
 			if got := w.outcome(t, c, answer); got != told[0].Verdict {

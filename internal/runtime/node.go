@@ -31,6 +31,7 @@ import (
 	"steward/internal/conversation"
 	"steward/internal/effect"
 	"steward/internal/events"
+	"steward/internal/explain"
 	"steward/internal/jobs"
 	"steward/internal/kits"
 	"steward/internal/lifetime"
@@ -164,6 +165,7 @@ type Node struct {
 	*Planning
 	Kits    *kits.Engine
 	Routing *routing.Engine
+	Policy  *explain.Engine
 	// Vendors have the formats of messages that conversations are exported and converted to.
 	Vendors llm.Vendors
 
@@ -240,11 +242,12 @@ func (n *Node) connect() {
 	if opt.Secrets != nil {
 		mask = opt.Secrets.Mask
 	}
-	effects := effect.New(effect.Options{Store: opt.Store, Authorizer: authorizerOf(opt.Authorizer), ApprovalTimeout: opt.ApprovalTimeout,
+	effects := effect.New(effect.Options{Store: opt.Store, Authorizer: kits.Delegating(opt.Authorizer), ApprovalTimeout: opt.ApprovalTimeout,
 		Directory: opt.People, Tool: n.Kits.Callee, Called: requests.Called(opt.Store), Mask: mask, Zone: opt.Zone, Log: opt.Log})
 	conversations := conversation.New(opt.Store, conversation.Options{Tools: n.Kits.ToolOf, Names: n.Kits.NamesOf, Key: opt.ExportKey, Codecs: opt.Vendors.Codecs(), Log: opt.Log})
 	n.Records = NewRecords(RecordsOptions{Store: opt.Store, Conversations: conversations, Effects: effects, Search: opt.Search,
 		Price: func(model string, u message.Usage) float64 { return opt.Models.Spent(model, u).Cost }, Spec: n.Kits.SpecOf, Zone: opt.Zone, Log: opt.Log})
+	n.Policy = explain.New(explain.Options{Authorizer: opt.Authorizer, Effects: effects, Kits: n.Kits, Requests: n.Records.Engine})
 	n.Routing = routing.NewEngine(routing.Options{Mode: opt.Routing, Store: opt.Store, Conversations: conversations, Models: opt.Models, Kits: n.Kits, Catalog: opt.Catalog,
 		Ask: func(ctx context.Context, m llm.Resolved, r *llm.Request, text string) (string, error) {
 			return n.Turns.AskOnce(ctx, m, r, text)

@@ -22,10 +22,10 @@ type attack struct {
 	name  string
 	plant func(w *world)
 	turns []spoken // what the user asks for, and the calls that the model makes for it before it obeys
-	plan  string // the answer of a separate planner
-	tries string // the tool that the instruction makes the model call
-	lost  string // must still exist outside; otherwise the attack has destroyed it
-	most  int    // how often twice may occur because the user wanted it
+	plan  string   // the answer of a separate planner
+	tries string   // the tool that the instruction makes the model call
+	lost  string   // must still exist outside; otherwise the attack has destroyed it
+	most  int      // how often twice may occur because the user wanted it
 	twice string
 	begin func(s *scene) // earlier work that the user allowed
 	told  bool           // the instruction arrives with a turn that opens by itself

@@ -23,6 +23,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"steward/internal/agent"
+	"steward/internal/app"
 	"steward/internal/catalog"
 	"steward/internal/kits"
 	"steward/internal/llm"
@@ -88,7 +89,7 @@ func newWorld(t testing.TB, judge policy.Authorizer, first ...string) *world {
 		openai.New(openai.Options{Name: "cloud", BaseURL: cloud.URL + "/v1", HTTP: cloud.Client()})},
 		Aliases: map[string]llm.Alias{"default": {Models: append(first, "test/double")}, "fast": {Models: append(first, "test/double")}},
 		Windows: map[string]int{"test/double": 10_000_000, "cloud/double": 10_000_000},
-		Allow:   runtime.ModelGate(judge, func(model string) bool { return strings.HasPrefix(model, "test/") }),
+		Allow:   app.ModelGate(judge, func(model string) bool { return strings.HasPrefix(model, "test/") }),
 		Retry:   llm.RetryPolicy{Attempts: 1}})
 	w.must(err)
 	quiet := slog.New(slog.DiscardHandler)

@@ -5,11 +5,11 @@ import (
 	"time"
 
 	"steward/internal/catalog"
+	"steward/internal/explain"
 	"steward/internal/identity"
 	"steward/internal/policy/rego"
 	"steward/internal/resource"
 	"steward/internal/routing"
-	"steward/internal/runtime"
 	"steward/internal/server/auth"
 	"steward/internal/store"
 	"steward/internal/store/audit"
@@ -110,14 +110,14 @@ func (f *server) policy(_ context.Context, c *call, _ struct{}) (policyView, err
 
 // explainPolicy explains a decision about the caller. Administrators may name another user.
 func (f *server) explainPolicy(ctx context.Context, c *call, in struct {
-	Body runtime.PolicyQuestion `body:""`
-}) (map[string][]runtime.PolicyAnswer, error) {
+	Body explain.Question `body:""`
+}) (map[string][]explain.Answer, error) {
 	if in.Body.User != "" && in.Body.User != c.User {
 		if err := admins(c, "only administrators can explain policy for other users", "leave the user out to explain it for yourself"); err != nil {
 			return nil, err
 		}
 	}
-	answers, err := f.Node.ExplainPolicy(ctx, c.User, in.Body)
+	answers, err := f.Node.Policy.Explain(ctx, c.User, in.Body)
 	return the("answers", answers), err
 }
 

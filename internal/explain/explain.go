@@ -1,4 +1,7 @@
-package runtime
+// Package explain says how policy decides: about a call that somebody imagines, and
+// about actions that are recorded. It asks the authorizer as the effect engine does,
+// and shows which rules took part and what the decision is based on.
+package explain
 
 import (
 	"cmp"
@@ -13,7 +16,6 @@ import (
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/kits"
-	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/policy"
 	"steward/internal/policy/rego"
@@ -26,14 +28,28 @@ import (
 	"steward/internal/tool"
 )
 
-// Explainer is an authorizer that explains its decisions; rego.Authorizer is one.
-type Explainer interface {
+// Tracer is an authorizer that explains its decisions; rego.Authorizer is one.
+type Tracer interface {
 	Explain(ctx context.Context, q policy.Question) (rego.Explained, error)
 }
 
-// PolicyQuestion is a person's question about policy. In JSON it is the body of a
+// Options are the parts of an Engine, all required.
+type Options struct {
+	Authorizer policy.Authorizer
+	Effects    *effect.Engine
+	Kits       *kits.Engine
+	Requests   *requests.Engine
+}
+
+// Engine explains decisions. Safe for concurrent use.
+type Engine struct{ opt Options }
+
+// New returns an engine made of the given parts.
+func New(o Options) *Engine { return &Engine{o} }
+
+// Question is a person's question about policy. In JSON it is the body of a
 // request. policy.Point documents which members a point needs.
-type PolicyQuestion struct {
+type Question struct {
 	Request string `json:"request,omitzero"` // id of a recorded action, or of a request with actions; the other members are then ignored
 
 	Point   policy.Point    `json:"point,omitzero"` // empty: tool
@@ -57,19 +73,19 @@ type PolicyQuestion struct {
 	Conversation id.ID `json:"conversation_id,omitzero"` // of the call: an approval may be limited to one conversation
 }
 
-// PolicyAnswer explains how policy decides a question and, if the question is
+// Answer explains how policy decides a question and, if the question is
 // about a recorded action, how it decided then.
-type PolicyAnswer struct {
+type Answer struct {
 	rego.Explained
-	Point    policy.Point    `json:"point"`
-	About    string          `json:"about"`          // in one line: "mail.send by assistant for ann"
-	Grant    string          `json:"grant,omitzero"` // the standing approval that allows it
-	Note     string          `json:"note,omitzero"`
-	Recorded *PolicyRecorded `json:"recorded,omitzero"`
+	Point    policy.Point `json:"point"`
+	About    string       `json:"about"`          // in one line: "mail.send by assistant for ann"
+	Grant    string       `json:"grant,omitzero"` // the standing approval that allows it
+	Note     string       `json:"note,omitzero"`
+	Recorded *Recorded    `json:"recorded,omitzero"`
 }
 
-// PolicyRecorded is what is recorded of a past decision.
-type PolicyRecorded struct {
+// Recorded is what is recorded of a past decision.
+type Recorded struct {
 	Intent string    `json:"intent"` // the action's id
 	State  string    `json:"state"`
 	Rule   string    `json:"rule,omitzero"`
@@ -79,31 +95,31 @@ type PolicyRecorded struct {
 	Gone   bool      `json:"gone,omitzero"` // the tool no longer exists: it is judged by its name alone
 }
 
-// ExplainPolicy explains to a user how policy decides: one answer, or one for
+// Explain explains to a user how policy decides: one answer, or one for
 // each action of a request. Error codes: policy_unexplained, policy_point,
 // tool_unknown, intent_not_found, args_invalid.
-func (n *Node) ExplainPolicy(ctx context.Context, user string, q PolicyQuestion) ([]PolicyAnswer, error) {
-	j, ok := n.opt.Authorizer.(Explainer)
+func (e *Engine) Explain(ctx context.Context, user string, q Question) ([]Answer, error) {
+	j, ok := e.opt.Authorizer.(Tracer)
 	if !ok {
 		return nil, fault.New(fault.Unsupported, "policy_unexplained", "what decides here cannot be explained")
 	}
 	if q.Request != "" {
-		return n.explainRecorded(ctx, j, user, q.Request)
+		return e.explainRecorded(ctx, j, user, q.Request)
 	}
-	asked, err := n.policyQuestion(user, q)
+	asked, err := e.questionOf(user, q)
 	if err != nil {
 		return nil, err
 	}
 	if asked.Point == policy.PointTool || asked.Point == policy.PointIntent {
-		a, err := n.explainCall(ctx, j, asked, q)
-		return []PolicyAnswer{a}, err
+		a, err := e.explainCall(ctx, j, asked, q)
+		return []Answer{a}, err
 	}
-	a, err := policyAnswer(ctx, j, asked)
-	return []PolicyAnswer{a}, err
+	a, err := answerOf(ctx, j, asked)
+	return []Answer{a}, err
 }
 
-// policyQuestion converts a person's question for the authorizer.
-func (n *Node) policyQuestion(user string, q PolicyQuestion) (policy.Question, error) {
+// questionOf converts a person's question for the authorizer.
+func (e *Engine) questionOf(user string, q Question) (policy.Question, error) {
 	out := policy.Question{Point: cmp.Or(q.Point, policy.PointTool), User: cmp.Or(q.User, user), Agent: cmp.Or(q.Agent, kits.DefaultAgent), Lineage: q.Lineage,
 		Attended: !q.Alone, Action: q.Action, Target: q.Target, At: q.At,
 		Resource: policy.Resource{Type: q.Type, Space: resource.Space(q.Space)}}
@@ -117,9 +133,9 @@ func (n *Node) policyQuestion(user string, q PolicyQuestion) (policy.Question, e
 }
 
 // explainCall explains how a tool call would be decided.
-func (n *Node) explainCall(ctx context.Context, j Explainer, asked policy.Question, q PolicyQuestion) (PolicyAnswer, error) {
+func (e *Engine) explainCall(ctx context.Context, j Tracer, asked policy.Question, q Question) (Answer, error) {
 	if q.Tool == "" {
-		return PolicyAnswer{}, fault.New(fault.Invalid, "policy_question", "it is not said which tool the question is about").WithHint("name one: --tool mail.send")
+		return Answer{}, fault.New(fault.Invalid, "policy_question", "it is not said which tool the question is about").WithHint("name one: --tool mail.send")
 	}
 	c := effect.Call{Name: q.Tool, Args: q.Args, Request: request.Context{User: asked.User}, Agent: asked.Agent, Lineage: asked.Lineage,
 		Labels: asked.Labels, Attended: asked.Attended, Action: asked.Action, At: asked.At}
@@ -128,16 +144,16 @@ func (n *Node) explainCall(ctx context.Context, j Explainer, asked policy.Questi
 	}
 	note := ""
 	var ok bool
-	if c.Tool, ok = n.Kits.Callee(asked.Agent, q.Tool); !ok {
-		c.Tool, ok = n.Kits.ToolOf(asked.Agent, q.Tool)
+	if c.Tool, ok = e.opt.Kits.Callee(asked.Agent, q.Tool); !ok {
+		c.Tool, ok = e.opt.Kits.ToolOf(asked.Agent, q.Tool)
 		note = asked.Agent + " does not have it: a call of it fails"
 	}
 	switch {
 	case ok:
-	case q.Effect == "" && n.Kits.Awaited(q.Tool) != "":
-		return PolicyAnswer{}, n.Kits.UnknownTool(q.Tool)
+	case q.Effect == "" && e.opt.Kits.Awaited(q.Tool) != "":
+		return Answer{}, e.opt.Kits.UnknownTool(q.Tool)
 	case q.Effect == "":
-		return PolicyAnswer{}, fault.New(fault.NotFound, "tool_unknown", "there is no tool %.100q", q.Tool).
+		return Answer{}, fault.New(fault.NotFound, "tool_unknown", "there is no tool %.100q", q.Tool).
 			WithHint("steward agents show tells those that there are; of one that there is not yet, say --effect query or action")
 	default:
 		c.Tool, note = specOnly{spec: tool.Spec{Name: q.Tool, Effect: tool.Effect(q.Effect)}}, ""
@@ -148,26 +164,26 @@ func (n *Node) explainCall(ctx context.Context, j Explainer, asked policy.Questi
 	if c.Flow, ok = taint.Plain(c.Labels, c.Tool.Spec()); !ok && !q.Late {
 		c.Flow = policy.Flow{Fixed: true}
 	}
-	a, err := n.ruled(ctx, j, asked.Point, c)
+	a, err := e.ruled(ctx, j, asked.Point, c)
 	a.Note = note
 	return a, err
 }
 
 // ruled decides a call as it would be decided if it were made, and explains what
 // the decision is based on.
-func (n *Node) ruled(ctx context.Context, j Explainer, point policy.Point, c effect.Call) (PolicyAnswer, error) {
-	r, err := n.Effects.Authorize(ctx, point, c)
+func (e *Engine) ruled(ctx context.Context, j Tracer, point policy.Point, c effect.Call) (Answer, error) {
+	r, err := e.opt.Effects.Authorize(ctx, point, c)
 	if err != nil {
-		return PolicyAnswer{}, err
+		return Answer{}, err
 	}
-	a, err := policyAnswer(ctx, j, r.Question)
+	a, err := answerOf(ctx, j, r.Question)
 	if err != nil {
 		return a, err
 	}
 	if target, asks := strings.CutPrefix(r.Question.Tool.Origin, kits.AskedOrigin); asks {
 		q := r.Question
 		q.Point, q.Target = policy.PointDelegate, target
-		other, err := policyAnswer(ctx, j, q)
+		other, err := answerOf(ctx, j, q)
 		if err != nil {
 			return a, err
 		}
@@ -184,9 +200,9 @@ func (n *Node) ruled(ctx context.Context, j Explainer, point policy.Point, c eff
 	return a, nil
 }
 
-func policyAnswer(ctx context.Context, j Explainer, q policy.Question) (PolicyAnswer, error) {
-	e, err := j.Explain(ctx, q)
-	return PolicyAnswer{Explained: e, Point: q.Point, About: aboutQuestion(q)}, err
+func answerOf(ctx context.Context, j Tracer, q policy.Question) (Answer, error) {
+	why, err := j.Explain(ctx, q)
+	return Answer{Explained: why, Point: q.Point, About: aboutQuestion(q)}, err
 }
 
 // aboutQuestion describes in one line what is decided.
@@ -226,18 +242,18 @@ func (t specOnly) Spec() tool.Spec { return t.spec }
 const maxExplained = 20
 
 // explainRecorded explains a recorded action, or the actions of a request.
-func (n *Node) explainRecorded(ctx context.Context, j Explainer, user, which string) ([]PolicyAnswer, error) {
-	v, err := n.Intent(ctx, user, which)
+func (e *Engine) explainRecorded(ctx context.Context, j Tracer, user, which string) ([]Answer, error) {
+	v, err := e.opt.Requests.Intent(ctx, user, which)
 	views := []client.Intent{v}
 	if fault.Is(err, fault.NotFound) || fault.Is(err, fault.Invalid) {
-		views, err = n.intentsOf(ctx, user, which)
+		views, err = e.intentsOf(ctx, user, which)
 	}
 	if err != nil {
 		return nil, err
 	}
-	out := make([]PolicyAnswer, 0, len(views))
+	out := make([]Answer, 0, len(views))
 	for _, v := range views {
-		a, err := n.explainIntent(ctx, j, v)
+		a, err := e.explainIntent(ctx, j, v)
 		if err != nil {
 			return nil, err
 		}
@@ -248,7 +264,7 @@ func (n *Node) explainRecorded(ctx context.Context, j Explainer, user, which str
 
 // intentsOf finds actions by the first characters of the id of their request,
 // turn or conversation.
-func (n *Node) intentsOf(ctx context.Context, user, which string) ([]client.Intent, error) {
+func (e *Engine) intentsOf(ctx context.Context, user, which string) ([]client.Intent, error) {
 	const shortest, pages = 8, 20
 	none := fault.New(fault.NotFound, "intent_not_found", "there is no action %.60q of yours, and no request with actions", which).
 		WithHint("only actions are recorded: steward intents list; ask about anything else by --tool, --user and so on")
@@ -258,7 +274,7 @@ func (n *Node) intentsOf(ctx context.Context, user, which string) ([]client.Inte
 	var out []client.Intent
 	after := store.Cursor("")
 	for range pages {
-		list, next, err := n.Intents(ctx, user, requests.IntentFilter{}, after, maxExplained)
+		list, next, err := e.opt.Requests.Intents(ctx, user, requests.IntentFilter{}, after, maxExplained)
 		if err != nil {
 			return nil, err
 		}
@@ -279,77 +295,24 @@ func (n *Node) intentsOf(ctx context.Context, user, which string) ([]client.Inte
 
 // explainIntent authorizes an action again under the conditions of its first
 // decision.
-func (n *Node) explainIntent(ctx context.Context, j Explainer, v client.Intent) (PolicyAnswer, error) {
+func (e *Engine) explainIntent(ctx context.Context, j Tracer, v client.Intent) (Answer, error) {
 	conv, _ := id.Parse(v.Conversation)
 	c := effect.Call{Name: v.Tool, Args: v.Args, Message: record.ConversationURI(conv), Request: request.Context{User: v.User}, Agent: v.Agent,
 		Lineage: v.Lineage, Attended: true, Flow: policy.Flow{Fixed: v.Fixed, Open: v.Open}, At: v.Created}
 	var err error
 	if c.Labels, err = message.ParseLabels(strings.Join(v.Labels, ",")); err != nil {
-		return PolicyAnswer{}, err
+		return Answer{}, err
 	}
 	if v.Undoes != "" {
 		c.Action = effect.ActionUndo
 	}
 	spec := tool.Spec{Name: v.Tool, Effect: tool.Action}
-	t, ok := n.Kits.Callee(v.Agent, v.Tool)
+	t, ok := e.opt.Kits.Callee(v.Agent, v.Tool)
 	if ok {
 		spec = t.Spec()
 	}
 	c.Tool = specOnly{spec: spec} // its arguments were checked then
-	a, err := n.ruled(ctx, j, policy.PointTool, c)
-	a.Recorded = &PolicyRecorded{Intent: v.ID, State: v.State, Rule: v.Rule, Reason: v.Reason, Policy: v.Policy, At: v.Created, Gone: !ok}
+	a, err := e.ruled(ctx, j, policy.PointTool, c)
+	a.Recorded = &Recorded{Intent: v.ID, State: v.State, Rule: v.Rule, Reason: v.Reason, Policy: v.Policy, At: v.Created, Gone: !ok}
 	return a, err
-}
-
-// authorizer authorizes tool calls by the policy. A call that asks an agent is
-// authorized twice: as a tool call and as a delegation.
-type authorizer struct{ inner policy.Authorizer }
-
-// authorizerOf wraps the node's authorizer. The fixed authorizer does not decide
-// about delegations, so it is returned as it is.
-func authorizerOf(j policy.Authorizer) policy.Authorizer {
-	if _, fixed := j.(policy.Fixed); fixed {
-		return j
-	}
-	return authorizer{j}
-}
-
-// Authorize implements policy.Authorizer. The stricter of the two decisions
-// counts, with the obligations of both.
-func (j authorizer) Authorize(ctx context.Context, q policy.Question) (policy.Decision, error) {
-	d, err := j.inner.Authorize(ctx, q)
-	target, asks := strings.CutPrefix(q.Tool.Origin, kits.AskedOrigin)
-	if !asks || err != nil || d.Verdict != policy.Allow && d.Verdict != policy.Ask {
-		return d, err
-	}
-	q.Point, q.Target = policy.PointDelegate, target
-	other, err := j.inner.Authorize(ctx, q)
-	if err != nil {
-		return other, err
-	}
-	return policy.Stricter(d, other), nil
-}
-
-// ModelGate returns what keeps content from models that policy does not allow
-// it to go to; see llm.Config.Allow. local says of a "provider/model" whether
-// what it is sent stays on this machine and its own network. Nobody can be
-// asked before each call of a model: to ask means no.
-func ModelGate(p policy.Authorizer, local func(model string) bool) func(context.Context, string, *llm.Request) error {
-	return func(ctx context.Context, model string, r *llm.Request) error {
-		provider, name, _ := strings.Cut(model, "/")
-		q := policy.Question{Point: policy.PointModel, User: r.User, Agent: r.Agent, Lineage: r.Lineage, Labels: r.Labels,
-			Model: policy.Model{Provider: provider, Name: name, Local: local(model)}}
-		d, err := p.Authorize(ctx, q)
-		switch {
-		case err != nil:
-			return llm.NotAllowed(model, "policy could not be asked: "+err.Error()).WithHint("try again")
-		case d.Verdict == policy.Allow:
-			return nil
-		}
-		e := llm.NotAllowed(model, d.Reason)
-		if d.Rule == "" {
-			return e.WithHint("allow it by a rule of your own: steward policy show")
-		}
-		return e.WithHint("talk to a model that may be asked (--model, /model), name one further on in the alias (models.default), or change the rule at %s: steward policy show", d.Rule)
-	}
 }
