@@ -88,14 +88,16 @@ type Job struct {
 	System string
 	Tools  *llm.Toolset
 	// Shown returns the tools that the model is shown, once the Fitter was asked. nil: Tools.
-	Shown    func() *llm.Toolset
-	Sampling llm.Sampling
-	Limits   Limits
-	User     string
-	Agent    string    // its path
-	Lineage  []string  // the agents on whose behalf it acts, outermost first
-	Approach string    // how the request was routed; recorded on the final message
-	Started  time.Time // start of the turn
+	Shown func() *llm.Toolset
+	// Plannable are the tools that a plan may use, if the run is to plan. May be nil.
+	Plannable *llm.Toolset
+	Sampling  llm.Sampling
+	Limits    Limits
+	User      string
+	Agent     string    // its path
+	Lineage   []string  // the agents on whose behalf it acts, outermost first
+	Approach  string    // how the request was routed; recorded on the final message
+	Started   time.Time // start of the turn
 
 	// Call runs a tool call. It always returns a result, unless it returns an error, which
 	// means that nothing can be recorded any more.

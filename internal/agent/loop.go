@@ -310,7 +310,7 @@ func (l *loop) ask(ctx context.Context) (*message.Message, error) {
 	if l.View != nil {
 		seen = l.View(seen)
 	}
-	req := &llm.Request{System: l.System, Transcript: seen, Tools: tools, Sampling: l.Sampling, User: l.User, Meter: l.Meter,
+	req := &llm.Request{System: l.System, Transcript: seen, Tools: tools, Plannable: l.Plannable, Sampling: l.Sampling, User: l.User, Meter: l.Meter,
 		Labels: l.Journal.Labels(), Agent: l.Agent, Lineage: l.Lineage}
 	for ev, err := range l.Model.Stream(ctx, req) {
 		if err := l.ready(); err != nil {

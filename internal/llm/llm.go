@@ -50,8 +50,11 @@ type Request struct {
 	ToolChoice string      // "" or "auto", "none", "required", or a tool's name
 	Sampling   Sampling
 	Schema     *Schema // if not nil, the answer is one JSON value of this schema
-	User       string  // for budgets and the provider's abuse tracking; may be empty
-	Meter      *Meter  // counts and bounds the whole request; nil: this call is counted by itself
+	// Plannable are the tools and agents that a plan may use, if a plan is asked for.
+	// The system prompt lists them too; this is for models that read no prompts.
+	Plannable *Toolset
+	User      string // for budgets and the provider's abuse tracking; may be empty
+	Meter     *Meter // counts and bounds the whole request; nil: this call is counted by itself
 
 	// The inputs of the policy that decides which models are allowed (Config.Allow).
 	Labels  message.Labels // of everything that the model sees

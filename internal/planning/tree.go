@@ -64,10 +64,10 @@ const maxOffered = 32 << 10
 
 // Offered implements turn.Planner: it lists for the planner the tools and agents that it may plan with, one
 // on a line.
-func (e *Engine) Offered() string {
+func (e *Engine) Offered() (list string, tools *llm.Toolset) {
 	kit, err := e.kits.Of(kits.DefaultAgent)
 	if err != nil {
-		return ""
+		return "", nil
 	}
 	var b strings.Builder
 	b.WriteString("\n\nThe tools and agents, with their arguments (* is required):\n")
@@ -91,7 +91,7 @@ func (e *Engine) Offered() string {
 		}
 		b.WriteString(line)
 	}
-	return b.String()
+	return b.String(), kit.All
 }
 
 // planTree is plan.start: it carries out a plan as a tree of tasks. Called again

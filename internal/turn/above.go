@@ -5,6 +5,7 @@ import (
 
 	"steward/internal/conversation"
 	"steward/internal/effect"
+	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/request"
 	"steward/internal/resource"
@@ -30,8 +31,8 @@ type Work interface {
 
 // Plans is what a turn needs of the engine that carries out plans.
 type Plans interface {
-	// Offered lists for the planner's prompt the tools and agents that it may plan with.
-	Offered() string
+	// Offered returns the tools and agents that the planner may plan with, and lists them for its prompt.
+	Offered() (list string, tools *llm.Toolset)
 	// Earlier returns for the planner's prompt what may be an example for a request.
 	Earlier(ctx context.Context, user, asked string) (string, error)
 	// Approvable returns the tool plan.start for a call that a person may have to approve.

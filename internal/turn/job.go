@@ -42,8 +42,11 @@ func (e *Engine) Job(ctx context.Context, c *Conversation, s *conversation.Sessi
 		return agent.Job{}, err
 	}
 	system := kit.Prompt
+	var plannable *llm.Toolset
 	if kit.Name == kits.PlannerAgent {
-		system += e.planner.Offered()
+		var list string
+		list, plannable = e.planner.Offered()
+		system += list
 	}
 	if e.opt.Profile != nil {
 		speaks := kit.Name // with the user
@@ -74,7 +77,7 @@ func (e *Engine) Job(ctx context.Context, c *Conversation, s *conversation.Sessi
 	x := e.caller(c, s, kit, run, rc)
 	fit := e.fitter(c, s, kit, rc.Lineage, model.Models, system, sampling, meter)
 	job := agent.Job{
-		Journal: e.Journal(c, s), Model: model.Model, System: system, Tools: kit.ToolsFor(model.Models),
+		Journal: e.Journal(c, s), Model: model.Model, System: system, Tools: kit.ToolsFor(model.Models), Plannable: plannable,
 		Sampling: sampling,
 		Limits:   kit.Limits, User: c.User, Agent: kit.Name, Lineage: rc.Lineage, Approach: "direct", Started: began,
 		Call:  x.call,

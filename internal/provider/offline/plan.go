@@ -13,27 +13,20 @@ import (
 // planTool is the tool that carries out plans. A planner has no other.
 const planTool = "plan.start"
 
-// listing matches a tool that a planner's prompt lists.
-var listing = pattern(`(?m)^- ([\w.-]+)( \(action\))?(?: \{([\w*, ]*)\})?: (.*)$`)
-
-// listed returns the tools that a planner's prompt lists, with the names of their arguments.
-func listed(ctx context.Context, system string) (*toolbox, error) {
-	_, text, _ := strings.Cut(system, "\nThe tools and agents, with their arguments (* is required):\n")
+// plannable returns the tools that a plan may use. An agent that is made for a task finds
+// the values of its calls itself, so that here every argument is plain text.
+func plannable(ctx context.Context, set *llm.Toolset) (*toolbox, error) {
+	if set == nil {
+		return newToolbox(ctx, nil, nil)
+	}
 	var specs []tool.Spec
-	for _, m := range listing().FindAllStringSubmatch(text, maxTools) {
-		s := tool.Spec{Name: m[1], Description: m[4]}
-		if m[2] != "" {
-			s.Effect = tool.Action
+	for _, s := range set.Specs() {
+		args := map[string]any{}
+		for _, name := range s.Arguments() {
+			args[name] = map[string]any{"type": "string"}
 		}
-		args, required := map[string]any{}, []any{}
-		for name := range strings.FieldsFuncSeq(m[3], func(r rune) bool { return r == ',' || r == ' ' }) {
-			name, needed := strings.CutSuffix(name, "*")
-			if args[name] = map[string]any{"type": "string"}; needed {
-				required = append(required, name)
-			}
-		}
-		s.Input = encode(map[string]any{"properties": args, "required": required})
-		specs = append(specs, s)
+		line, _, _ := strings.Cut(strings.TrimSpace(s.Description), "\n")
+		specs = append(specs, tool.Spec{Name: s.Name, Description: line, Effect: s.Effect, Input: encode(map[string]any{"properties": args, "required": s.Required()})})
 	}
 	return newToolbox(ctx, specs, nil)
 }
@@ -53,7 +46,7 @@ func (s *speech) planned(w *writer, r *llm.Request, cur *turn, at int) error {
 		return nil
 	}
 	var err error
-	if s.x, err = listed(w.ctx, r.System); err != nil {
+	if s.x, err = plannable(w.ctx, r.Plannable); err != nil {
 		return err
 	}
 	plan, doubts := s.divide(cur.text)

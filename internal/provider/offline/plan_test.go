@@ -1,6 +1,7 @@
 package offline_test
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -11,15 +12,32 @@ import (
 	"steward/internal/tool"
 )
 
+// object returns the schema of an object with members of text; * is required.
+func object(names ...string) []byte {
+	args, required := map[string]any{}, []string{}
+	for _, name := range names {
+		name, needed := strings.CutSuffix(name, "*")
+		if args[name] = map[string]string{"type": "string"}; needed {
+			required = append(required, name)
+		}
+	}
+	out, err := json.Marshal(map[string]any{"type": "object", "properties": args, "required": required})
+	if err != nil {
+		panic(err)
+	}
+	return out
+}
+
 // planOf returns what the planner calls plan.start with on a day, or what it says instead.
 func planOf(t *testing.T, day time.Time, text string) string {
 	t.Helper()
 	p := offline.New(offline.Options{Now: func() time.Time { return day }})
 	r := ask(t, p.Model(""), &llm.Request{Transcript: llm.NewTranscript(user(text)), Tools: llm.NewToolset(tool.Spec{Name: "plan.start", Input: []byte(`{"type":"object"}`)}),
-		System: "\nThe tools and agents, with their arguments (* is required):\n" +
-			"- calendar.add (action) {title*, start*, all_day}: Adds an event to the calendar: puts in or schedules a meeting.\n" +
-			"- weather.forecast {place, days}: Tells the weather in a place now and on the coming days.\n" +
-			"- web.search {query*}: Searches the web. Returns titles, addresses and excerpts.\n"})
+		Plannable: llm.NewToolset(
+			tool.Spec{Name: "calendar.add", Effect: tool.Action, Input: object("title*", "start*", "all_day"), Description: "Adds an event to the calendar: puts in or schedules a meeting."},
+			tool.Spec{Name: "weather.forecast", Input: object("place", "days"), Description: "Tells the weather in a place now and on the coming days."},
+			tool.Spec{Name: "web.search", Input: object("query*"), Description: "Searches the web. Returns titles, addresses and excerpts."}),
+	})
 	said := (&message.Message{Blocks: r.Blocks}).Text()
 	for _, b := range r.Blocks {
 		if c, ok := b.(*message.ToolCall); ok {
