@@ -16,9 +16,6 @@ const planTool = "plan.start"
 // plannable returns the tools that a plan may use. An agent that is made for a task finds
 // the values of its calls itself, so that here every argument is plain text.
 func plannable(ctx context.Context, set *llm.Toolset) (*toolbox, error) {
-	if set == nil {
-		return newToolbox(ctx, nil, nil)
-	}
 	var specs []tool.Spec
 	for _, s := range set.Specs() {
 		args := map[string]any{}
