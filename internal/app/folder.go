@@ -12,16 +12,16 @@ import (
 	"steward/internal/fault"
 	"steward/internal/settings"
 	"steward/internal/tool"
-	"steward/internal/tools/builtin"
+	"steward/internal/tools/files"
 )
 
 // granted are the folders that were granted while this process runs.
 type granted struct {
 	mu   sync.Mutex
-	more []builtin.Folder
+	more []files.Folder
 }
 
-func (g *granted) list() []builtin.Folder {
+func (g *granted) list() []files.Folder {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return slices.Clone(g.more)
@@ -30,8 +30,8 @@ func (g *granted) list() []builtin.Folder {
 func (g *granted) add(f settings.Folder) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.more = slices.DeleteFunc(g.more, func(old builtin.Folder) bool { return old.Name == f.Name })
-	g.more = append(g.more, builtin.Folder{Name: f.Name, Path: f.Path, Write: f.Write, For: tool.OwnedBy(f.Users, f.Groups)})
+	g.more = slices.DeleteFunc(g.more, func(old files.Folder) bool { return old.Name == f.Name })
+	g.more = append(g.more, files.Folder{Name: f.Name, Path: f.Path, Write: f.Write, For: tool.OwnedBy(f.Users, f.Groups)})
 }
 
 // GrantFolder lets the files tools of the machine's own user use one more folder. The settings file

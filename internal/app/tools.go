@@ -12,7 +12,7 @@ import (
 	"steward/internal/sandbox"
 	"steward/internal/settings"
 	"steward/internal/tool"
-	"steward/internal/tools/builtin"
+	"steward/internal/tools/files"
 	domainlocal "steward/internal/tools/local"
 )
 
@@ -50,7 +50,7 @@ func builtInEnv(set *settings.Loaded, name string) tool.Env {
 const WorkspaceName = "workspace"
 
 func (l *Local) basicTools(set *settings.Loaded) BuiltIn {
-	opt := builtin.Options{Options: domainlocal.Options{Zone: l.zone(set)}}
+	opt := files.Options{Options: domainlocal.Options{Zone: l.zone(set)}}
 	opt.Groups, opt.More = l.groupsOf, l.granted.list
 	opt.Reader = &l.reader
 	opt.Private = func() []string { return unseen(l.private, set) }
@@ -58,13 +58,13 @@ func (l *Local) basicTools(set *settings.Loaded) BuiltIn {
 		opt.Trash = place.For
 	}
 	if set.Workspace != "" && !slices.ContainsFunc(set.Folders, func(f settings.Folder) bool { return f.Name == WorkspaceName }) {
-		opt.Folders = append(opt.Folders, builtin.Folder{Name: WorkspaceName, Path: set.Workspace, Write: true, Make: true, For: tool.OwnedBy(nil, nil)})
+		opt.Folders = append(opt.Folders, files.Folder{Name: WorkspaceName, Path: set.Workspace, Write: true, Make: true, For: tool.OwnedBy(nil, nil)})
 		opt.Notes = WorkspaceName + "/Notes"
 	}
 	for _, f := range set.Folders {
-		opt.Folders = append(opt.Folders, builtin.Folder{Name: f.Name, Path: f.Path, Write: f.Write, For: tool.OwnedBy(f.Users, f.Groups)})
+		opt.Folders = append(opt.Folders, files.Folder{Name: f.Name, Path: f.Path, Write: f.Write, For: tool.OwnedBy(f.Users, f.Groups)})
 	}
-	return BuiltIn{Name: "basics", tools: func() ([]tool.Tool, error) { return builtin.Tools(opt) }}
+	return BuiltIn{Name: "basics", tools: func() ([]tool.Tool, error) { return files.Tools(opt) }}
 }
 
 // unseen returns the places that the files tools do not see: Steward's own, by whatever path they can be

@@ -13,10 +13,10 @@ import (
 	"steward/internal/message"
 	"steward/internal/tool"
 	"steward/internal/tools/browser"
-	"steward/internal/tools/builtin"
 	"steward/internal/tools/calendar"
 	"steward/internal/tools/contacts"
 	"steward/internal/tools/dav"
+	"steward/internal/tools/files"
 	"steward/internal/tools/local"
 	"steward/internal/tools/mail"
 	"steward/internal/tools/notify"
@@ -52,7 +52,7 @@ func builtIns(t testing.TB) map[string]tool.Tool {
 		add(k.Tools())
 	}
 	accounts := dav.Accounts{List: []dav.Account{{Name: "home"}}}
-	add(builtin.Tools(builtin.Options{Folders: []builtin.Folder{{Name: "workspace", Path: t.TempDir(), Write: true}}, Notes: "workspace/Notes",
+	add(files.Tools(files.Options{Folders: []files.Folder{{Name: "workspace", Path: t.TempDir(), Write: true}}, Notes: "workspace/Notes",
 		Trash: func(string) string { return t.TempDir() }}))
 	add(shell.Tools(shell.Options{}))
 	add(browser.New(browser.Options{}).Tools())

@@ -25,8 +25,8 @@ import (
 	"steward/internal/policy"
 	"steward/internal/store"
 	"steward/internal/tool"
-	"steward/internal/tools/builtin"
 	"steward/internal/tools/calendar"
+	"steward/internal/tools/files"
 	"steward/internal/tools/local"
 	"steward/internal/tools/mail"
 	"steward/internal/tools/reminder"
@@ -119,7 +119,7 @@ func (d *desk) tools(tb testing.TB, dir string, alarms *jobs.Scheduler, clock fu
 		return tool.Env{Name: name, Data: filepath.Join(dir, "private", "root", name), Log: slog.New(slog.DiscardHandler)}
 	}
 	opt := local.Options{Now: clock, Zone: func(string) *time.Location { return z }}
-	list, err := builtin.Tools(builtin.Options{Options: local.Options{Now: clock}, Folders: []builtin.Folder{{Name: "workspace", Path: filepath.Join(dir, "workspace"), Write: true, Make: true}},
+	list, err := files.Tools(files.Options{Options: local.Options{Now: clock}, Folders: []files.Folder{{Name: "workspace", Path: filepath.Join(dir, "workspace"), Write: true, Make: true}},
 		Trash: func(string) string { return filepath.Join(dir, "trash") }})
 	must.Do(tb, err)
 	for _, add := range []func() ([]tool.Tool, error){

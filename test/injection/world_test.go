@@ -38,8 +38,8 @@ import (
 	"steward/internal/source/mcp"
 	"steward/internal/store/sqlite"
 	"steward/internal/tool"
-	"steward/internal/tools/builtin"
 	"steward/internal/tools/calendar"
+	"steward/internal/tools/files"
 	"steward/internal/tools/local"
 	"steward/internal/tools/own"
 	"steward/internal/tools/task"
@@ -146,7 +146,7 @@ func (w *world) tools() (*tool.Registry, []tool.Source) {
 	docs := filepath.Join(w.dir, "docs")
 	w.must(os.MkdirAll(docs, 0o700))
 	trash := w.t.TempDir() // apart from what an attack may destroy
-	plain, err := builtin.Tools(builtin.Options{Folders: []builtin.Folder{{Name: "docs", Path: docs, Write: true}}, Trash: func(string) string { return trash }, Options: local.Options{Now: func() time.Time { return now }}})
+	plain, err := files.Tools(files.Options{Folders: []files.Folder{{Name: "docs", Path: docs, Write: true}}, Trash: func(string) string { return trash }, Options: local.Options{Now: func() time.Time { return now }}})
 	w.must(err)
 	for _, t := range plain {
 		if strings.HasPrefix(t.Spec().Name, "files.") || strings.HasPrefix(t.Spec().Name, "math.") {

@@ -15,8 +15,8 @@ import (
 	"steward/internal/provider/offline"
 	"steward/internal/tool"
 	"steward/internal/tool/sentence"
-	"steward/internal/tools/builtin"
 	"steward/internal/tools/calendar"
+	"steward/internal/tools/files"
 	"steward/internal/tools/local"
 	"steward/internal/tools/reminder"
 	"steward/internal/tools/task"
@@ -31,7 +31,7 @@ var now = time.Date(2026, 3, 4, 10, 0, 0, 0, time.UTC)
 func tools(t testing.TB) *llm.Toolset {
 	t.Helper()
 	dir := t.TempDir()
-	all, err := builtin.Tools(builtin.Options{Folders: []builtin.Folder{{Name: "workspace", Path: dir, Write: true}}, Trash: func(string) string { return dir }, Notes: "workspace/Notes"})
+	all, err := files.Tools(files.Options{Folders: []files.Folder{{Name: "workspace", Path: dir, Write: true}}, Trash: func(string) string { return dir }, Notes: "workspace/Notes"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ import (
 	"steward/internal/runtime"
 	"steward/internal/store"
 	"steward/internal/tool"
-	"steward/internal/tools/builtin"
+	"steward/internal/tools/files"
 	"steward/internal/turn"
 	"steward/test/leak"
 	"steward/test/storetest"
@@ -102,7 +102,7 @@ func (o *office) must(err error) {
 
 func (o *office) tools(strategies bool) *tool.Registry {
 	o.t.Helper()
-	list, err := builtin.Tools(builtin.Options{Folders: []builtin.Folder{{Name: "office", Path: o.dir, Write: true}}, Trash: func(string) string { return o.dir + "-trash" }})
+	list, err := files.Tools(files.Options{Folders: []files.Folder{{Name: "office", Path: o.dir, Write: true}}, Trash: func(string) string { return o.dir + "-trash" }})
 	o.must(err)
 	r := &tool.Registry{}
 	for _, t := range list {

@@ -1,7 +1,7 @@
-// Package builtin provides Steward's own tools: a calculator, the clock, hashes, and files in granted
+// Package files provides Steward's own tools: a calculator, the clock, hashes, and files in granted
 // folders. They are Go functions (tool.New) with a schema from their argument types. Changes of files
 // are atomic, can be settled after a crash, and can be undone.
-package builtin
+package files
 
 import (
 	"context"
