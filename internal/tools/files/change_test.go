@@ -14,6 +14,7 @@ import (
 
 	"steward/internal/fault"
 	"steward/internal/tool"
+	"steward/test/localtest"
 	"steward/test/must"
 )
 
@@ -39,7 +40,7 @@ func TestEditMoveDelete(t *testing.T) {
 	dir, _, r := shop(t)
 	must.Do(t, os.WriteFile(filepath.Join(dir, "e.txt"), []byte("one two one\nthree\n"), 0o600))
 	must.Do(t, os.WriteFile(filepath.Join(dir, "bin"), []byte{0, 1, 2}, 0o600))
-	table(t, r, []row{
+	localtest.Table(t, r, []localtest.Row{
 		{"files.edit", `{"path":"notes/e.txt","old":"one","new":"1"}`, "text_not_unique"},
 		{"files.edit", `{"path":"notes/e.txt","old":"four","new":"4"}`, "text_not_found"},
 		{"files.edit", `{"path":"notes/e.txt","old":"two","new":"two"}`, "edit_empty"},
@@ -204,9 +205,9 @@ func TestUndoingBackwardsLeadsBack(t *testing.T) {
 func TestTheTrashIsBounded(t *testing.T) {
 	dir, k, r := shop(t)
 	must.Do(t, os.Truncate(filepath.Join(dir, "a.txt"), maxFormer+1))
-	for _, row := range []row{{"files.delete", `{"path":"notes/a.txt"}`, ""}, {"files.write", `{"path":"notes/a.txt","content":"","overwrite":true}`, ""}} {
-		if _, err := call(t, r, row.name, row.args); !fault.HasCode(err, "file_too_large") || !tool.Certain(err) {
-			t.Errorf("%s: %v", row.name, err)
+	for _, row := range []localtest.Row{{"files.delete", `{"path":"notes/a.txt"}`, ""}, {"files.write", `{"path":"notes/a.txt","content":"","overwrite":true}`, ""}} {
+		if _, err := localtest.Call(t, r, row[0], row[1]); !fault.HasCode(err, "file_too_large") || !tool.Certain(err) {
+			t.Errorf("%s: %v", row[0], err)
 		}
 	}
 	if info := must.Get(os.Stat(filepath.Join(dir, "a.txt"))); info.Size() != maxFormer+1 {
@@ -227,23 +228,23 @@ func TestTheTrashIsBounded(t *testing.T) {
 
 func TestPreviews(t *testing.T) {
 	_, _, r := shop(t)
-	for _, c := range []row{
+	for _, c := range []localtest.Row{
 		{"files.edit", `{"path":"notes/a.txt","old":"alpha","new":"beta"}`, "--- notes/a.txt\n+++ notes/a.txt (new)\n@@ -1,1 +1,1 @@\n-alpha\n+beta\n"},
 		{"files.edit", `{"path":"notes/a.txt","old":"gamma","new":"beta"}`, "text_not_found"},
 		{"files.write", `{"path":"notes/a.txt","content":"beta\n","overwrite":true}`, "--- notes/a.txt\n+++ notes/a.txt (new)\n@@ -1,1 +1,1 @@\n-alpha\n+beta\n"},
 		{"files.write", `{"path":"notes/none.txt","content":"beta\n"}`, ""},
 	} {
-		tl, _ := r.Get(c.name)
+		tl, _ := r.Get(c[0])
 		p, ok := tool.PreviewerOf(tl)
 		if !ok {
-			t.Fatalf("%s shows nothing", c.name)
+			t.Fatalf("%s shows nothing", c[0])
 		}
-		got, err := p.Preview(t.Context(), tool.Invocation{Args: []byte(c.args)})
+		got, err := p.Preview(t.Context(), tool.Invocation{Args: []byte(c[1])})
 		if err != nil {
 			got = fault.Of(err).Code
 		}
-		if got != c.want {
-			t.Errorf("%s: %q, %v", c.args, got, err)
+		if got != c[2] {
+			t.Errorf("%s: %q, %v", c[1], got, err)
 		}
 	}
 }
@@ -256,7 +257,7 @@ func TestLines(t *testing.T) {
 	}
 	must.Do(t, os.WriteFile(filepath.Join(dir, "long"), []byte(b.String()+"end"), 0o600))
 	must.Do(t, os.WriteFile(filepath.Join(dir, "wide"), []byte("a\n"+strings.Repeat("x", 3*maxPage)+"\nb\n"), 0o600))
-	table(t, r, []row{
+	localtest.Table(t, r, []localtest.Row{
 		{"files.read", `{"path":"notes/long","line":2,"lines":2}`, "line 2\nline 3\n\n[Lines 2 to 3. Read on at line 4.]"},
 		{"files.read", `{"path":"notes/long","line":5000}`, "line 5000\nend\n[Lines 5000 to 5001: the end.]"},
 		{"files.read", `{"path":"notes/long","line":5001,"lines":5}`, "end\n[Lines 5001 to 5001: the end.]"},
@@ -266,7 +267,7 @@ func TestLines(t *testing.T) {
 		{"files.read", `{"path":"notes/wide","line":5}`, "\nb\n\n[Lines 5 to 6: the end.]"},
 		{"files.read", `{"path":"notes/wide","line":7}`, "line_invalid"},
 	})
-	if got := must.Get(call(t, r, "files.read", `{"path":"notes/long"}`)); len(got) > maxPage+100 || !strings.Contains(got, "\n\n[Lines 1 to ") {
+	if got := must.Get(localtest.Call(t, r, "files.read", `{"path":"notes/long"}`)); len(got) > maxPage+100 || !strings.Contains(got, "\n\n[Lines 1 to ") {
 		t.Errorf("%d bytes", len(got))
 	}
 }
@@ -291,7 +292,7 @@ func TestSearch(t *testing.T) {
 	must.Do(t, os.Symlink("../../secret.txt", filepath.Join(dir, "src", "out.txt")))
 	const not = "[Not searched: 1 file that is not text, 6 that are hidden or named in .gitignore.]"
 	const named = "[Not searched: 2 that are hidden or named in .gitignore.]"
-	table(t, r, []row{
+	localtest.Table(t, r, []localtest.Row{
 		{"files.search", `{"query":"main hello"}`, "notes/src/main.go:3: func main() { Hello() }\n" + not + "\n"},
 		{"files.search", `{"query":"^// H\\w+ says","regexp":true}`, "notes/src/hello.go:3: // Hello says hello, world.\n" + not + "\n"},
 		{"files.search", `{"query":"main","path":"notes/src","glob":"*.log"}`, "notes/src/keep.log:1: main\n" + named + "\n"},
@@ -304,7 +305,7 @@ func TestSearch(t *testing.T) {
 		{"files.search", `{"query":"x","path":"../x"}`, "path_refused"},
 	})
 	put("many", strings.Repeat("needle\n", maxHits+10))
-	if got := must.Get(call(t, r, "files.search", `{"query":"needle"}`)); strings.Count(got, "\n") != maxHits+2 || !strings.Contains(got, "[Stopped after 200 lines") {
+	if got := must.Get(localtest.Call(t, r, "files.search", `{"query":"needle"}`)); strings.Count(got, "\n") != maxHits+2 || !strings.Contains(got, "[Stopped after 200 lines") {
 		t.Errorf("%d lines", strings.Count(got, "\n"))
 	}
 	ctx, stop := context.WithCancel(t.Context())

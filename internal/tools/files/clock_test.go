@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"steward/internal/tools/local"
+	"steward/test/localtest"
 	"steward/test/must"
 	_ "steward/test/seed"
 )
@@ -33,7 +34,7 @@ func clockKit(t testing.TB) Options {
 
 func TestNow(t *testing.T) {
 	r := kitOf(t, clockKit(t))
-	table(t, r, []row{
+	localtest.Table(t, r, []localtest.Row{
 		{"time.now", `{}`, "2026-11-05T14:03:22+01:00 (Thursday, Europe/Berlin, CET)"},
 		{"time.now", `{"zone":"UTC"}`, "2026-11-05T13:03:22Z (Thursday, UTC)"},
 		{"time.now", `{"zone":"utc"}`, "2026-11-05T13:03:22Z (Thursday, UTC)"},
@@ -54,7 +55,7 @@ func TestNow(t *testing.T) {
 	if z, err := k.zone("", "bob"); err != nil || z != time.UTC {
 		t.Errorf("a user without a zone: %v, %v", z, err)
 	}
-	if got, err := call(t, kitOf(t, Options{}), "time.now", `{}`); err != nil || !strings.HasSuffix(got, "UTC)") {
+	if got, err := localtest.Call(t, kitOf(t, Options{}), "time.now", `{}`); err != nil || !strings.HasSuffix(got, "UTC)") {
 		t.Errorf("%s, %v", got, err)
 	}
 }
@@ -63,7 +64,7 @@ func TestConvert(t *testing.T) {
 	const (
 		gap = "\nNote: 2026-03-29 02:30 does not exist in Europe/Berlin: the clocks are set forward then. 03:30 is meant instead."
 	)
-	table(t, kitOf(t, clockKit(t)), []row{
+	localtest.Table(t, kitOf(t, clockKit(t)), []localtest.Row{
 		{"time.convert", `{"time":"15:30","to":"Tokyo"}`, "2026-11-05T15:30:00+01:00 (Thursday, Europe/Berlin, CET) = 2026-11-05T23:30:00+09:00 (Thursday, Asia/Tokyo, JST)"},
 		{"time.convert", `{"time":"3:30 pm","from":"Berlin","to":"UTC"}`, "2026-11-05T15:30:00+01:00 (Thursday, Europe/Berlin, CET) = 2026-11-05T14:30:00Z (Thursday, UTC)"},
 		{"time.convert", `{"time":"9am","from":"America/New_York"}`, "2026-11-05T09:00:00-05:00 (Thursday, America/New_York, EST) = 2026-11-05T15:00:00+01:00 (Thursday, Europe/Berlin, CET)"},

@@ -10,6 +10,7 @@ import (
 
 	"steward/internal/extract"
 	"steward/internal/fault"
+	"steward/test/localtest"
 	"steward/test/must"
 )
 
@@ -26,17 +27,17 @@ func TestReadDocuments(t *testing.T) {
 	must.Do(t, z.Close())
 	must.Do(t, os.WriteFile(filepath.Join(dir, "garden.docx"), b.Bytes(), 0o600))
 	must.Do(t, os.WriteFile(filepath.Join(dir, "broken.pdf"), []byte("%PDF-1.7\n broken"), 0o600))
-	got := must.Get(call(t, r, "files.read", `{"path":"notes/garden.docx"}`))
+	got := must.Get(localtest.Call(t, r, "files.read", `{"path":"notes/garden.docx"}`))
 	if !strings.HasPrefix(got, "notes/garden.docx (docx, ") || !strings.Contains(got, "Tulips. Tulips.") || !strings.Contains(got, "Read on at line 2.") {
 		t.Errorf("%.200s", got)
 	}
-	if got := must.Get(call(t, r, "files.read", `{"path":"notes/garden.docx","line":2}`)); !strings.Contains(got, "Tulips.") || strings.Contains(got, "Read on") {
+	if got := must.Get(localtest.Call(t, r, "files.read", `{"path":"notes/garden.docx","line":2}`)); !strings.Contains(got, "Tulips.") || strings.Contains(got, "Read on") {
 		t.Errorf("%.200s", got)
 	}
-	if _, err := call(t, r, "files.read", `{"path":"notes/garden.docx","line":9}`); !fault.HasCode(err, "line_invalid") {
+	if _, err := localtest.Call(t, r, "files.read", `{"path":"notes/garden.docx","line":9}`); !fault.HasCode(err, "line_invalid") {
 		t.Error(err)
 	}
-	if _, err := call(t, r, "files.read", `{"path":"notes/broken.pdf"}`); !fault.HasCode(err, "extract_damaged") {
+	if _, err := localtest.Call(t, r, "files.read", `{"path":"notes/broken.pdf"}`); !fault.HasCode(err, "extract_damaged") {
 		t.Error(err)
 	}
 }

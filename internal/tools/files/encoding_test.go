@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"steward/test/localtest"
 	"steward/test/must"
 )
 
@@ -32,16 +33,16 @@ func TestTextsOfEveryForm(t *testing.T) {
 	after := written("Grüße aus Köln\r\nneue Zeile\r\nund Ölung\r\n")
 	for name, data := range written(umlauts) {
 		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(data), 0o600))
-		if got, err := call(t, r, "files.search", `{"query":"größe köln","path":"notes/`+name+`"}`); err != nil || !strings.HasPrefix(got, "No line of 1 files matches.") {
+		if got, err := localtest.Call(t, r, "files.search", `{"query":"größe köln","path":"notes/`+name+`"}`); err != nil || !strings.HasPrefix(got, "No line of 1 files matches.") {
 			t.Errorf("%s: %q, %v", name, got, err)
 		}
-		if got, err := call(t, r, "files.search", `{"query":"grüße köln","path":"notes/`+name+`"}`); err != nil || got != "notes/"+name+":1: Grüße aus Köln\n" {
+		if got, err := localtest.Call(t, r, "files.search", `{"query":"grüße köln","path":"notes/`+name+`"}`); err != nil || got != "notes/"+name+":1: Grüße aus Köln\n" {
 			t.Errorf("%s: %q, %v", name, got, err)
 		}
-		if got, err := call(t, r, "files.read", `{"path":"notes/`+name+`"}`); err != nil || !strings.HasPrefix(got, "Grüße aus Köln\nzweite Zeile\n") {
+		if got, err := localtest.Call(t, r, "files.read", `{"path":"notes/`+name+`"}`); err != nil || !strings.HasPrefix(got, "Grüße aus Köln\nzweite Zeile\n") {
 			t.Errorf("%s: %q, %v", name, got, err)
 		}
-		if got, err := call(t, r, "files.edit", `{"path":"notes/`+name+`","old":"Köln\nzweite Zeile\n","new":"Köln\nneue Zeile\nund Ölung\n"}`); err != nil {
+		if got, err := localtest.Call(t, r, "files.edit", `{"path":"notes/`+name+`","old":"Köln\nzweite Zeile\n","new":"Köln\nneue Zeile\nund Ölung\n"}`); err != nil {
 			t.Errorf("%s: %q, %v", name, got, err)
 		}
 		if got := string(must.Get(os.ReadFile(filepath.Join(dir, name)))); got != after[name] {
@@ -49,13 +50,13 @@ func TestTextsOfEveryForm(t *testing.T) {
 		}
 	}
 	before := must.Get(os.ReadFile(filepath.Join(dir, "latin.txt")))
-	if _, err := call(t, r, "files.edit", `{"path":"notes/latin.txt","old":"neue","new":"☃"}`); err == nil || !strings.Contains(err.Error(), "Windows-1252") {
+	if _, err := localtest.Call(t, r, "files.edit", `{"path":"notes/latin.txt","old":"neue","new":"☃"}`); err == nil || !strings.Contains(err.Error(), "Windows-1252") {
 		t.Error(err)
 	}
 	if got := must.Get(os.ReadFile(filepath.Join(dir, "latin.txt"))); string(got) != string(before) {
 		t.Errorf("a refused edit has changed the file: %q", got)
 	}
-	if got, err := call(t, r, "files.write", `{"path":"notes/latin.txt","content":"☃\n","overwrite":true}`); err != nil || !strings.Contains(got, "It was Windows-1252, and is UTF-8 now.") {
+	if got, err := localtest.Call(t, r, "files.write", `{"path":"notes/latin.txt","content":"☃\n","overwrite":true}`); err != nil || !strings.Contains(got, "It was Windows-1252, and is UTF-8 now.") {
 		t.Errorf("%q, %v", got, err)
 	}
 }
@@ -80,10 +81,10 @@ func TestASearchCountsWhatItPassesOver(t *testing.T) {
 	}
 	must.Do(t, os.WriteFile(filepath.Join(dir, "large.txt"), make([]byte, maxSearchFile+1), 0o600))
 	const not = "[Not searched: 2 files that are not text, 1 file with more than 8 MB, 1 that is hidden or named in .gitignore.]"
-	if got, err := call(t, r, "files.search", `{"query":"needle","path":"notes"}`); err != nil || got != "notes/a.txt:1: needle\n"+not+"\n" {
+	if got, err := localtest.Call(t, r, "files.search", `{"query":"needle","path":"notes"}`); err != nil || got != "notes/a.txt:1: needle\n"+not+"\n" {
 		t.Errorf("%q, %v", got, err)
 	}
-	if got, err := call(t, r, "files.search", `{"query":"nothing","path":"notes"}`); err != nil || got != "No line of 1 files matches.\n"+not {
+	if got, err := localtest.Call(t, r, "files.search", `{"query":"nothing","path":"notes"}`); err != nil || got != "No line of 1 files matches.\n"+not {
 		t.Errorf("%q, %v", got, err)
 	}
 }

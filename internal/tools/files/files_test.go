@@ -21,6 +21,7 @@ import (
 	"steward/internal/fault"
 	"steward/internal/message"
 	"steward/internal/tool"
+	"steward/test/localtest"
 	"steward/test/must"
 )
 
@@ -63,7 +64,7 @@ func TestList(t *testing.T) {
 	defer l.Close()
 	must.Do(t, os.WriteFile(filepath.Join(dir, "bad\xff"), nil, 0o600))
 	const whole = "notes/ has 6 entries:\na.txt  6 bytes  2026-01-02T03:04:05Z\nbad\uFFFD  0 bytes"
-	table(t, r, []row{
+	localtest.Table(t, r, []localtest.Row{
 		{"files.list", `{}`, "notes/ (read and write)\nlocked/ (read only)\n"},
 		{"files.list", `{"path":"/"}`, "notes/ (read and write)\nlocked/ (read only)\n"},
 		{"files.list", `{"path":"notes/sub/deep"}`, "notes/sub/deep/ is empty"},
@@ -73,7 +74,7 @@ func TestList(t *testing.T) {
 		{"files.list", `{"path":"other"}`, "path_refused"},
 		{"files.list", `{"path":"notes/link"}`, "path_refused"},
 	})
-	got, err := call(t, r, "files.list", `{"path":"notes"}`)
+	got, err := localtest.Call(t, r, "files.list", `{"path":"notes"}`)
 	if err != nil || !strings.HasPrefix(got, whole) {
 		t.Errorf("%s, %v", got, err)
 	}
@@ -85,15 +86,15 @@ func TestList(t *testing.T) {
 	for i := range maxEntries + 20 {
 		must.Do(t, os.WriteFile(filepath.Join(dir, "sub", "deep", fmt.Sprintf("f%04d", i)), nil, 0o600))
 	}
-	got, err = call(t, r, "files.list", `{"path":"notes/sub/deep"}`)
+	got, err = localtest.Call(t, r, "files.list", `{"path":"notes/sub/deep"}`)
 	if err != nil || strings.Count(got, "\n") != maxEntries+2 || !strings.HasSuffix(got, "[There are more: continue with offset 500.]\n") {
 		t.Errorf("%d lines, %v", strings.Count(got, "\n"), err)
 	}
-	got, err = call(t, r, "files.list", `{"path":"notes/sub/deep","offset":510}`)
+	got, err = localtest.Call(t, r, "files.list", `{"path":"notes/sub/deep","offset":510}`)
 	if err != nil || strings.Count(got, "\n") != 11 || !strings.Contains(got, "f0510") {
 		t.Errorf("%s, %v", got, err)
 	}
-	if got, err = call(t, r, "files.list", `{"path":"notes/sub/deep","offset":9999}`); err != nil || strings.Count(got, "\n") != 1 {
+	if got, err = localtest.Call(t, r, "files.list", `{"path":"notes/sub/deep","offset":9999}`); err != nil || strings.Count(got, "\n") != 1 {
 		t.Errorf("%s, %v", got, err)
 	}
 }
@@ -116,7 +117,7 @@ func TestNothingLeadsOut(t *testing.T) {
 				m["content"], m["overwrite"] = "broken", true
 			}
 			args := must.Get(json.Marshal(m))
-			got, err := call(t, r, name, string(args))
+			got, err := localtest.Call(t, r, name, string(args))
 			if name == "files.write" && strings.Contains(p, "%2e") && err == nil {
 				continue // an ordinary name
 			}
@@ -144,7 +145,7 @@ func TestWhatIsNoPlainFileIsRefusedAtOnce(t *testing.T) {
 	must.Do(t, syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600))
 	l := must.Get(net.Listen("unix", filepath.Join(dir, "socket")))
 	defer l.Close()
-	table(t, r, []row{ // a pipe that nobody writes to would hang a plain open
+	localtest.Table(t, r, []localtest.Row{ // a pipe that nobody writes to would hang a plain open
 		{"files.read", `{"path":"notes/pipe"}`, "not_a_file"},
 		{"files.read", `{"path":"notes/socket"}`, "not_a_file"},
 		{"files.read", `{"path":"notes/sub"}`, "not_a_file"},
@@ -171,7 +172,7 @@ func TestRead(t *testing.T) {
 	for _, n := range []string{"data.bin", "data.zip", "latin1.txt", "data.json"} {
 		must.Do(t, os.Chtimes(filepath.Join(dir, n), at, at))
 	}
-	table(t, r, []row{
+	localtest.Table(t, r, []localtest.Row{
 		{"files.read", `{"path":"notes/a.txt"}`, "alpha\n"},
 		{"files.read", `{"path":"notes/sub/b.txt"}`, "beta"},
 		{"files.read", `{"path":"notes/empty"}`, "(the file is empty)"},
@@ -194,7 +195,7 @@ func TestReadMedia(t *testing.T) {
 	must.Do(t, os.WriteFile(filepath.Join(dir, "big.png"), append(png, make([]byte, maxMedia)...), 0o600))
 	must.Do(t, os.WriteFile(filepath.Join(dir, "i.bmp"), []byte("BM........"), 0o600))
 	read := func(name string) tool.Result {
-		res := must.Get(invoke(t, r, "files.read", tool.Invocation{Args: []byte(`{"path":"notes/` + name + `"}`)}))
+		res := must.Get(localtest.Invoke(t, r, "files.read", tool.Invocation{Args: []byte(`{"path":"notes/` + name + `"}`)}))
 		return res
 	}
 	if img, ok := read("p.png").Content[1].(*message.Image); !ok || img.MIME != "image/png" || !bytes.Equal(img.Data, png) {
@@ -230,7 +231,7 @@ func TestPagesGiveTheWhole(t *testing.T) {
 			if lines > 0 && calls < 20 { // the rest at once
 				args = fmt.Sprintf(`{"path":"notes/page","line":%d,"lines":%d}`, line, lines)
 			}
-			got := must.Get(call(t, r, "files.read", args))
+			got := must.Get(localtest.Call(t, r, "files.read", args))
 			body, note := got, ""
 			if i := strings.LastIndex(got, "\n[Lines "); i >= 0 {
 				body, note = got[:i], got[i:]
@@ -256,7 +257,7 @@ func TestWrite(t *testing.T) {
 		b := must.Get(os.ReadFile(filepath.Join(dir, name)))
 		return string(b)
 	}
-	table(t, r, []row{
+	localtest.Table(t, r, []localtest.Row{
 		{"files.write", `{"path":"notes/new.txt","content":"one"}`, "Wrote notes/new.txt: 3 bytes."},
 		{"files.write", `{"path":"notes/new.txt","content":"two"}`, "file_exists"},
 		{"files.write", `{"path":"notes/x/y/z.txt","content":""}`, "Wrote notes/x/y/z.txt: 0 bytes."},
@@ -292,14 +293,14 @@ func TestFailuresOfWritingLeaveTheFileAlone(t *testing.T) {
 	in := tool.Invocation{Args: []byte(`{"path":"notes/a.txt","content":"new","overwrite":true}`), Key: "k"}
 	block := filepath.Join(dir, tempName("a.txt", "k"))
 	must.Do(t, os.MkdirAll(filepath.Join(block, "full"), 0o755))
-	_, err := invoke(t, r, "files.write", in)
+	_, err := localtest.Invoke(t, r, "files.write", in)
 	if err == nil || !tool.Certain(err) {
 		t.Errorf("%v", err)
 	}
 	must.Do(t, os.RemoveAll(block))
 	// The temporary file that a crash left behind is replaced.
 	must.Do(t, os.WriteFile(block, []byte("half of i"), 0o600))
-	must.Get(invoke(t, r, "files.write", in))
+	must.Get(localtest.Invoke(t, r, "files.write", in))
 	if b, _ := os.ReadFile(filepath.Join(dir, "a.txt")); string(b) != "new" {
 		t.Errorf("%q", b)
 	}
@@ -307,7 +308,7 @@ func TestFailuresOfWritingLeaveTheFileAlone(t *testing.T) {
 	if os.Getuid() != 0 { // root may do everything
 		must.Do(t, os.Chmod(dir, 0o555))
 		defer os.Chmod(dir, 0o755)
-		if _, err := call(t, r, "files.write", `{"path":"notes/q","content":"x"}`); !fault.HasCode(err, "file_denied") {
+		if _, err := localtest.Call(t, r, "files.write", `{"path":"notes/q","content":"x"}`); !fault.HasCode(err, "file_denied") {
 			t.Error(err)
 		}
 	}
@@ -355,7 +356,7 @@ func TestFaultsOfTheSystem(t *testing.T) {
 func TestFolderThatIsGone(t *testing.T) {
 	dir, r := sandbox(t)
 	must.Do(t, os.RemoveAll(dir))
-	table(t, r, []row{
+	localtest.Table(t, r, []localtest.Row{
 		{"files.read", `{"path":"notes/a.txt"}`, "file_not_found"},
 		{"files.list", `{"path":"notes"}`, "file_not_found"},
 		{"files.write", `{"path":"notes/a.txt","content":"x"}`, "file_not_found"},
@@ -398,7 +399,7 @@ func TestSettle(t *testing.T) {
 			if happened, _, err := s.Settle(t.Context(), in); happened || err != nil {
 				t.Errorf("before it began: %v, %v", happened, err)
 			}
-			must.Get(invoke(t, r, "files.write", in))
+			must.Get(localtest.Invoke(t, r, "files.write", in))
 			put(c.now)
 			if c.temp {
 				must.Do(t, os.WriteFile(filepath.Join(dir, tempName("sub/s.txt", "k")), []byte("mine"), 0o600))
@@ -424,7 +425,7 @@ func TestWritesAreAtomic(t *testing.T) {
 	}
 	stop := make(chan struct{})
 	done := make(chan error, 1)
-	must.Get(call(t, r, "files.write", `{"path":"notes/w","content":"`+strings.Repeat("a", 20000)+`","overwrite":true}`))
+	must.Get(localtest.Call(t, r, "files.write", `{"path":"notes/w","content":"`+strings.Repeat("a", 20000)+`","overwrite":true}`))
 	go func() {
 		defer close(done)
 		for i := 0; ; i++ {
@@ -434,14 +435,14 @@ func TestWritesAreAtomic(t *testing.T) {
 			default:
 			}
 			c := strings.Repeat(string("ab"[i%2]), 20000)
-			if _, err := call(t, r, "files.write", `{"path":"notes/w","content":"`+c+`","overwrite":true}`); err != nil {
+			if _, err := localtest.Call(t, r, "files.write", `{"path":"notes/w","content":"`+c+`","overwrite":true}`); err != nil {
 				done <- err
 				return
 			}
 		}
 	}()
 	for range 200 {
-		got, err := call(t, r, "files.read", `{"path":"notes/w"}`)
+		got, err := localtest.Call(t, r, "files.read", `{"path":"notes/w"}`)
 		if err != nil || !long[got] {
 			t.Errorf("half a file of %d bytes, %v", len(got), err)
 			break

@@ -1,7 +1,6 @@
 package files
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -14,65 +13,18 @@ import (
 	"pgregory.net/rapid"
 
 	"steward/internal/fault"
-	"steward/internal/id"
-	"steward/internal/message"
 	"steward/internal/tool"
+	"steward/test/localtest"
 	"steward/test/must"
 )
 
-// kitOf registers the tools, as Steward does, and returns a way to call them.
 func kitOf(t testing.TB, opt Options) *tool.Registry {
 	t.Helper()
-	tools := must.Get(Tools(opt))
-	r := new(tool.Registry)
-	for _, tl := range tools {
-		must.Do(t, r.Add(tl))
-	}
-	return r
-}
-
-func call(t testing.TB, r *tool.Registry, name, args string) (string, error) {
-	t.Helper()
-	res, err := invoke(t, r, name, tool.Invocation{Args: []byte(args), User: "ann", Key: id.New().String()})
-	if err != nil {
-		return "", err
-	}
-	var texts []string
-	for _, b := range res.Content {
-		if x, ok := b.(*message.Text); ok {
-			texts = append(texts, x.Text)
-		}
-	}
-	return strings.Join(texts, "\n"), nil
-}
-
-func invoke(t testing.TB, r *tool.Registry, name string, in tool.Invocation) (tool.Result, error) {
-	t.Helper()
-	tl, ok := r.Get(name)
-	if !ok {
-		t.Fatalf("there is no %s", name)
-	}
-	return tl.Call(context.Background(), in)
-}
-
-// row is a call with the answer, or with the code of the error.
-type row struct{ name, args, want string }
-
-func table(t *testing.T, r *tool.Registry, rows []row) {
-	t.Helper()
-	for _, c := range rows {
-		got, err := call(t, r, c.name, c.args)
-		if err != nil {
-			got = fault.Of(err).Code
-		}
-		if got != c.want {
-			t.Errorf("%s(%s) = %q, %v; want %q", c.name, c.args, got, err, c.want)
-		}
-	}
+	return localtest.Register(t, must.Get(Tools(opt)))
 }
 
 func TestCalculator(t *testing.T) {
-	table(t, kitOf(t, Options{}), []row{
+	localtest.Table(t, kitOf(t, Options{}), []localtest.Row{
 		{"math.multiply", `{"a":12345678901234567890,"b":98765432109876543210}`, "1219326311370217952237463801111263526900"},
 		{"math.multiply", `{"a":0.1234567890123456789,"b":10}`, "1.234567890123456789"},
 		{"math.multiply", `{"a":"6","b":7}`, "args_invalid"},
@@ -176,7 +128,7 @@ func TestEvaluate(t *testing.T) {
 		strings.Repeat("2^", 300) + "2": "expression_invalid",
 	} {
 		args, _ := json.Marshal(map[string]string{"expression": expr})
-		got, err := call(t, r, "math.evaluate", string(args))
+		got, err := localtest.Call(t, r, "math.evaluate", string(args))
 		if err != nil {
 			got = fault.Of(err).Code
 		}
@@ -327,7 +279,7 @@ func FuzzEvaluate(f *testing.F) {
 }
 
 func TestHash(t *testing.T) {
-	table(t, kitOf(t, Options{}), []row{
+	localtest.Table(t, kitOf(t, Options{}), []localtest.Row{
 		{"text.hash", `{"text":"abc"}`, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"},
 		{"text.hash", `{"text":"abc","algorithm":"sha256"}`, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"},
 		{"text.hash", `{"text":""}`, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"},
@@ -380,7 +332,7 @@ func TestNumbersOfAnySpelling(t *testing.T) {
 	for i := range 50 {
 		f := math.Pow(-1.37, float64(i))
 		s := strconv.FormatFloat(f, 'g', -1, 64)
-		got := must.Get(call(t, r, "math.add", fmt.Sprintf(`{"a":%s,"b":0}`, s)))
+		got := must.Get(localtest.Call(t, r, "math.add", fmt.Sprintf(`{"a":%s,"b":0}`, s)))
 		if back, err := strconv.ParseFloat(got, 64); err != nil || back != f {
 			t.Errorf("%s became %s", s, got)
 		}

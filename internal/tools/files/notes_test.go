@@ -7,12 +7,13 @@ import (
 	"testing"
 
 	"steward/internal/tool"
+	"steward/test/localtest"
 )
 
 func TestNotes(t *testing.T) {
 	dir, trash := filepath.Join(t.TempDir(), "work"), t.TempDir()
 	r := kitOf(t, Options{Folders: []Folder{{Name: "workspace", Path: dir, Write: true, Make: true}}, Trash: func(string) string { return trash }, Notes: "workspace/Notes"})
-	table(t, r, []row{
+	localtest.Table(t, r, []localtest.Row{
 		{"notes.list", `{}`, "There are no notes yet."},
 		{"notes.search", `{"query":"tulips"}`, "There are no notes yet."},
 		{"notes.read", `{"title":"Garden"}`, "file_not_found"},

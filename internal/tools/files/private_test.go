@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"steward/internal/fault"
+	"steward/test/localtest"
 	"steward/test/must"
 )
 
@@ -39,7 +40,7 @@ func TestStewardsOwnIsNotSeen(t *testing.T) {
 			{"files.write", `{"path":%q,"content":"mine","overwrite":true}`}, {"files.edit", `{"path":%q,"old":"canary","new":"mine"}`},
 			{"files.move", `{"from":%q,"to":"home/moved"}`}, {"files.delete", `{"path":%q}`},
 		} {
-			got, err := call(t, r, c[0], fmt.Sprintf(c[1], path))
+			got, err := localtest.Call(t, r, c[0], fmt.Sprintf(c[1], path))
 			if c[0] == "files.list" && err != nil && !fault.HasCode(err, "path_refused") {
 				continue // it is no folder
 			}
@@ -50,29 +51,29 @@ func TestStewardsOwnIsNotSeen(t *testing.T) {
 	}
 	for _, path := range []string{"home/share", "home/conf"} { // what holds it stays where it is
 		for tool, args := range map[string]string{"files.move": `{"from":%q,"to":"home/moved"}`, "files.delete": `{"path":%q}`} {
-			if got, err := call(t, r, tool, fmt.Sprintf(args, path)); !fault.HasCode(err, "path_refused") {
+			if got, err := localtest.Call(t, r, tool, fmt.Sprintf(args, path)); !fault.HasCode(err, "path_refused") {
 				t.Errorf("%s %s: %s, %v", tool, path, got, err)
 			}
 		}
 	}
-	if got, err := call(t, r, "files.move", `{"from":"home/share/other.txt","to":"home/share/steward/new.txt"}`); !fault.HasCode(err, "path_refused") {
+	if got, err := localtest.Call(t, r, "files.move", `{"from":"home/share/other.txt","to":"home/share/steward/new.txt"}`); !fault.HasCode(err, "path_refused") {
 		t.Errorf("moved into it: %s, %v", got, err)
 	}
-	if got, err := call(t, r, "files.search", `{"query":"canary","path":"home"}`); err != nil || strings.Count(got, "canary") != 3 ||
+	if got, err := localtest.Call(t, r, "files.search", `{"query":"canary","path":"home"}`); err != nil || strings.Count(got, "canary") != 3 ||
 		!strings.Contains(got, "home/share/other.txt:1: canary share/other.txt\n") || !strings.Contains(got, "home/two:1:") {
 		t.Errorf("a search: %s, %v", got, err)
 	}
 	few := kitOf(t, Options{Folders: []Folder{{Name: "deep", Path: at("share/steward/a")}, {Name: "home", Path: home}}, Private: func() []string { return private }})
-	if got, err := call(t, few, "files.search", `{"query":"canary"}`); err != nil || strings.Count(got, "canary") != 3 {
+	if got, err := localtest.Call(t, few, "files.search", `{"query":"canary"}`); err != nil || strings.Count(got, "canary") != 3 {
 		t.Errorf("a search of all folders: %s, %v", got, err)
 	}
-	if got, err := call(t, r, "files.list", `{"path":"home/share"}`); err != nil || strings.Contains(got, "steward") || !strings.Contains(got, "other.txt") {
+	if got, err := localtest.Call(t, r, "files.list", `{"path":"home/share"}`); err != nil || strings.Contains(got, "steward") || !strings.Contains(got, "other.txt") {
 		t.Errorf("a list: %s, %v", got, err)
 	}
-	if got, err := call(t, r, "files.list", `{"path":"home"}`); err != nil || strings.Contains(got, "mcp.json") || strings.Contains(got, "harmless") {
+	if got, err := localtest.Call(t, r, "files.list", `{"path":"home"}`); err != nil || strings.Contains(got, "mcp.json") || strings.Contains(got, "harmless") {
 		t.Errorf("a list: %s, %v", got, err)
 	}
-	if got, err := call(t, r, "files.edit", `{"path":"home/two","old":"canary","new":"bird"}`); err != nil {
+	if got, err := localtest.Call(t, r, "files.edit", `{"path":"home/two","old":"canary","new":"bird"}`); err != nil {
 		t.Errorf("a file beside it: %s, %v", got, err)
 	}
 	if b := must.Get(os.ReadFile(at("share/steward/token"))); string(b) != "canary share/steward/token\n" {

@@ -6,91 +6,37 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
-	"steward/internal/conversation/window"
-	"steward/internal/id"
-	"steward/internal/message"
 	"steward/internal/tool"
+	"steward/test/localtest"
 )
-
-// session calls tools for real and follows what becomes obsolete.
-type session struct {
-	t     *testing.T
-	reg   *tool.Registry
-	track *window.Tracker
-	at    time.Time
-	pos   int64
-	calls map[message.Ref]string
-}
-
-func newSession(t *testing.T, r *tool.Registry) *session {
-	s := &session{t: t, reg: r, track: window.NewTracker(r.Get, r.Names()...), at: time.Date(2026, 11, 5, 12, 0, 0, 0, time.UTC), calls: map[message.Ref]string{}}
-	s.track.OnRefused = func(err error) { t.Errorf("refused: %v", err) }
-	return s
-}
-
-// call makes a call, and returns the calls whose results became obsolete.
-func (s *session) call(name, args string) []string {
-	s.t.Helper()
-	s.at = s.at.Add(time.Second)
-	status := message.OK
-	res, err := invoke(s.t, s.reg, name, tool.Invocation{Args: []byte(args), Key: id.New().String()})
-	if err != nil {
-		status, res = message.Failed, tool.Text(err.Error())
-	}
-	m := &message.Message{ID: id.New(), Role: message.Assistant, At: s.at, Blocks: []message.Block{&message.ToolCall{CallID: "c", Name: name, Args: []byte(args)}}}
-	c := m.Calls()[0]
-	s.calls[c.Ref] = name + args
-	s.pos += 2
-	s.track.Observe(context.Background(), m, s.pos-1)
-	fell := s.track.Observe(context.Background(), &message.Message{ID: id.New(), Role: message.Tool, At: s.at,
-		Blocks: []message.Block{&message.ToolResult{Call: c.Ref, CallID: "c", Name: name, Status: status, Content: res.Content}}}, s.pos)
-	var out []string
-	for _, o := range fell {
-		if o.Reason == "" {
-			s.t.Errorf("%s fell without a reason", s.calls[o.Ref])
-		}
-		out = append(out, s.calls[o.Ref])
-	}
-	slices.Sort(out)
-	return out
-}
-
-func (s *session) expect(name, args string, fell ...string) {
-	s.t.Helper()
-	slices.Sort(fell)
-	if got := s.call(name, args); !slices.Equal(got, fell) {
-		s.t.Errorf("%s %s: fell %q, want %q", name, args, got, fell)
-	}
-}
 
 func TestWhatReadingAndWritingMakeObsolete(t *testing.T) {
 	_, r := sandbox(t)
-	s := newSession(t, r)
+	s := localtest.NewSession(t, r)
 	const (
 		a, b     = `{"path":"notes/a.txt"}`, `{"path":"notes/sub/b.txt"}`
 		page     = `{"path":"notes/a.txt","lines":3}`
 		top, sub = `{"path":"notes"}`, `{"path":"notes/sub"}`
 	)
-	s.expect("files.read", a)
-	s.expect("files.read", b)
-	s.expect("files.read", page) // reading the whole file does not make a page obsolete
-	s.expect("files.read", a, "files.read"+a)
-	s.expect("files.list", top)
-	s.expect("files.list", sub)
-	s.expect("files.list", `{}`)
-	s.expect("files.list", top, "files.list"+top)
-	s.expect("files.write", `{"path":"notes/a.txt","content":"x"}`) // the file exists: the write is refused, and nothing becomes obsolete
-	s.expect("files.write", `{"path":"notes/a.txt","content":"x","overwrite":true}`, "files.read"+a, "files.read"+page, "files.list"+top)
-	s.expect("files.list", top)
-	s.expect("files.read", a)
-	s.expect("files.write", `{"path":"notes/sub/new.txt","content":"x"}`, "files.list"+sub) // the listing of the folder above is unchanged
-	s.expect("files.write", `{"path":"notes/fresh/new.txt","content":"x"}`, "files.list"+top)
-	s.expect("files.list", `{"path":"notes/"}`)
-	s.expect("files.write", `{"path":"notes/c.txt","content":"x"}`, `files.list{"path":"notes/"}`)
-	s.expect("files.list", `{}`, "files.list{}")
-	s.expect("files.read", b, "files.read"+b)
+	s.Expect("files.read", a)
+	s.Expect("files.read", b)
+	s.Expect("files.read", page) // reading the whole file does not make a page obsolete
+	s.Expect("files.read", a, "files.read"+a)
+	s.Expect("files.list", top)
+	s.Expect("files.list", sub)
+	s.Expect("files.list", `{}`)
+	s.Expect("files.list", top, "files.list"+top)
+	s.Expect("files.write", `{"path":"notes/a.txt","content":"x"}`) // the file exists: the write is refused, and nothing becomes obsolete
+	s.Expect("files.write", `{"path":"notes/a.txt","content":"x","overwrite":true}`, "files.read"+a, "files.read"+page, "files.list"+top)
+	s.Expect("files.list", top)
+	s.Expect("files.read", a)
+	s.Expect("files.write", `{"path":"notes/sub/new.txt","content":"x"}`, "files.list"+sub) // the listing of the folder above is unchanged
+	s.Expect("files.write", `{"path":"notes/fresh/new.txt","content":"x"}`, "files.list"+top)
+	s.Expect("files.list", `{"path":"notes/"}`)
+	s.Expect("files.write", `{"path":"notes/c.txt","content":"x"}`, `files.list{"path":"notes/"}`)
+	s.Expect("files.list", `{}`, "files.list{}")
+	s.Expect("files.read", b, "files.read"+b)
 }
 
 func TestAListingThatCannotBeUnderstoodStays(t *testing.T) {
@@ -111,21 +57,16 @@ func TestAListingThatCannotBeUnderstoodStays(t *testing.T) {
 }
 
 func TestWhatTheClockMakesObsolete(t *testing.T) {
-	s := newSession(t, kitOf(t, clockKit(t)))
-	s.expect("time.now", `{}`)
-	s.expect("time.now", `{"zone":"Tokyo"}`) // both zones were asked for
-	s.expect("time.now", `{}`, "time.now{}")
-	s.expect("time.convert", `{"time":"15:30","to":"Tokyo"}`)
-	s.expect("time.convert", `{"time":"15:30","to":"UTC"}`)
-	s.expect("time.convert", `{"time":"15:30","to":"UTC"}`, `time.convert{"time":"15:30","to":"UTC"}`)
-	s.expect("math.add", `{"a":1,"b":2}`)
-	s.expect("math.add", `{"a":1,"b":2}`) // an earlier sum stays valid
-	s.at = s.at.Add(maxClockAge)
-	var fell []string
-	for _, o := range s.track.Aged(s.at) {
-		fell = append(fell, s.calls[o.Ref])
-	}
-	slices.Sort(fell)
+	s := localtest.NewSession(t, kitOf(t, clockKit(t)))
+	s.Expect("time.now", `{}`)
+	s.Expect("time.now", `{"zone":"Tokyo"}`) // both zones were asked for
+	s.Expect("time.now", `{}`, "time.now{}")
+	s.Expect("time.convert", `{"time":"15:30","to":"Tokyo"}`)
+	s.Expect("time.convert", `{"time":"15:30","to":"UTC"}`)
+	s.Expect("time.convert", `{"time":"15:30","to":"UTC"}`, `time.convert{"time":"15:30","to":"UTC"}`)
+	s.Expect("math.add", `{"a":1,"b":2}`)
+	s.Expect("math.add", `{"a":1,"b":2}`) // an earlier sum stays valid
+	fell := s.Aged(maxClockAge)
 	if !slices.Equal(fell, []string{`time.now{"zone":"Tokyo"}`, "time.now{}"}) {
 		t.Errorf("too old are %q", fell)
 	}
