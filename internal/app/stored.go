@@ -11,6 +11,7 @@ import (
 	"steward/internal/requests"
 
 	"steward/internal/tools/files"
+	domainlocal "steward/internal/tools/local"
 
 	"steward/internal/search/fts"
 	"steward/internal/store"
@@ -76,7 +77,7 @@ func newIndex(data string, st store.Store, log *slog.Logger) *fts.Index {
 // Specs returns the specs of all built-in tools, so that calls of tools that are no longer
 // granted are described too.
 func (a *App) Specs() (map[string]tool.Spec, error) {
-	tools, err := files.Tools(files.Options{Folders: []files.Folder{{Name: "folder", Path: ".", Write: true}}, Trash: func(string) string { return "" }, Notes: "folder/Notes"})
+	tools, err := basics(domainlocal.Options{}, files.Options{Folders: []files.Folder{{Name: "folder", Path: ".", Write: true}}, Trash: func(string) string { return "" }, Notes: "folder/Notes"})
 	if err != nil {
 		return nil, err
 	}

@@ -12,8 +12,10 @@ import (
 	"steward/internal/sandbox"
 	"steward/internal/settings"
 	"steward/internal/tool"
+	"steward/internal/tools/clock"
 	"steward/internal/tools/files"
 	domainlocal "steward/internal/tools/local"
+	"steward/internal/tools/math"
 )
 
 // BuiltIn is a group of Steward's own tools, the first word of whose names is its name.
@@ -50,10 +52,8 @@ func builtInEnv(set *settings.Loaded, name string) tool.Env {
 const WorkspaceName = "workspace"
 
 func (l *Local) basicTools(set *settings.Loaded) BuiltIn {
-	opt := files.Options{Options: domainlocal.Options{Zone: l.zone(set)}}
-	opt.Groups, opt.More = l.groupsOf, l.granted.list
-	opt.Reader = &l.reader
-	opt.Private = func() []string { return unseen(l.private, set) }
+	opt := files.Options{Groups: l.groupsOf, More: l.granted.list, Reader: &l.reader,
+		Private: func() []string { return unseen(l.private, set) }}
 	if place, err := domainlocal.NewPlace(builtInEnv(set, "files"), "trash"); err == nil { // it fails without a data folder
 		opt.Trash = place.For
 	}
@@ -64,7 +64,24 @@ func (l *Local) basicTools(set *settings.Loaded) BuiltIn {
 	for _, f := range set.Folders {
 		opt.Folders = append(opt.Folders, files.Folder{Name: f.Name, Path: f.Path, Write: f.Write, For: tool.OwnedBy(f.Users, f.Groups)})
 	}
-	return BuiltIn{Name: "basics", tools: func() ([]tool.Tool, error) { return files.Tools(opt) }}
+	return BuiltIn{Name: "basics", tools: func() ([]tool.Tool, error) { return basics(domainlocal.Options{Zone: l.zone(set)}, opt) }}
+}
+
+// basics returns the tools that need nothing but this machine: the calculator, the clock, and the tools for
+// granted folders.
+func basics(times domainlocal.Options, folders files.Options) (all []tool.Tool, err error) {
+	for _, tools := range []func() ([]tool.Tool, error){
+		math.Tools,
+		func() ([]tool.Tool, error) { return clock.Tools(times) },
+		func() ([]tool.Tool, error) { return files.Tools(folders) },
+	} {
+		more, err := tools()
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, more...)
+	}
+	return all, nil
 }
 
 // unseen returns the places that the files tools do not see: Steward's own, by whatever path they can be

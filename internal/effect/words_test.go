@@ -14,11 +14,13 @@ import (
 	"steward/internal/tool"
 	"steward/internal/tools/browser"
 	"steward/internal/tools/calendar"
+	"steward/internal/tools/clock"
 	"steward/internal/tools/contacts"
 	"steward/internal/tools/dav"
 	"steward/internal/tools/files"
 	"steward/internal/tools/local"
 	"steward/internal/tools/mail"
+	"steward/internal/tools/math"
 	"steward/internal/tools/notify"
 	"steward/internal/tools/reminder"
 	"steward/internal/tools/shell"
@@ -52,6 +54,8 @@ func builtIns(t testing.TB) map[string]tool.Tool {
 		add(k.Tools())
 	}
 	accounts := dav.Accounts{List: []dav.Account{{Name: "home"}}}
+	add(math.Tools())
+	add(clock.Tools(local.Options{}))
 	add(files.Tools(files.Options{Folders: []files.Folder{{Name: "workspace", Path: t.TempDir(), Write: true}}, Notes: "workspace/Notes",
 		Trash: func(string) string { return t.TempDir() }}))
 	add(shell.Tools(shell.Options{}))

@@ -26,9 +26,11 @@ import (
 	"steward/internal/store"
 	"steward/internal/tool"
 	"steward/internal/tools/calendar"
+	"steward/internal/tools/clock"
 	"steward/internal/tools/files"
 	"steward/internal/tools/local"
 	"steward/internal/tools/mail"
+	"steward/internal/tools/math"
 	"steward/internal/tools/reminder"
 	"steward/internal/tools/task"
 	"steward/internal/tools/weather"
@@ -112,17 +114,21 @@ func newDesk(tb testing.TB) *desk {
 
 // tools returns Steward's own tools as internal/app makes them, but with a given
 // clock.
-func (d *desk) tools(tb testing.TB, dir string, alarms *jobs.Scheduler, clock func() time.Time) *tool.Registry {
+func (d *desk) tools(tb testing.TB, dir string, alarms *jobs.Scheduler, now func() time.Time) *tool.Registry {
 	tb.Helper()
 	z := zone(tb)
 	env := func(name string) tool.Env {
 		return tool.Env{Name: name, Data: filepath.Join(dir, "private", "root", name), Log: slog.New(slog.DiscardHandler)}
 	}
-	opt := local.Options{Now: clock, Zone: func(string) *time.Location { return z }}
-	list, err := files.Tools(files.Options{Options: local.Options{Now: clock}, Folders: []files.Folder{{Name: "workspace", Path: filepath.Join(dir, "workspace"), Write: true, Make: true}},
-		Trash: func(string) string { return filepath.Join(dir, "trash") }})
-	must.Do(tb, err)
+	opt := local.Options{Now: now, Zone: func(string) *time.Location { return z }}
+	var list []tool.Tool
 	for _, add := range []func() ([]tool.Tool, error){
+		math.Tools,
+		func() ([]tool.Tool, error) { return clock.Tools(local.Options{Now: now}) },
+		func() ([]tool.Tool, error) {
+			return files.Tools(files.Options{Folders: []files.Folder{{Name: "workspace", Path: filepath.Join(dir, "workspace"), Write: true, Make: true}},
+				Trash: func(string) string { return filepath.Join(dir, "trash") }})
+		},
 		func() ([]tool.Tool, error) {
 			k := local.NewKit(env("calendar"), calendar.Kind)
 			calendar.Add(k, must.Get(local.NewPlace(env("calendar"), calendar.File)), calendar.Options{Options: opt})

@@ -41,6 +41,7 @@ import (
 	"steward/internal/tools/calendar"
 	"steward/internal/tools/files"
 	"steward/internal/tools/local"
+	"steward/internal/tools/math"
 	"steward/internal/tools/own"
 	"steward/internal/tools/task"
 	"steward/internal/tools/web"
@@ -146,9 +147,11 @@ func (w *world) tools() (*tool.Registry, []tool.Source) {
 	docs := filepath.Join(w.dir, "docs")
 	w.must(os.MkdirAll(docs, 0o700))
 	trash := w.t.TempDir() // apart from what an attack may destroy
-	plain, err := files.Tools(files.Options{Folders: []files.Folder{{Name: "docs", Path: docs, Write: true}}, Trash: func(string) string { return trash }, Options: local.Options{Now: func() time.Time { return now }}})
+	plain, err := files.Tools(files.Options{Folders: []files.Folder{{Name: "docs", Path: docs, Write: true}}, Trash: func(string) string { return trash }})
 	w.must(err)
-	for _, t := range plain {
+	sums, err := math.Tools()
+	w.must(err)
+	for _, t := range append(plain, sums...) {
 		if strings.HasPrefix(t.Spec().Name, "files.") || strings.HasPrefix(t.Spec().Name, "math.") {
 			w.must(r.Add(t))
 		}

@@ -2,6 +2,7 @@ package localtest
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
@@ -66,6 +67,37 @@ func Table(tb testing.TB, r *tool.Registry, rows []Row) {
 		}
 		if got != want {
 			tb.Errorf("%s(%s) = %q, %v; want %q", name, args, got, err, want)
+		}
+	}
+}
+
+// Described checks the names of the tools, which of them are actions, and that each tool, each of its parameters
+// and what the work log says of its calls is described. tool.CheckSpec checks the arguments in the work log's text.
+func Described(tb testing.TB, r *tool.Registry, names string, actions ...string) {
+	tb.Helper()
+	if got := strings.Join(r.Names(), " "); got != names {
+		tb.Errorf("the tools are %s; want %s", got, names)
+	}
+	for _, s := range r.Specs() {
+		if len(s.Description) < 40 || s.Version != "1" {
+			tb.Errorf("%s: %q, version %q", s.Name, s.Description, s.Version)
+		}
+		var schema struct {
+			Properties map[string]struct{ Description string }
+		}
+		if err := json.Unmarshal(s.Input, &schema); err != nil {
+			tb.Fatal(err)
+		}
+		for name, p := range schema.Properties {
+			if p.Description == "" {
+				tb.Errorf("%s: %s has no description", s.Name, name)
+			}
+		}
+		if (s.Effect == tool.Action) != slices.Contains(actions, s.Name) {
+			tb.Errorf("%s is a %s", s.Name, s.Effect)
+		}
+		if s.Log.Summary == "" || strings.HasSuffix(s.Log.Summary, ".") {
+			tb.Errorf("%s has the work log text %q", s.Name, s.Log.Summary)
 		}
 	}
 }

@@ -16,8 +16,10 @@ import (
 	"steward/internal/tool"
 	"steward/internal/tool/sentence"
 	"steward/internal/tools/calendar"
+	"steward/internal/tools/clock"
 	"steward/internal/tools/files"
 	"steward/internal/tools/local"
+	"steward/internal/tools/math"
 	"steward/internal/tools/reminder"
 	"steward/internal/tools/task"
 	"steward/internal/tools/weather"
@@ -31,11 +33,18 @@ var now = time.Date(2026, 3, 4, 10, 0, 0, 0, time.UTC)
 func tools(t testing.TB) *llm.Toolset {
 	t.Helper()
 	dir := t.TempDir()
-	all, err := files.Tools(files.Options{Folders: []files.Folder{{Name: "workspace", Path: dir, Write: true}}, Trash: func(string) string { return dir }, Notes: "workspace/Notes"})
-	if err != nil {
-		t.Fatal(err)
+	var all []tool.Tool
+	add := func(tools []tool.Tool, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, tools...)
 	}
-	for name, add := range map[string]func(*local.Kit){
+	add(math.Tools())
+	add(clock.Tools(local.Options{}))
+	add(files.Tools(files.Options{Folders: []files.Folder{{Name: "workspace", Path: dir, Write: true}}, Trash: func(string) string { return dir }, Notes: "workspace/Notes"}))
+	for name, fill := range map[string]func(*local.Kit){
 		"reminder": func(k *local.Kit) { reminder.AddReminders(k, reminder.Options{}) },
 		"timer":    func(k *local.Kit) { reminder.AddTimers(k, reminder.Options{}) },
 		"todo":     func(k *local.Kit) { task.Add(k, local.Place{}, task.Options{}) },
@@ -44,12 +53,8 @@ func tools(t testing.TB) *llm.Toolset {
 		"web":      func(k *local.Kit) { web.Add(k, web.Options{}) },
 	} {
 		k := local.NewKit(tool.Env{Name: name}, "")
-		add(k)
-		more, err := k.Tools()
-		if err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, more...)
+		fill(k)
+		add(k.Tools())
 	}
 	var specs []tool.Spec
 	for _, t := range all {

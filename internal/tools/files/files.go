@@ -1,5 +1,4 @@
-// Package files provides Steward's own tools: a calculator, the clock, hashes, and files in granted
-// folders. They are Go functions (tool.New) with a schema from their argument types. Changes of files
+// Package files provides the tools for files in granted folders, and for notes, which are files too. Changes
 // are atomic, can be settled after a crash, and can be undone.
 package files
 
@@ -13,7 +12,6 @@ import (
 
 // Options say what the tools may see. The zero value grants no folder.
 type Options struct {
-	local.Options
 	// Folders are where the files tools work. Without any folder there are no files tools.
 	Folders []Folder
 	// More returns the folders that were granted since then, if there are files tools at all. One
@@ -56,7 +54,7 @@ func Tools(opt Options) (tools []tool.Tool, err error) {
 	for _, group := range []struct {
 		name string
 		add  func(*local.Kit)
-	}{{"math", addMath}, {"time", k.clock}, {"text", addHash}, {"files", k.files}, {"notes", k.notes}} {
+	}{{"files", k.files}, {"notes", k.notes}} {
 		to := local.NewKit(tool.Env{Name: group.name}, "")
 		group.add(to)
 		more, err := to.Tools()
@@ -70,9 +68,3 @@ func Tools(opt Options) (tools []tool.Tool, err error) {
 
 // kit is what the tools have in common.
 type kit struct{ opt Options }
-
-// query adds a query from a function that needs only its arguments.
-func query[In, Out any](to *local.Kit, name, description string, log tool.LogSpec, fn func(In) (Out, error)) {
-	local.Query(to, tool.Spec{Name: name, Description: description, Log: log},
-		func(_ context.Context, _ tool.Invocation, in In) (Out, error) { return fn(in) })
-}

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -23,7 +24,14 @@ import (
 	"steward/internal/tool"
 	"steward/test/localtest"
 	"steward/test/must"
+	_ "steward/test/seed"
 )
+
+// kitOf returns the tools in a registry.
+func kitOf(t testing.TB, opt Options) *tool.Registry {
+	t.Helper()
+	return localtest.Register(t, must.Get(Tools(opt)))
+}
 
 // sandbox makes a granted folder "notes" beside a secret that is not granted.
 func sandbox(t testing.TB) (dir string, r *tool.Registry) {
@@ -451,5 +459,21 @@ func TestWritesAreAtomic(t *testing.T) {
 	close(stop)
 	if err := <-done; err != nil && !errors.Is(err, fs.ErrClosed) {
 		t.Error(err)
+	}
+}
+
+func TestToolsAreDescribed(t *testing.T) {
+	dir := t.TempDir()
+	r := kitOf(t, Options{Folders: []Folder{{Name: "notes", Path: dir, Write: true}}, Trash: func(string) string { return dir }})
+	localtest.Described(t, r, "files.delete files.edit files.list files.move files.read files.search files.write",
+		"files.write", "files.edit", "files.move", "files.delete")
+	if w, _ := r.Get("files.write"); slices.Contains(w.Spec().Log.Parameters, "content") {
+		t.Errorf("the log keeps whole files: %v", w.Spec().Log)
+	}
+	if names := kitOf(t, Options{Folders: []Folder{{Name: "notes", Path: dir}}}).Names(); len(names) != 3 {
+		t.Errorf("a folder that is read only: %v", names)
+	}
+	if names := kitOf(t, Options{}).Names(); len(names) != 0 {
+		t.Errorf("no folder: %v", names)
 	}
 }

@@ -2,15 +2,6 @@ package files
 
 import "strings"
 
-// The sentences by which people ask for the time.
-var nowSentences = []string{
-	"what time is it in {zone:place=Tokyo}",
-	"what time is it [now] [in {zone:place}] [now]", "(what is|what's) the [current] (time|local time) [now] [in {zone:place}]", "the time [in {zone:place}]", "how late is it [in {zone:place}]", "[current] time in {zone:place}",
-	"(what|which) day is (it|today|it today)", "(what is|what's) (today's date|the date|the date today|today)", "what's the day today",
-	"de: wie spät ist es in {zone:place=Tokyo}",
-	"de: wie spät ist es [jetzt|gerade] [in {zone:place}] [jetzt|gerade]", "de: wie viel uhr ist es [jetzt|gerade] [in {zone:place}]", "de: welcher tag ist heute", "de: welches datum (ist|haben wir) heute", "de: der wievielte ist heute",
-}
-
 // The sentences by which people ask for notes.
 var (
 	listNotes = []string{

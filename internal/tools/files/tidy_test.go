@@ -2,9 +2,6 @@ package files
 
 import (
 	"context"
-	"fmt"
-	"slices"
-	"strings"
 	"testing"
 
 	"steward/internal/tool"
@@ -53,34 +50,5 @@ func TestAListingThatCannotBeUnderstoodStays(t *testing.T) {
 	}
 	if _, err := o.Obsolete(context.Background(), tool.Past{Args: []byte(`[]`)}, earlier); err == nil {
 		t.Error("a call without a path was understood")
-	}
-}
-
-func TestWhatTheClockMakesObsolete(t *testing.T) {
-	s := localtest.NewSession(t, kitOf(t, clockKit(t)))
-	s.Expect("time.now", `{}`)
-	s.Expect("time.now", `{"zone":"Tokyo"}`) // both zones were asked for
-	s.Expect("time.now", `{}`, "time.now{}")
-	s.Expect("time.convert", `{"time":"15:30","to":"Tokyo"}`)
-	s.Expect("time.convert", `{"time":"15:30","to":"UTC"}`)
-	s.Expect("time.convert", `{"time":"15:30","to":"UTC"}`, `time.convert{"time":"15:30","to":"UTC"}`)
-	s.Expect("math.add", `{"a":1,"b":2}`)
-	s.Expect("math.add", `{"a":1,"b":2}`) // an earlier sum stays valid
-	fell := s.Aged(maxClockAge)
-	if !slices.Equal(fell, []string{`time.now{"zone":"Tokyo"}`, "time.now{}"}) {
-		t.Errorf("too old are %q", fell)
-	}
-}
-
-// Every tool describes its calls for the work log. tool.CheckSpec checks the arguments in it.
-func TestEveryToolIsTold(t *testing.T) {
-	_, r := sandbox(t)
-	for _, sp := range r.Specs() {
-		if sp.Log.Summary == "" || strings.HasSuffix(sp.Log.Summary, ".") {
-			t.Errorf("%s has the work log text %q", sp.Name, sp.Log.Summary)
-		}
-	}
-	if w, _ := r.Get("files.write"); slices.Contains(w.Spec().Log.Parameters, "content") {
-		t.Error(fmt.Sprint("the log keeps whole files: ", w.Spec().Log))
 	}
 }

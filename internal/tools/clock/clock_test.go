@@ -1,12 +1,14 @@
-package files
+package clock
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
 
+	"steward/internal/tool"
 	"steward/internal/tools/local"
 	"steward/test/localtest"
 	"steward/test/must"
@@ -19,9 +21,16 @@ func zoneOf(t testing.TB, name string) *time.Location {
 	return z
 }
 
-func clockKit(t testing.TB) Options {
+// registered returns the tools in a registry.
+func registered(t testing.TB, opt local.Options) *tool.Registry {
+	t.Helper()
+	return localtest.Register(t, must.Get(Tools(opt)))
+}
+
+// berlin are options of a fixed moment, in which the user ann lives in Berlin.
+func berlin(t testing.TB) local.Options {
 	now := time.Date(2026, 11, 5, 13, 3, 22, 5, time.UTC)
-	return Options{Options: local.Options{
+	return local.Options{
 		Now: func() time.Time { return now },
 		Zone: func(user string) *time.Location {
 			if user == "ann" {
@@ -29,11 +38,11 @@ func clockKit(t testing.TB) Options {
 			}
 			return nil
 		},
-	}}
+	}
 }
 
 func TestNow(t *testing.T) {
-	r := kitOf(t, clockKit(t))
+	r := registered(t, berlin(t))
 	localtest.Table(t, r, []localtest.Row{
 		{"time.now", `{}`, "2026-11-05T14:03:22+01:00 (Thursday, Europe/Berlin, CET)"},
 		{"time.now", `{"zone":"UTC"}`, "2026-11-05T13:03:22Z (Thursday, UTC)"},
@@ -51,11 +60,11 @@ func TestNow(t *testing.T) {
 		{"time.now", `{"zone":"../../etc/passwd"}`, "zone_unknown"},
 		{"time.now", `{"zone":1}`, "args_invalid"},
 	})
-	k := kit{opt: clockKit(t)}
+	k := kit{opt: berlin(t)}
 	if z, err := k.zone("", "bob"); err != nil || z != time.UTC {
 		t.Errorf("a user without a zone: %v, %v", z, err)
 	}
-	if got, err := localtest.Call(t, kitOf(t, Options{}), "time.now", `{}`); err != nil || !strings.HasSuffix(got, "UTC)") {
+	if got, err := localtest.Call(t, registered(t, local.Options{}), "time.now", `{}`); err != nil || !strings.HasSuffix(got, "UTC)") {
 		t.Errorf("%s, %v", got, err)
 	}
 }
@@ -64,7 +73,7 @@ func TestConvert(t *testing.T) {
 	const (
 		gap = "\nNote: 2026-03-29 02:30 does not exist in Europe/Berlin: the clocks are set forward then. 03:30 is meant instead."
 	)
-	localtest.Table(t, kitOf(t, clockKit(t)), []localtest.Row{
+	localtest.Table(t, registered(t, berlin(t)), []localtest.Row{
 		{"time.convert", `{"time":"15:30","to":"Tokyo"}`, "2026-11-05T15:30:00+01:00 (Thursday, Europe/Berlin, CET) = 2026-11-05T23:30:00+09:00 (Thursday, Asia/Tokyo, JST)"},
 		{"time.convert", `{"time":"3:30 pm","from":"Berlin","to":"UTC"}`, "2026-11-05T15:30:00+01:00 (Thursday, Europe/Berlin, CET) = 2026-11-05T14:30:00Z (Thursday, UTC)"},
 		{"time.convert", `{"time":"9am","from":"America/New_York"}`, "2026-11-05T09:00:00-05:00 (Thursday, America/New_York, EST) = 2026-11-05T15:00:00+01:00 (Thursday, Europe/Berlin, CET)"},
@@ -107,4 +116,22 @@ func TestWallClocks(t *testing.T) {
 	if _, note := wallIn(time.Date(2011, 12, 30, 12, 0, 0, 0, time.UTC), apia); !strings.Contains(note, "does not exist") {
 		t.Errorf("%q", note)
 	}
+}
+
+func TestWhatTheClockMakesObsolete(t *testing.T) {
+	s := localtest.NewSession(t, registered(t, berlin(t)))
+	s.Expect("time.now", `{}`)
+	s.Expect("time.now", `{"zone":"Tokyo"}`) // both zones were asked for
+	s.Expect("time.now", `{}`, "time.now{}")
+	s.Expect("time.convert", `{"time":"15:30","to":"Tokyo"}`)
+	s.Expect("time.convert", `{"time":"15:30","to":"UTC"}`)
+	s.Expect("time.convert", `{"time":"15:30","to":"UTC"}`, `time.convert{"time":"15:30","to":"UTC"}`)
+	fell := s.Aged(maxClockAge)
+	if !slices.Equal(fell, []string{`time.now{"zone":"Tokyo"}`, "time.now{}"}) {
+		t.Errorf("too old are %q", fell)
+	}
+}
+
+func TestToolsAreDescribed(t *testing.T) {
+	localtest.Described(t, registered(t, local.Options{}), "time.convert time.now")
 }

@@ -1,4 +1,5 @@
-package files
+// Package clock provides the tools that tell the time and convert it between time zones.
+package clock
 
 import (
 	"context"
@@ -28,8 +29,13 @@ type convertArgs struct {
 // maxClockAge is how long the result of time.now is good enough.
 const maxClockAge = 15 * time.Minute
 
-// clock adds the tools for the time.
-func (k *kit) clock(to *local.Kit) {
+// kit is what the tools have in common.
+type kit struct{ opt local.Options }
+
+// Tools returns the tools.
+func Tools(opt local.Options) ([]tool.Tool, error) {
+	k := &kit{opt}
+	to := local.NewKit(tool.Env{Name: "time"}, "")
 	local.Query(to, tool.Spec{Name: "now", Sentences: nowSentences,
 		Description: "Tells the current date, time and day of the week: what time it is now, here or in another city or time zone, and what day it is today.",
 		Log:         tool.LogSpec{Summary: "Look up the time in {zone|your time zone}"},
@@ -57,6 +63,16 @@ func (k *kit) clock(to *local.Kit) {
 			}
 			return convert(a.Time, k.opt.Time(), from, to)
 		})
+	return to.Tools()
+}
+
+// The sentences by which people ask for the time.
+var nowSentences = []string{
+	"what time is it in {zone:place=Tokyo}",
+	"what time is it [now] [in {zone:place}] [now]", "(what is|what's) the [current] (time|local time) [now] [in {zone:place}]", "the time [in {zone:place}]", "how late is it [in {zone:place}]", "[current] time in {zone:place}",
+	"(what|which) day is (it|today|it today)", "(what is|what's) (today's date|the date|the date today|today)", "what's the day today",
+	"de: wie spät ist es in {zone:place=Tokyo}",
+	"de: wie spät ist es [jetzt|gerade] [in {zone:place}] [jetzt|gerade]", "de: wie viel uhr ist es [jetzt|gerade] [in {zone:place}]", "de: welcher tag ist heute", "de: welches datum (ist|haben wir) heute", "de: der wievielte ist heute",
 }
 
 // stamp formats a time for a model and a person.

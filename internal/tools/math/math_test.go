@@ -1,11 +1,10 @@
-package files
+package math
 
 import (
 	"encoding/json"
 	"fmt"
 	"math"
 	"math/big"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -16,15 +15,17 @@ import (
 	"steward/internal/tool"
 	"steward/test/localtest"
 	"steward/test/must"
+	_ "steward/test/seed"
 )
 
-func kitOf(t testing.TB, opt Options) *tool.Registry {
+// registered returns the tools in a registry.
+func registered(t testing.TB) *tool.Registry {
 	t.Helper()
-	return localtest.Register(t, must.Get(Tools(opt)))
+	return localtest.Register(t, must.Get(Tools()))
 }
 
 func TestCalculator(t *testing.T) {
-	localtest.Table(t, kitOf(t, Options{}), []localtest.Row{
+	localtest.Table(t, registered(t), []localtest.Row{
 		{"math.multiply", `{"a":12345678901234567890,"b":98765432109876543210}`, "1219326311370217952237463801111263526900"},
 		{"math.multiply", `{"a":0.1234567890123456789,"b":10}`, "1.234567890123456789"},
 		{"math.multiply", `{"a":"6","b":7}`, "args_invalid"},
@@ -57,7 +58,7 @@ func TestCalculator(t *testing.T) {
 }
 
 func TestEvaluate(t *testing.T) {
-	r := kitOf(t, Options{})
+	r := registered(t)
 	for expr, want := range map[string]string{
 		"1 + 2 * 3":                     "7",
 		"0.1 + 0.2":                     "0.3",
@@ -279,7 +280,7 @@ func FuzzEvaluate(f *testing.F) {
 }
 
 func TestHash(t *testing.T) {
-	localtest.Table(t, kitOf(t, Options{}), []localtest.Row{
+	localtest.Table(t, registered(t), []localtest.Row{
 		{"text.hash", `{"text":"abc"}`, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"},
 		{"text.hash", `{"text":"abc","algorithm":"sha256"}`, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"},
 		{"text.hash", `{"text":""}`, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"},
@@ -295,40 +296,8 @@ func TestHash(t *testing.T) {
 	})
 }
 
-func TestToolsAreWellDescribed(t *testing.T) {
-	dir := t.TempDir()
-	r := kitOf(t, Options{Folders: []Folder{{Name: "notes", Path: dir, Write: true}}, Trash: func(string) string { return dir }})
-	want := "files.delete files.edit files.list files.move files.read files.search files.write math.add math.divide math.evaluate math.multiply math.subtract text.hash time.convert time.now"
-	if got := strings.Join(r.Names(), " "); got != want {
-		t.Errorf("%s", got)
-	}
-	for _, s := range r.Specs() {
-		if len(s.Description) < 40 || s.Version != "1" {
-			t.Errorf("%s: %q, version %q", s.Name, s.Description, s.Version)
-		}
-		var schema struct {
-			Properties map[string]struct{ Description string }
-		}
-		must.Do(t, json.Unmarshal(s.Input, &schema))
-		for name, p := range schema.Properties {
-			if p.Description == "" {
-				t.Errorf("%s: %s has no description", s.Name, name)
-			}
-		}
-		if (s.Effect == tool.Action) != slices.Contains([]string{"files.write", "files.edit", "files.move", "files.delete"}, s.Name) {
-			t.Errorf("%s is a %s", s.Name, s.Effect)
-		}
-	}
-	if names := kitOf(t, Options{Folders: []Folder{{Name: "notes", Path: dir}}}).Names(); len(names) != 11 {
-		t.Errorf("a folder that is read only: %v", names)
-	}
-	if names := kitOf(t, Options{}).Names(); len(names) != 8 {
-		t.Errorf("no folder: %v", names)
-	}
-}
-
 func TestNumbersOfAnySpelling(t *testing.T) {
-	r := kitOf(t, Options{})
+	r := registered(t)
 	for i := range 50 {
 		f := math.Pow(-1.37, float64(i))
 		s := strconv.FormatFloat(f, 'g', -1, 64)
@@ -341,4 +310,14 @@ func TestNumbersOfAnySpelling(t *testing.T) {
 	if err := n.UnmarshalJSON([]byte("x")); !fault.HasCode(err, "args_invalid") {
 		t.Error(err)
 	}
+}
+
+func TestToolsAreDescribed(t *testing.T) {
+	localtest.Described(t, registered(t), "math.add math.divide math.evaluate math.multiply math.subtract text.hash")
+}
+
+func TestAnEarlierSumStaysValid(t *testing.T) {
+	s := localtest.NewSession(t, registered(t))
+	s.Expect("math.add", `{"a":1,"b":2}`)
+	s.Expect("math.add", `{"a":1,"b":2}`)
 }
