@@ -2,7 +2,6 @@ package conversation
 
 import (
 	"context"
-	"math"
 	"slices"
 	"time"
 
@@ -180,74 +179,4 @@ func (e *Engine) restart(ctx context.Context, sc store.Scope, conv id.ID, b *rec
 	}
 	b.View = record.View{Revision: b.View.Revision, Clip: b.View.Clip, Room: b.View.Room}
 	return nil
-}
-
-// InView returns the number of messages in the preferred branch's view, including
-// those that the view still shows although they are obsolete.
-func (e *Engine) InView(ctx context.Context, sc store.Scope, conv id.ID) (int, error) {
-	_, b, err := e.current(ctx, sc, conv)
-	if err != nil {
-		return 0, err
-	}
-	first, spans, _, err := e.reach(ctx, sc, conv, &b)
-	n := len(first)
-	for _, s := range spans {
-		if err == nil {
-			var more int
-			more, err = e.countSpan(ctx, sc, conv, s)
-			n += more
-		}
-	}
-	return n, err
-}
-
-// Counts returns the number of messages on each branch, and how many of them
-// were written on it. What branches share is counted once.
-func (e *Engine) Counts(ctx context.Context, sc store.Scope, conv id.ID, branches []*record.Branch) (all, own []int, err error) {
-	ends := map[string][]int64{} // by list: positions up to which messages are counted
-	for _, b := range branches {
-		for _, s := range b.Spans() {
-			ends[s.Branch] = append(ends[s.Branch], s.From-1, last(s))
-		}
-	}
-	upTo := map[string]map[int64]int{} // by list and position
-	for list, at := range ends {
-		slices.Sort(at)
-		upTo[list] = map[int64]int{}
-		n, from := 0, int64(0)
-		for _, to := range slices.Compact(at) {
-			if to >= from {
-				more, err := e.countSpan(ctx, sc, conv, record.Span{Branch: list, From: from, To: to})
-				if err != nil {
-					return nil, nil, err
-				}
-				n, from = n+more, to+1
-			}
-			upTo[list][to] = n
-		}
-	}
-	all, own = make([]int, len(branches)), make([]int, len(branches))
-	for i, b := range branches {
-		for _, s := range b.Spans() {
-			n := upTo[s.Branch][last(s)] - upTo[s.Branch][s.From-1]
-			if all[i] += n; s.Branch == b.ID {
-				own[i] += n
-			}
-		}
-	}
-	return all, own, nil
-}
-
-// last returns the last position that a span can hold.
-func last(s record.Span) int64 {
-	if s.To == 0 {
-		return math.MaxInt64
-	}
-	return s.To
-}
-
-// countSpan returns the number of messages in a span.
-func (e *Engine) countSpan(ctx context.Context, sc store.Scope, conv id.ID, s record.Span) (int, error) {
-	page, err := e.store.Query(ctx, sc, store.Query{List: record.BranchURI(conv, s.Branch), Count: &store.Count{From: s.From, To: last(s)}})
-	return page.Count, err
 }
