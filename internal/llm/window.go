@@ -195,6 +195,22 @@ func (m *Models) maybeTooLong(full string, r *Request, err error) bool {
 	return true
 }
 
+// tooLong reports whether a model refused a request because it is too long.
+func tooLong(err error) bool { return err != nil && fault.HasCode(err, "context_too_long") }
+
+// maybeLong is a detail of the refusal of a request that is longer than the last one that the model accepted, and
+// that names no other reason.
+const maybeLong = "may_be_too_long"
+
+// TooLong reports whether a model refused a request because it is too long, or perhaps because of that.
+func TooLong(err error) (certain, perhaps bool) {
+	if err == nil {
+		return false, false
+	}
+	perhaps, _ = fault.Of(err).Details[maybeLong].(bool)
+	return tooLong(err), perhaps
+}
+
 // learnWindow stores a model's window. The number of stored windows is bounded. The caller holds
 // m.mu.
 func (m *Models) learnWindow(full string, w window) {
