@@ -152,3 +152,9 @@ func idempotency(m protoreflect.MethodDescriptor) descriptorpb.MethodOptions_Ide
 	opts, _ := m.Options().(*descriptorpb.MethodOptions)
 	return opts.GetIdempotencyLevel()
 }
+
+// deprecated reports whether a field is marked so.
+func deprecated(fd protoreflect.FieldDescriptor) bool {
+	opts, _ := fd.Options().(*descriptorpb.FieldOptions)
+	return opts.GetDeprecated()
+}
