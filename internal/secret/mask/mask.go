@@ -1,6 +1,12 @@
 // Package mask hides secrets where tool calls are shown. It recognises them by the
 // names of parameters, by the look of values, and by values that it has recognised
 // before.
+//
+// It guesses. secret.Masker knows: it hides the exact values of the secrets that
+// the settings name, in all their spellings, in everything that leaves or is stored.
+// The two have no engine in common. That one searches large texts and streams for
+// thousands of forms, whose tables take longer to make than a call takes to be
+// shown; this one also finds the first bytes of a value that a tool has cut off.
 package mask
 
 import (
