@@ -56,6 +56,12 @@ var errJSON = errors.New("not the JSON that was expected")
 // vendor's mistake does no harm: a value of an unexpected type is skipped, and its zero value
 // returned. Errors are sticky: after the first, all values are zero. It is not safe for concurrent
 // use.
+//
+// It is our own because a stream has an event for every few characters. A jsontext.Decoder that is
+// reused for all events takes 1.3 times as long for those of OpenAI and Anthropic, 1.4 times for
+// Ollama's and 1.6 times for Gemini's (BenchmarkChunk; medians of 9 runs). It also checks what is
+// skipped, and a value within a value, which Span returns, would need another decoder. jsontext
+// still does what is hard: it checks raw values, and quotes and unquotes strings.
 type Decoder struct {
 	buf []byte
 	pos int
