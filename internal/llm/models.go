@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"steward/internal/fault"
-	"steward/internal/llm/embed"
 	"steward/internal/message"
 )
 
@@ -403,49 +402,6 @@ func (m *Models) remember(models []Listed) {
 	for _, l := range models {
 		m.listedWindow(l.Full(), l.Window)
 	}
-}
-
-// Embedding is what a name resolves to as an embedding model.
-type Embedding struct {
-	Name     string // "provider/model"
-	Embedder embed.Embedder
-}
-
-// Embedder returns the embedder for an alias or a "provider/model" name; the empty name is
-// EmbedAlias. Vectors of different models cannot be compared, so calls never fall back to another
-// model: an alias stands for its first model whose provider is available. Error codes:
-// model_not_found, embed_unsupported.
-func (m *Models) Embedder(name string) (Embedding, error) {
-	names := []string{cmp.Or(name, EmbedAlias)}
-	if a, ok := m.aliases[names[0]]; ok {
-		names = a.Models
-	}
-	var first error
-	for _, full := range names {
-		e, err := m.embedder(full)
-		if err == nil {
-			return e, nil
-		}
-		first = cmp.Or(first, err)
-	}
-	return Embedding{}, first
-}
-
-func (m *Models) embedder(full string) (Embedding, error) {
-	p, err := m.provider(full)
-	if err != nil {
-		return Embedding{}, err
-	}
-	_, model, _ := strings.Cut(full, "/")
-	if p, ok := p.(interface {
-		Embedder(model string) embed.Embedder
-	}); ok {
-		if e := p.Embedder(model); e != nil {
-			return Embedding{full, e}, nil
-		}
-	}
-	return Embedding{}, fault.New(fault.Unsupported, "embed_unsupported", "%s cannot embed texts", full).
-		WithHint("set the alias %q to a model that can", EmbedAlias)
 }
 
 // near returns up to three names that are spelled like name.

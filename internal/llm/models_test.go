@@ -13,7 +13,6 @@ import (
 
 	"steward/internal/fault"
 	"steward/internal/llm"
-	"steward/internal/llm/embed"
 	"steward/internal/message"
 )
 
@@ -275,7 +274,7 @@ func listsWithoutTheSlow(t *testing.T) {
 
 type embedding struct{ script }
 
-func (e *embedding) Embedder(model string) embed.Embedder {
+func (e *embedding) Embedder(model string) llm.Embedder {
 	if model == "none" {
 		return nil
 	}
@@ -284,8 +283,8 @@ func (e *embedding) Embedder(model string) embed.Embedder {
 
 type fixed struct{ model string }
 
-func (f fixed) Embed(context.Context, []string) (embed.Vectors, error) {
-	return embed.Vectors{Model: f.model}, nil
+func (f fixed) Embed(context.Context, []string) (llm.Vectors, error) {
+	return llm.Vectors{Model: f.model}, nil
 }
 
 func TestEmbedder(t *testing.T) {

@@ -12,7 +12,6 @@ import (
 	"steward/internal/importexport"
 	"steward/internal/kits"
 	"steward/internal/llm"
-	"steward/internal/llm/embed"
 	"steward/internal/record"
 	"steward/internal/request"
 	"steward/internal/resource"
@@ -117,10 +116,10 @@ func (m recorded) Stream(ctx context.Context, r *llm.Request) iter.Seq2[llm.Even
 }
 
 // Embed embeds texts with a model by alias or "provider/model".
-func (n *Node) Embed(ctx context.Context, model string, texts []string) (embed.Vectors, error) {
+func (n *Node) Embed(ctx context.Context, model string, texts []string) (llm.Vectors, error) {
 	e, err := n.opt.Models.Embedder(model)
 	if err != nil {
-		return embed.Vectors{}, err
+		return llm.Vectors{}, err
 	}
 	return e.Embedder.Embed(ctx, texts)
 }

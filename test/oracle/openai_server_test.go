@@ -21,7 +21,6 @@ import (
 	"steward/internal/id"
 	"steward/internal/kits"
 	"steward/internal/llm"
-	"steward/internal/llm/embed"
 	"steward/internal/message"
 	"steward/internal/runtime"
 	"steward/internal/server/auth"
@@ -81,8 +80,8 @@ func (faceNode) FitRequest(_ context.Context, _ []string, _ *llm.Request, msgs [
 	return msgs, nil
 }
 
-func (faceNode) Embed(_ context.Context, _ string, texts []string) (embed.Vectors, error) {
-	v := embed.Vectors{Tokens: 3}
+func (faceNode) Embed(_ context.Context, _ string, texts []string) (llm.Vectors, error) {
+	v := llm.Vectors{Tokens: 3}
 	for range texts {
 		v.Values = append(v.Values, []float32{0.25, -0.5})
 	}

@@ -18,7 +18,6 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"steward/internal/llm"
-	"steward/internal/llm/embed"
 	"steward/internal/provider/wire"
 )
 
@@ -127,7 +126,7 @@ func modelPage(body []byte) (list []llm.Info, next string, err error) {
 }
 
 // Embedder returns an embedder by Google's name of the model ("gemini-embedding-001").
-func (p *Provider) Embedder(model string) embed.Embedder { return &embedder{p, model} }
+func (p *Provider) Embedder(model string) llm.Embedder { return &embedder{p, model} }
 
 type embedder struct {
 	p     *Provider
@@ -137,20 +136,20 @@ type embedder struct {
 // maxBatch is the maximum number of texts in one batchEmbedContents request.
 const maxBatch = 100
 
-// Embed implements embed.Embedder, in batches of 100 texts.
-func (e *embedder) Embed(ctx context.Context, texts []string) (embed.Vectors, error) {
-	out := embed.Vectors{Model: e.p.name + "/" + strings.TrimPrefix(e.model, "models/")}
+// Embed implements llm.Embedder, in batches of 100 texts.
+func (e *embedder) Embed(ctx context.Context, texts []string) (llm.Vectors, error) {
+	out := llm.Vectors{Model: e.p.name + "/" + strings.TrimPrefix(e.model, "models/")}
 	for len(texts) > 0 {
 		n := min(len(texts), maxBatch)
 		if err := e.batch(ctx, texts[:n], &out); err != nil {
-			return embed.Vectors{}, err
+			return llm.Vectors{}, err
 		}
 		texts = texts[n:]
 	}
 	return out, nil
 }
 
-func (e *embedder) batch(ctx context.Context, texts []string, out *embed.Vectors) error {
+func (e *embedder) batch(ctx context.Context, texts []string, out *llm.Vectors) error {
 	at := path(e.model)
 	body := []byte(`{"requests":[`)
 	for _, t := range texts {

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"steward/internal/fault"
-	"steward/internal/llm/embed"
+	"steward/internal/llm"
 	"steward/internal/search/words"
 )
 
@@ -24,21 +24,21 @@ const (
 // every machine, and a text without words has the zero vector. The memory does not depend on the text.
 type lexical struct{}
 
-// Embed implements embed.Embedder. Error codes: context_too_long, and those of ctx.
-func (lexical) Embed(ctx context.Context, texts []string) (embed.Vectors, error) {
+// Embed implements llm.Embedder. Error codes: context_too_long, and those of ctx.
+func (lexical) Embed(ctx context.Context, texts []string) (llm.Vectors, error) {
 	size := 0
 	for _, t := range texts {
 		size += len(t)
 	}
 	if size > maxEmbedded {
-		return embed.Vectors{}, fault.New(fault.TooLarge, "context_too_long", "the texts have %d bytes, and the offline embedder takes %d at most", size, maxEmbedded).
+		return llm.Vectors{}, fault.New(fault.TooLarge, "context_too_long", "the texts have %d bytes, and the offline embedder takes %d at most", size, maxEmbedded).
 			WithHint("send fewer texts at once, or shorter pieces of them")
 	}
-	out := embed.Vectors{Model: ProviderName + "/" + EmbedderName, Values: make([][]float32, 0, len(texts))}
+	out := llm.Vectors{Model: ProviderName + "/" + EmbedderName, Values: make([][]float32, 0, len(texts))}
 	for _, t := range texts {
 		v, err := vectorOf(ctx, t)
 		if err != nil {
-			return embed.Vectors{}, fault.Of(err)
+			return llm.Vectors{}, fault.Of(err)
 		}
 		out.Values = append(out.Values, v)
 		out.Tokens += tokensOf(len(t))

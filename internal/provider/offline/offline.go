@@ -21,7 +21,6 @@ import (
 
 	"steward/internal/fault"
 	"steward/internal/llm"
-	"steward/internal/llm/embed"
 )
 
 // Names of the provider and its models.
@@ -67,7 +66,7 @@ func (p *Provider) Models(ctx context.Context) ([]llm.Info, error) {
 }
 
 // Embedder returns the only embedder, whatever the name.
-func (p *Provider) Embedder(name string) embed.Embedder { return lexical{} }
+func (p *Provider) Embedder(name string) llm.Embedder { return lexical{} }
 
 type model struct{ p *Provider }
 

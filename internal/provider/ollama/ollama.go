@@ -16,7 +16,6 @@ import (
 
 	"steward/internal/fault"
 	"steward/internal/llm"
-	"steward/internal/llm/embed"
 	"steward/internal/provider/wire"
 )
 
@@ -211,30 +210,30 @@ func parameter(lines, name string) int {
 }
 
 // Embedder returns an embedder by Ollama's name of the model ("nomic-embed-text").
-func (p *Provider) Embedder(model string) embed.Embedder { return &embedder{p, model} }
+func (p *Provider) Embedder(model string) llm.Embedder { return &embedder{p, model} }
 
 type embedder struct {
 	p     *Provider
 	model string
 }
 
-// Embed implements embed.Embedder by /api/embed.
-func (e *embedder) Embed(ctx context.Context, texts []string) (embed.Vectors, error) {
-	out := embed.Vectors{Model: provider + "/" + e.model}
+// Embed implements llm.Embedder by /api/embed.
+func (e *embedder) Embed(ctx context.Context, texts []string) (llm.Vectors, error) {
+	out := llm.Vectors{Model: provider + "/" + e.model}
 	if len(texts) == 0 {
 		return out, nil
 	}
 	body := wire.Append(nil, `{"model":$,"input":$}`, e.model, wire.AppendStrings(nil, texts))
 	answer, err := e.p.client.PostAll(ctx, "/api/embed", body)
 	if err != nil {
-		return embed.Vectors{}, e.p.remedy(err, e.model)
+		return llm.Vectors{}, e.p.remedy(err, e.model)
 	}
 	var got struct {
 		Embeddings [][]float32 `json:"embeddings"`
 		Tokens     int64       `json:"prompt_eval_count"`
 	}
 	if err := json.Unmarshal(answer, &got); err != nil || len(got.Embeddings) != len(texts) {
-		return embed.Vectors{}, e.p.client.Fault(wire.CodeProvider,
+		return llm.Vectors{}, e.p.client.Fault(wire.CodeProvider,
 			"asked for "+strconv.Itoa(len(texts))+" vectors, got "+strconv.Itoa(len(got.Embeddings)), 0)
 	}
 	out.Values, out.Tokens = got.Embeddings, got.Tokens

@@ -12,7 +12,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"steward/internal/llm/embed"
+	"steward/internal/llm"
 	"steward/internal/provider/wire"
 )
 
@@ -27,26 +27,26 @@ type embedder struct {
 
 // Embedder returns an embedder by the provider's own name of the model. Many texts are embedded in
 // several requests, one after the other.
-func (p *Provider) Embedder(model string) embed.Embedder { return &embedder{p, model} }
+func (p *Provider) Embedder(model string) llm.Embedder { return &embedder{p, model} }
 
-// Embed implements embed.Embedder.
-func (e *embedder) Embed(ctx context.Context, texts []string) (embed.Vectors, error) {
-	out := embed.Vectors{Model: e.name + "/" + e.model, Values: make([][]float32, len(texts))}
+// Embed implements llm.Embedder.
+func (e *embedder) Embed(ctx context.Context, texts []string) (llm.Vectors, error) {
+	out := llm.Vectors{Model: e.name + "/" + e.model, Values: make([][]float32, len(texts))}
 	for at := 0; at < len(texts); at += maxBatch {
 		batch := texts[at:min(at+maxBatch, len(texts))]
 		body, err := e.wire.PostAll(ctx, "/embeddings", e.encode(batch))
 		if err != nil {
-			return embed.Vectors{}, err
+			return llm.Vectors{}, err
 		}
 		tokens, err := decodeVectors(body, out.Values[at:at+len(batch)])
 		if err != nil {
-			return embed.Vectors{}, e.wire.Malformed(err)
+			return llm.Vectors{}, e.wire.Malformed(err)
 		}
 		out.Tokens += tokens
 	}
 	for _, v := range out.Values {
 		if len(v) == 0 || len(v) != len(out.Values[0]) {
-			return embed.Vectors{}, e.wire.Malformed(errors.New("the vectors are missing or of different lengths"))
+			return llm.Vectors{}, e.wire.Malformed(errors.New("the vectors are missing or of different lengths"))
 		}
 	}
 	return out, nil

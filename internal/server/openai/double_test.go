@@ -18,7 +18,6 @@ import (
 	"steward/internal/id"
 	"steward/internal/kits"
 	"steward/internal/llm"
-	"steward/internal/llm/embed"
 	"steward/internal/message"
 	"steward/internal/server/auth"
 	"steward/internal/server/openai"
@@ -37,7 +36,7 @@ type node struct {
 	pause  chan struct{} // when set, the model waits for it before its first event
 	frames func(acc turn.Accepted) []turn.Frame
 	watch  error
-	embed  func(model string, texts []string) (embed.Vectors, error)
+	embed  func(model string, texts []string) (llm.Vectors, error)
 
 	agents []kits.AgentView
 
@@ -102,7 +101,7 @@ func (n *node) Models(context.Context) (llm.Listing, []string) {
 
 func (n *node) Agents(context.Context) []kits.AgentView { return n.agents }
 
-func (n *node) Embed(_ context.Context, model string, texts []string) (embed.Vectors, error) {
+func (n *node) Embed(_ context.Context, model string, texts []string) (llm.Vectors, error) {
 	return n.embed(model, texts)
 }
 

@@ -19,7 +19,6 @@ import (
 	"steward/internal/id"
 	"steward/internal/kits"
 	"steward/internal/llm"
-	"steward/internal/llm/embed"
 	"steward/internal/message"
 	"steward/internal/provider/openai"
 	"steward/internal/provider/wire"
@@ -33,7 +32,7 @@ type Node interface {
 	Agents(ctx context.Context) []kits.AgentView
 	Resolve(name string) (llm.Resolved, error)
 	FitRequest(ctx context.Context, models []string, r *llm.Request, msgs []*message.Message, whole bool) ([]*message.Message, error)
-	Embed(ctx context.Context, model string, texts []string) (embed.Vectors, error)
+	Embed(ctx context.Context, model string, texts []string) (llm.Vectors, error)
 	ReadAttached(ctx context.Context, user, model string, content []message.Block) error
 	Send(ctx context.Context, user string, t turn.Input) (turn.Accepted, error)
 	Watch(ctx context.Context, user string, conversation id.ID, from turn.Cursor) iter.Seq2[turn.Frame, error]

@@ -10,7 +10,6 @@ import (
 	"steward/internal/id"
 	"steward/internal/kits"
 	"steward/internal/llm"
-	"steward/internal/llm/embed"
 	"steward/internal/message"
 	"steward/internal/server/openai"
 	"steward/internal/turn"
@@ -190,11 +189,11 @@ func TestMethodsAndCallers(t *testing.T) {
 }
 
 func TestEmbeddings(t *testing.T) {
-	n := &node{embed: func(model string, texts []string) (embed.Vectors, error) {
+	n := &node{embed: func(model string, texts []string) (llm.Vectors, error) {
 		if model != "embed" {
-			return embed.Vectors{}, notThere(model)
+			return llm.Vectors{}, notThere(model)
 		}
-		v := embed.Vectors{Model: "test/e", Tokens: 4}
+		v := llm.Vectors{Model: "test/e", Tokens: 4}
 		for i := range texts {
 			v.Values = append(v.Values, []float32{float32(i), -0.5, 1e-8})
 		}
@@ -234,8 +233,8 @@ func TestEmbeddings(t *testing.T) {
 			t.Errorf("%.60s: got %s, want %s", body, got, want)
 		}
 	}
-	n.embed = func(string, []string) (embed.Vectors, error) {
-		return embed.Vectors{}, fault.New(fault.Unavailable, "overloaded", "too much to do")
+	n.embed = func(string, []string) (llm.Vectors, error) {
+		return llm.Vectors{}, fault.New(fault.Unavailable, "overloaded", "too much to do")
 	}
 	_, _, b := do(t, s, "POST", "/v1/embeddings", `{"model":"embed","input":"a"}`)
 	if _, _, _, got := errorOf(t, b); got != "overloaded" {
