@@ -32,7 +32,6 @@ import (
 	"steward/internal/source/mcp"
 	"steward/internal/source/process"
 	"steward/internal/tool"
-	"steward/internal/tools/own"
 )
 
 // AgentsFolder is the folder of agents in a data folder.
@@ -114,7 +113,7 @@ func (l *Local) bindings(agent string) (service.Bindings, error) {
 // openers returns the kinds of sources that agents may have.
 func (l *Local) openers(set *settings.Loaded) map[string]tool.Opener {
 	all := map[string]tool.Opener{"mcp": mcp.Opener(TokensOf(set, l.Resolver.Masker)), "grpc": (&grpc.Kit{}).Open, "process": process.Open}
-	maps.Copy(all, own.Openers(l.services, l.services))
+	maps.Copy(all, service.Openers(l.services, l.services))
 	return all
 }
 

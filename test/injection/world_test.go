@@ -42,7 +42,6 @@ import (
 	"steward/internal/tools/files"
 	"steward/internal/tools/local"
 	"steward/internal/tools/math"
-	"steward/internal/tools/own"
 	"steward/internal/tools/task"
 	"steward/internal/tools/web"
 	"steward/test/edge"
@@ -165,7 +164,7 @@ func (w *world) tools() (*tool.Registry, []tool.Source) {
 		decl map[string]any
 	}{
 		"mail":  {w.post, nil},
-		"notes": {own.Openers(servicelocal.KV{Store: w.store}, nil)[string(service.State)], nil},
+		"notes": {service.Openers(servicelocal.KV{Store: w.store}, nil)[string(service.State)], nil},
 		"desk": {mcp.Opener(mcp.Options{}), map[string]any{"command": exe, "users": []string{"*"}, "yields": []string{"private", "untrusted"},
 			"targets": map[string]any{"pay": []string{"to"}, "post": []string{"channel"}, "fetch": []string{"url"}},
 			"env":     map[string]string{"STEWARD_TEST_DESK": w.dir}}},

@@ -1,4 +1,4 @@
-package own_test
+package service_test
 
 import (
 	"context"
@@ -7,9 +7,9 @@ import (
 
 	"steward/internal/fault"
 	"steward/internal/message"
+	"steward/internal/service"
 	"steward/internal/service/local"
 	"steward/internal/tool"
-	"steward/internal/tools/own"
 	"steward/test/storetest"
 )
 
@@ -21,7 +21,7 @@ func TestOwn(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	openers := own.Openers(local.KV{Store: storetest.NewModel()}, db)
+	openers := service.Openers(local.KV{Store: storetest.NewModel()}, db)
 	ctx := context.Background()
 	level := func(agent string) *tool.Registry {
 		var r tool.Registry

@@ -1,22 +1,20 @@
-// Package own gives an agent tools over its own services: the state and the database, separate for each
-// user.
-package own
+package service
 
 import (
 	"context"
 	"encoding/json"
 
 	"steward/internal/message"
-	"steward/internal/service"
 	"steward/internal/tool"
 	"steward/internal/tools/local"
 )
 
-// Openers returns the openers of the tools over both services, by the name of the service.
-func Openers(kv service.KV, db service.Database) map[string]tool.Opener {
+// Openers returns the openers of the tools by which an agent uses its own state and its own database, by the
+// name of the service. Each user of the agent has them apart.
+func Openers(kv KV, db Database) map[string]tool.Opener {
 	return map[string]tool.Opener{
-		string(service.State): opener(func(env tool.Env, k *local.Kit) { state(env, k, kv) }),
-		string(service.DB):    opener(func(env tool.Env, k *local.Kit) { database(env, k, db) }),
+		string(State): opener(func(env tool.Env, k *local.Kit) { state(env, k, kv) }),
+		string(DB):    opener(func(env tool.Env, k *local.Kit) { database(env, k, db) }),
 	}
 }
 
@@ -45,11 +43,11 @@ type listArgs struct {
 	After  string `json:"after,omitzero" jsonschema:"Only names after this one, to read on" maxlen:"160"`
 }
 
-func caller(in tool.Invocation, env tool.Env) service.Caller {
-	return service.Caller{Agent: env.Agent, User: in.User}
+func caller(in tool.Invocation, env tool.Env) Caller {
+	return Caller{Agent: env.Agent, User: in.User}
 }
 
-func state(env tool.Env, k *local.Kit, kv service.KV) {
+func state(env tool.Env, k *local.Kit, kv KV) {
 	local.Query(k, spec("get", "Read a note that was kept earlier. "+kept),
 		func(ctx context.Context, in tool.Invocation, a keyArgs) (string, error) {
 			v, err := kv.Get(ctx, caller(in, env), a.Key)
@@ -90,14 +88,14 @@ type execArgs struct {
 	Args []string `json:"args,omitzero" jsonschema:"The arguments, in order"`
 }
 
-func database(env tool.Env, k *local.Kit, db service.Database) {
+func database(env tool.Env, k *local.Kit, db Database) {
 	local.Query(k, spec("query", "Ask the agent's own SQLite database. "+kept+" SELECT from sqlite_schema tells which tables there are."),
-		func(ctx context.Context, in tool.Invocation, a queryArgs) (service.Rows, error) {
+		func(ctx context.Context, in tool.Invocation, a queryArgs) (Rows, error) {
 			return db.Query(ctx, caller(in, env), a.SQL, anys(a.Args)...)
 		})
 	local.Action(k, spec("exec", "Change the agent's own SQLite database: tables and rows. "+kept),
 		func(ctx context.Context, in tool.Invocation, a execArgs) (map[string]int64, error) {
-			n, err := db.Exec(ctx, caller(in, env), service.Statement{SQL: a.SQL, Args: anys(a.Args)})
+			n, err := db.Exec(ctx, caller(in, env), Statement{SQL: a.SQL, Args: anys(a.Args)})
 			return map[string]int64{"changed": n}, err
 		}, nil)
 }
