@@ -15,6 +15,10 @@ import (
 // children are derived from it by a hash. The first erasure destroys the key, and
 // the remaining salts are stored one by one. (Older versions stored instead the
 // nodes beside the paths to the erased leaves; these can still be read.)
+//
+// Hashing the key with the number of the entry would do today. The tree stays,
+// because each seal of each log is read through it: another derivation would be
+// a second stored form, with a migration, and would remove nothing.
 type salts []saltNode
 
 // saltNode is a node by its number in heap order: the root is 1, the children of
