@@ -53,7 +53,7 @@ func (j *toolCall) call(ctx context.Context, key string, release func()) (tool.R
 			return res, how
 		}
 		j.running(fmt.Sprintf("%s; retrying%s (%d of %d)", fault.Of(how.err).Message, inWords(wait), try+1, maxTries))
-		if !sleep(ctx, wait) {
+		if !fault.Pause(ctx, wait) {
 			return res, how
 		}
 		var err error
@@ -110,21 +110,6 @@ func inWords(wait time.Duration) string {
 		return ""
 	}
 	return " in " + wait.Round(100*time.Millisecond).String()
-}
-
-// sleep waits for d. It returns false if ctx ended first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	if d <= 0 {
-		return ctx.Err() == nil
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // end is how a protected call ended.

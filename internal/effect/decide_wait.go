@@ -68,12 +68,12 @@ func (e *Engine) follow(ctx context.Context, w *waiter) {
 		case err == nil:
 			after = now
 			w.wake()
-			sleep(ctx, followEvery)
+			fault.Pause(ctx, followEvery)
 		case ctx.Err() != nil || fault.HasCode(err, "store_closed"):
 			return
 		default:
 			e.log.WarnContext(ctx, "cannot follow the decisions of other processes about a question", "error", err)
-			sleep(ctx, followAgain)
+			fault.Pause(ctx, followAgain)
 		}
 	}
 }

@@ -145,7 +145,7 @@ type risky struct {
 func (r *risky) Call(ctx context.Context, in tool.Invocation) (tool.Result, error) {
 	p, _ := ctx.Value(processKey{}).(*mortal)
 	r.s.say("called %s", in.Key[:8])
-	if !sleep(ctx, r.takes) {
+	if !fault.Pause(ctx, r.takes) {
 		return tool.Result{}, context.Cause(ctx)
 	}
 	if p.isDead() {

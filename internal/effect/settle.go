@@ -225,7 +225,7 @@ func (e *Engine) executeAll(ctx context.Context, ready []*execution) ([]*message
 	for k, called := range e.callAll(ctx, ready, release) { // settle each, whatever happened to the others
 		f := ready[k]
 		f.hold, f.ready = false, false
-		if wait, again := f.retry(called.how, 1); again && f.in.Attempts < maxAttempts && sleep(ctx, wait) { // by itself
+		if wait, again := f.retry(called.how, 1); again && f.in.Attempts < maxAttempts && fault.Pause(ctx, wait) { // by itself
 			f.running(fault.Of(called.how.err).Message + "; retrying")
 			results[k], err = f.again(ctx)
 		} else {

@@ -117,7 +117,7 @@ func (m *retrying) paused(ctx context.Context, r *Request, yield func(Event, err
 		o.err = f
 	case wait >= noticeWait && !yield(Event{Kind: Notice, Text: waitNotice(m.name, f, wait)}, nil):
 		o.gone = true
-	case !sleep(ctx, wait):
+	case !fault.Pause(ctx, wait):
 		o.err = stopped(ctx, nil)
 	}
 	return o
@@ -189,7 +189,7 @@ func (m *retrying) Stream(ctx context.Context, r *Request) iter.Seq2[Event, erro
 			if wait >= noticeWait && !yield(Event{Kind: Notice, Text: waitNotice(m.name, f, wait)}, nil) {
 				return
 			}
-			if !sleep(ctx, wait) {
+			if !fault.Pause(ctx, wait) {
 				yield(Event{}, stopped(ctx, nil))
 				return
 			}
@@ -199,18 +199,6 @@ func (m *retrying) Stream(ctx context.Context, r *Request) iter.Seq2[Event, erro
 
 func waitNotice(name string, f *fault.Error, wait time.Duration) string {
 	return fmt.Sprintf("%s: %s; it is asked again in %s.", name, f.Message, wait.Round(time.Second))
-}
-
-// sleep waits. It returns false if ctx is done first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // stopped returns the error of a call whose context is done.

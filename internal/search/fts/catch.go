@@ -32,7 +32,7 @@ func (x *Index) catch(ctx context.Context, rest time.Duration) error {
 			if more, err = x.step(ctx, d); err != nil {
 				return err
 			}
-			if more && rest > 0 && !follow.Pause(ctx, rest*time.Since(began)) {
+			if more && rest > 0 && !fault.Pause(ctx, rest*time.Since(began)) {
 				return ctx.Err()
 			}
 		}

@@ -44,7 +44,7 @@ func Project(ctx context.Context, st store.Store, p Projection) {
 			return
 		case err != nil:
 			p.Log.Warn(p.Name+" falls behind", "error", err)
-			if !Pause(ctx, p.Quiet) {
+			if !fault.Pause(ctx, p.Quiet) {
 				return
 			}
 		default:
@@ -75,17 +75,5 @@ func (p *Projection) rest(ctx context.Context, st store.Store, head uint64) (uin
 			return head, nil
 		}
 		head = now
-	}
-}
-
-// Pause waits for d. It returns false if ctx was done first.
-func Pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
