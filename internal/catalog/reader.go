@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"steward/internal/fault"
@@ -177,18 +178,24 @@ func (r *reader) readPrompts(f folder, u *unit) {
 	}
 }
 
-// toolFiles reads tools/*.yaml, one process tool each.
-func (r *reader) toolFiles(f folder, u *unit) {
-	list, err := f.entries(dirTools)
+// entries returns the entries of a folder in an agent's folder, without hidden ones. If there are any, the folder
+// is watched.
+func (r *reader) entries(f folder, u *unit, name string) []entry {
+	list, err := f.entries(name)
 	if err != nil {
-		u.unreadable(dirTools, err)
-		return
+		u.unreadable(name, err)
+		return nil
 	}
 	if len(list) > 0 {
-		r.dirs[filepath.Join(u.dir, dirTools)] = true
+		r.dirs[filepath.Join(u.dir, name)] = true
 	}
-	for _, e := range list {
-		if e.dir || !strings.HasSuffix(e.name, ".yaml") || strings.HasPrefix(e.name, ".") {
+	return slices.DeleteFunc(list, func(e entry) bool { return strings.HasPrefix(e.name, ".") })
+}
+
+// toolFiles reads tools/*.yaml, one process tool each.
+func (r *reader) toolFiles(f folder, u *unit) {
+	for _, e := range r.entries(f, u, dirTools) {
+		if e.dir || !strings.HasSuffix(e.name, ".yaml") {
 			continue
 		}
 		p, err := f.text(path.Join(dirTools, e.name))

@@ -30,16 +30,8 @@ var skillName = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
 
 // skills reads skills/*/SKILL.md and the files beside them.
 func (r *reader) skills(f folder, u *unit) {
-	list, err := f.entries(dirSkills)
-	if err != nil {
-		u.unreadable(dirSkills, err)
-		return
-	}
-	if len(list) > 0 {
-		r.dirs[filepath.Join(u.dir, dirSkills)] = true
-	}
-	for _, e := range list {
-		if !e.dir || strings.HasPrefix(e.name, ".") {
+	for _, e := range r.entries(f, u, dirSkills) {
+		if !e.dir {
 			continue
 		}
 		if len(u.skills) == maxSkills {
