@@ -48,6 +48,17 @@ func builtInEnv(set *settings.Loaded, name string) tool.Env {
 	return tool.Env{Name: name, Data: filepath.Join(set.Data, "private", "root", name), Log: slog.Default()}
 }
 
+// noted returns a group of built-in tools that note their changes, in a place of their private folder.
+func noted(env tool.Env, origin, notes string, add func(*domainlocal.Kit, domainlocal.Place)) ([]tool.Tool, error) {
+	place, err := domainlocal.NewPlace(env, notes)
+	if err != nil {
+		return nil, err
+	}
+	k := domainlocal.NewKit(env, origin)
+	add(k, place)
+	return k.Tools()
+}
+
 // WorkspaceName is the name under which a model knows the workspace.
 const WorkspaceName = "workspace"
 

@@ -70,7 +70,6 @@ func checkDAV(ctx context.Context, accounts dav.Accounts, kind string) domainloc
 
 // contactTools are the tools for address books.
 func (l *Local) contactTools(set *settings.Loaded) BuiltIn {
-	env := builtInEnv(set, "contacts")
 	return BuiltIn{Name: "contacts", tools: func() ([]tool.Tool, error) {
 		if len(set.Contacts) == 0 {
 			return nil, nil
@@ -79,13 +78,7 @@ func (l *Local) contactTools(set *settings.Loaded) BuiltIn {
 		if err != nil {
 			return nil, err
 		}
-		place, err := domainlocal.NewPlace(env, "changes")
-		if err != nil {
-			return nil, err
-		}
-		k := domainlocal.NewKit(env, "domain:contacts")
-		contacts.Add(k, place, accounts)
-		return k.Tools()
+		return noted(builtInEnv(set, "contacts"), "domain:contacts", "changes", func(k *domainlocal.Kit, p domainlocal.Place) { contacts.Add(k, p, accounts) })
 	}, Health: func(ctx context.Context) domainlocal.Health {
 		if len(set.Contacts) == 0 {
 			return domainlocal.Health{State: domainlocal.Off, Say: "no address book is set up", Remedy: "set contacts.NAME with url, user and password in the settings (docs/guides/contacts.md)"}

@@ -53,7 +53,6 @@ func (l *Local) MailOptions(set *settings.Loaded) (mail.Options, error) {
 
 // mailTools are the tools for e-mail.
 func (l *Local) mailTools(set *settings.Loaded) BuiltIn {
-	env := builtInEnv(set, "mail")
 	options := func() (mail.Options, error) { return l.MailOptions(set) }
 	return BuiltIn{Name: "mail", tools: func() ([]tool.Tool, error) {
 		if len(set.Mail) == 0 {
@@ -63,13 +62,7 @@ func (l *Local) mailTools(set *settings.Loaded) BuiltIn {
 		if err != nil {
 			return nil, err
 		}
-		notes, err := domainlocal.NewPlace(env, "mail")
-		if err != nil {
-			return nil, err
-		}
-		k := domainlocal.NewKit(env, "domain:mail")
-		mail.Add(k, notes, opt)
-		return k.Tools()
+		return noted(builtInEnv(set, "mail"), "domain:mail", "mail", func(k *domainlocal.Kit, p domainlocal.Place) { mail.Add(k, p, opt) })
 	}, Health: func(ctx context.Context) domainlocal.Health {
 		if len(set.Mail) == 0 {
 			return domainlocal.Health{State: domainlocal.Off, Say: "no mailbox is set up", Remedy: "run steward accounts add ADDRESS (docs/guides/mail.md)"}

@@ -35,14 +35,7 @@ func (l *Local) diaryTools(set *settings.Loaded) []BuiltIn {
 			if err != nil {
 				return nil, err
 			}
-			env := builtInEnv(set, name)
-			place, err := domainlocal.NewPlace(env, file)
-			if err != nil {
-				return nil, err
-			}
-			k := domainlocal.NewKit(env, kind)
-			add(k, place, accounts)
-			return k.Tools()
+			return noted(builtInEnv(set, name), kind, file, func(k *domainlocal.Kit, p domainlocal.Place) { add(k, p, accounts) })
 		}, Health: func(ctx context.Context) domainlocal.Health {
 			if err != nil {
 				return unhealthy(err)
