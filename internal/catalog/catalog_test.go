@@ -425,7 +425,7 @@ func TestRootSources(t *testing.T) {
 	}
 	w.write(file, `{"mcpServers": {"a": {}, "A": {}, "math": {}, "…": {}}, }`)
 	rescan(t, c)
-	if n := w.log.count("invalid JSON"); n != 1 {
+	if n := strings.Count(w.log.String(), "invalid JSON"); n != 1 {
 		t.Fatalf("told %d times: %s", n, w.log)
 	}
 	if l := listing(t, c, "mcp:mcp.json"); l.Status != Invalid || len(l.Problems) != 1 || l.Problems[0].Line != 1 {

@@ -165,7 +165,7 @@ func TestAFolderThatIsAFile(t *testing.T) {
 	w := newWorld(t)
 	w.opt.Folders = append(w.opt.Folders, w.write("plain", "no folder"))
 	w.open()
-	if w.log.count("folder_unreadable") != 1 {
+	if strings.Count(w.log.String(), "folder_unreadable") != 1 {
 		t.Error(w.log)
 	}
 }

@@ -1,13 +1,11 @@
 package catalog
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -15,6 +13,7 @@ import (
 	"steward/internal/fault"
 	"steward/internal/store"
 	"steward/internal/tool"
+	"steward/test/locked"
 	"steward/test/must"
 	"steward/test/storetest"
 )
@@ -28,12 +27,12 @@ type world struct {
 	store store.Store
 	opt   Options
 	edge  *edge
-	log   *syncBuffer
+	log   *locked.Buffer
 }
 
 func newWorld(t testing.TB) *world {
 	base := t.TempDir()
-	w := &world{t: t, dir: filepath.Join(base, "agents"), data: filepath.Join(base, "private"), store: storetest.NewModel(), edge: &edge{}, log: &syncBuffer{}}
+	w := &world{t: t, dir: filepath.Join(base, "agents"), data: filepath.Join(base, "private"), store: storetest.NewModel(), edge: &edge{}, log: &locked.Buffer{}}
 	w.mkdir(w.dir)
 	w.opt = Options{Store: w.store, Folders: []string{w.dir}, Data: w.data, Log: slog.New(slog.NewTextHandler(w.log, nil)),
 		Names:      func() []string { return []string{"math.evaluate", "time.now", "files.read"} },
@@ -307,22 +306,3 @@ func asJSON(t testing.TB, v any) string {
 	b := must.Get(json.Marshal(v))
 	return string(b)
 }
-
-type syncBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (s *syncBuffer) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-
-func (s *syncBuffer) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.String()
-}
-
-func (s *syncBuffer) count(text string) int { return strings.Count(s.String(), text) }

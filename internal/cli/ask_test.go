@@ -14,6 +14,7 @@ import (
 	"steward/client"
 	"steward/internal/app"
 	"steward/internal/terminal"
+	"steward/test/locked"
 )
 
 // The frame of a background call's end reaches only clients that watch at that moment.
@@ -36,7 +37,7 @@ func TestAskTellsOfACallThatEndedBeforeAnybodyWatched(t *testing.T) {
 		t.Fatal(errs)
 	}
 
-	var notes output
+	var notes locked.Buffer
 	a := &program{stdin: strings.NewReader(""), stdout: io.Discard, App: app.App{Stderr: &notes, Environ: env, Dir: t.TempDir(), Version: "test", AgentFolders: []string{agents}}}
 	set, err := a.Settings()
 	if err != nil {
@@ -103,7 +104,7 @@ func TestAskAsks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			env := user(t)
 			var out bytes.Buffer
-			var notes output
+			var notes locked.Buffer
 			a := &program{stdin: strings.NewReader(c.types), stdout: &out, App: app.App{Stderr: &notes, Environ: env, Dir: t.TempDir(), Version: "test"}}
 			set, err := a.Settings()
 			if err != nil {

@@ -11,6 +11,7 @@ import (
 	"steward/internal/app"
 	"steward/internal/identity"
 	"steward/internal/store/sqlite"
+	"steward/test/locked"
 )
 
 // conf writes the user's settings.
@@ -106,7 +107,7 @@ func TestInput(t *testing.T) {
 		stdin any
 		want  string
 	}{{strings.NewReader(strings.Repeat("x", maxInput+1)), "input_too_large"}, {broken{}, "cannot be read"}, {strings.NewReader("\xff"), "input_invalid"}} {
-		var errs output
+		var errs locked.Buffer
 		a := &program{stdin: c.stdin.(interface{ Read([]byte) (int, error) }), stdout: &bytes.Buffer{}, App: app.App{Stderr: &errs, Environ: user(t), Dir: t.TempDir()}}
 		if code := a.run(t.Context(), []string{"ask", "x"}); code != exitFailed || !strings.Contains(errs.String(), c.want) {
 			t.Errorf("%s: %d %s", c.want, code, &errs)

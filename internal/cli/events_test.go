@@ -5,13 +5,13 @@ import (
 	"errors"
 	"os"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"steward/internal/app"
 	"steward/internal/events"
 	"steward/internal/resource"
+	"steward/test/locked"
 )
 
 // Output for a terminal fits into its lines, and contains nothing that moves its
@@ -56,7 +56,7 @@ func TestWatchingOutlivesTheServer(t *testing.T) {
 	}
 	publish("one")
 	out := &shared{news: make(chan struct{}, 100)}
-	var errs output
+	var errs locked.Buffer
 	a := &program{stdin: strings.NewReader(""), stdout: out, App: app.App{Stderr: &errs, Environ: env, Dir: t.TempDir()}}
 	done := make(chan int, 1)
 	go func() {
@@ -77,22 +77,14 @@ func TestWatchingOutlivesTheServer(t *testing.T) {
 
 // shared is a buffer that reports writes.
 type shared struct {
-	mu   sync.Mutex
-	buf  bytes.Buffer
+	locked.Buffer
 	news chan struct{}
 }
 
 func (s *shared) Write(b []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	n, err := s.Buffer.Write(b)
 	s.news <- struct{}{}
-	return s.buf.Write(b)
-}
-
-func (s *shared) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.buf.String()
+	return n, err
 }
 
 func (s *shared) await(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"steward/client"
 	"steward/internal/app"
 	"steward/internal/id"
+	"steward/test/locked"
 )
 
 func TestActionsAreDrawn(t *testing.T) {
@@ -77,7 +78,7 @@ func TestAFailureThatIsToldFast(t *testing.T) {
 		t.Fatal(code, out, errs)
 	}
 	out := late{words: "It will be done when this turn ends"}
-	var errs output
+	var errs locked.Buffer
 	a := &program{stdin: strings.NewReader(""), stdout: &out, App: app.App{Stderr: &errs, Environ: env, Dir: t.TempDir(), Version: "test", KnockFor: time.Hour, ListFor: time.Hour}}
 	code := a.run(t.Context(), []string{"--agents", agents, "ask", "--agent", "lists", `Add the task "call Zoe"`})
 	if code != exitOK || !out.held || !strings.Contains(errs.String(), "did not go as it should") {

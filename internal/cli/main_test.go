@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -22,6 +21,7 @@ import (
 	"steward/internal/message"
 	"steward/internal/sandbox"
 	"steward/internal/server/auth"
+	"steward/test/locked"
 )
 
 // TestMain lets this test binary also be the programs of scripts and tests: the
@@ -140,29 +140,11 @@ func poke(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// output keeps what a program and its log write at the same time, as a terminal does.
-type output struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (o *output) Write(b []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.Write(b)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.String()
-}
-
 // in runs the program in this process.
 func in(t *testing.T, stdin string, env []string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out bytes.Buffer
-	var err output
+	var err locked.Buffer
 	a := &program{stdin: strings.NewReader(stdin), stdout: &out, App: app.App{Stderr: &err, Environ: env, Dir: t.TempDir(), Version: "test", KnockFor: time.Hour, ListFor: time.Hour}}
 	code = a.run(context.Background(), args)
 	return code, out.String(), err.String()

@@ -20,6 +20,7 @@ import (
 	"steward/internal/app"
 	"steward/internal/catalog"
 	"steward/internal/tool"
+	"steward/test/locked"
 )
 
 // wikiToken is a secret of the user that gives access to the servers of these tests.
@@ -332,7 +333,7 @@ func TestAnMCPServerThatHangsCanBeLeft(t *testing.T) {
 			pid := filepath.Join(t.TempDir(), "pid")
 			signals := make(chan os.Signal, 1)
 			var out bytes.Buffer
-			var errs output
+			var errs locked.Buffer
 			a := &program{stdin: strings.NewReader(""), stdout: &out, signals: signals, exit: func(int) { t.Error("ended at once") }, App: app.App{Stderr: &errs, Environ: env, Dir: t.TempDir()}}
 			go func() {
 				for tick := time.NewTicker(5 * time.Millisecond); ; <-tick.C {

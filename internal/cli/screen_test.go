@@ -20,6 +20,7 @@ import (
 
 	"steward/internal/app"
 	"steward/internal/fault"
+	"steward/test/locked"
 )
 
 // tmux is a terminal of a given size that runs a program, as a person sees it.
@@ -389,7 +390,7 @@ func at(t *testing.T, typed string, env []string, args ...string) (code int, std
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	var errs output
+	var errs locked.Buffer
 	a := &program{stdin: tty, stdout: &out, App: app.App{Stderr: &errs, Environ: env, Dir: t.TempDir(), Version: "test"}}
 	code = a.run(context.Background(), args)
 	return code, out.String(), errs.String()

@@ -19,6 +19,7 @@ import (
 
 	"steward/client"
 	"steward/test/apis"
+	"steward/test/locked"
 )
 
 // spy is a vendor that records its requests. When asked to leak, it calls a tool that
@@ -144,7 +145,7 @@ func TestCanaries(t *testing.T) {
 	var told, live bytes.Buffer // output of all servers and the log; the joined pieces of answers
 	seen := false
 	cmd, r := serveFor(t, env)
-	server := cmd.Stderr.(*output)
+	server := cmd.Stderr.(*locked.Buffer)
 	conv := ""
 	for _, text := range []string{"my password is " + canaries["store"] + ", and " + canaries["file"], "please leak", "please leak plainly", "please go slowly", "please fail"} {
 		acc := say(t, r, conv, text)

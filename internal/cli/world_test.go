@@ -22,6 +22,7 @@ import (
 	"steward/internal/server/auth"
 	"steward/internal/terminal"
 	"steward/test/apis"
+	"steward/test/locked"
 )
 
 // vendor speaks OpenAI's protocol, and the part of Ollama's that Steward uses.
@@ -188,7 +189,7 @@ func TestSignals(t *testing.T) {
 	env := v.env(t)
 	signals := make(chan os.Signal, 2)
 	var out bytes.Buffer
-	var errs output
+	var errs locked.Buffer
 	a := &program{stdin: strings.NewReader(""), stdout: &out, signals: signals, exit: func(int) { t.Error("ended at once") }, App: app.App{Stderr: &errs, Environ: env, Dir: t.TempDir()}}
 	go func() {
 		<-v.asked
@@ -230,7 +231,7 @@ func serveFor(t *testing.T, env []string) (*exec.Cmd, *session) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var errs output
+	var errs locked.Buffer
 	cmd.Stderr = &errs
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

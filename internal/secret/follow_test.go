@@ -1,33 +1,15 @@
 package secret
 
 import (
-	"bytes"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
+
+	"steward/test/locked"
 )
-
-// lines is a log that can be read while it is written.
-type lines struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
 
 // comes waits for something that another goroutine brings about.
 func comes(t *testing.T, what string, ok func() bool) {
@@ -39,7 +21,7 @@ func comes(t *testing.T, what string, ok func() bool) {
 
 func TestFollow(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "secrets")
-	m, log := &Masker{}, &lines{}
+	m, log := &Masker{}, &locked.Buffer{}
 	f := NewStore(dir).Follow(m, slog.New(slog.NewTextHandler(log, nil)))
 	defer func() {
 		if err := f.Close(); err != nil {

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 
 	"google.golang.org/grpc"
@@ -24,6 +23,7 @@ import (
 	"steward/internal/tool"
 	"steward/internal/work"
 	"steward/test/leak"
+	"steward/test/locked"
 )
 
 func TestMain(m *testing.M) { leak.Main(m) }
@@ -63,30 +63,12 @@ type world struct {
 	node   *node
 	server *Server
 	http   *httptest.Server
-	logs   *logs
+	logs   *locked.Buffer
 	conn   *grpc.ClientConn
 }
 
-// logs collects log output.
-type logs struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *logs) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(b)
-}
-
-func (l *logs) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.String()
-}
-
 func serve(t *testing.T, guard auth.Options, o Options) *world {
-	s := &world{t: t, node: &node{}, logs: &logs{}}
+	s := &world{t: t, node: &node{}, logs: &locked.Buffer{}}
 	guard.Logger = slog.New(slog.NewTextHandler(s.logs, nil))
 	mine := guard.Keys == nil // without keys, all calls use the token
 	if mine {
