@@ -123,26 +123,31 @@ const resting = 350 * time.Millisecond
 
 // followWaiting starts to watch what waits for an approval.
 func (m *liveScreen) followWaiting() tea.Cmd {
-	out := make(chan heardMsg)
-	m.pend.heard = out
+	m.pend.heard = listen(m, Waiting(m.ctx, m.opt.Client), func(list []catalog.Listing, err error) heardMsg { return heardMsg{list, err} })
+	return heard(m.pend.heard)
+}
+
+// listen watches for news, and makes each of them a message.
+func listen[T, M any](m *liveScreen, news iter.Seq2[T, error], message func(T, error) M) chan M {
+	out := make(chan M)
 	m.watchers.Go(func() {
 		defer close(out)
-		for list, err := range Waiting(m.ctx, m.opt.Client) {
+		for x, err := range news {
 			select {
-			case out <- heardMsg{list, err}:
+			case out <- message(x, err):
 			case <-m.ctx.Done():
 				return
 			}
 		}
 	})
-	return m.hearWaiting()
+	return out
 }
 
-func (m *liveScreen) hearWaiting() tea.Cmd {
-	in := m.pend.heard
+// heard waits for the next message of listen, if another one comes.
+func heard[M any](in <-chan M) tea.Cmd {
 	return func() tea.Msg {
-		if h, ok := <-in; ok {
-			return h
+		if message, ok := <-in; ok {
+			return message
 		}
 		return nil
 	}
@@ -151,13 +156,13 @@ func (m *liveScreen) hearWaiting() tea.Cmd {
 func (m *liveScreen) hear(h heardMsg) tea.Cmd {
 	if h.err != nil {
 		m.fail(h.err)
-		return m.hearWaiting()
+		return heard(m.pend.heard)
 	}
 	m.pend.waiting = h.waiting
 	if o := m.pend.offer; o != nil && o.stage == offered {
 		m.pend.offer = nil // settle makes a new one from what waits now
 	}
-	return m.hearWaiting()
+	return heard(m.pend.heard)
 }
 
 // still reports whether everything in an offer waits unchanged.

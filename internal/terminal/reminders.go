@@ -74,29 +74,8 @@ type remindedMsg struct {
 
 // followReminders starts to listen for reminders.
 func (m *liveScreen) followReminders() tea.Cmd {
-	out := make(chan remindedMsg)
-	m.reminders = out
-	m.watchers.Go(func() {
-		defer close(out)
-		for r, err := range m.opt.Client.Reminders(m.ctx) {
-			select {
-			case out <- remindedMsg{r, err}:
-			case <-m.ctx.Done():
-				return
-			}
-		}
-	})
-	return m.hearReminder()
-}
-
-func (m *liveScreen) hearReminder() tea.Cmd {
-	in := m.reminders
-	return func() tea.Msg {
-		if r, ok := <-in; ok {
-			return r
-		}
-		return nil
-	}
+	m.reminders = listen(m, m.opt.Client.Reminders(m.ctx), func(r client.Reminder, err error) remindedMsg { return remindedMsg{r, err} })
+	return heard(m.reminders)
 }
 
 // reminded shows a reminder that was heard.
@@ -106,5 +85,5 @@ func (m *liveScreen) reminded(r remindedMsg) tea.Cmd {
 		return nil
 	}
 	m.turn.remind(r.Reminder)
-	return m.hearReminder()
+	return heard(m.reminders)
 }
