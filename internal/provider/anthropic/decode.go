@@ -71,17 +71,7 @@ const cacheMember = "cache_control"
 
 func (d decoder) message(v wire.Value) {
 	role := v.Get("role").Text()
-	var content wire.Value
-	var extra []byte
-	for key, x := range v.Members() {
-		switch key {
-		case "role":
-		case "content":
-			content = x
-		default:
-			extra = wire.AppendMember(extra, key, x.Raw())
-		}
-	}
+	content, extra := v.Split("content")
 	switch role {
 	case "user":
 		var results []wire.Value

@@ -84,17 +84,7 @@ func camel(name string) string {
 }
 
 func (d decoder) content(v wire.Value) {
-	var parts wire.Value
-	var extra []byte
-	for key, x := range v.Members() {
-		switch key {
-		case "role":
-		case "parts":
-			parts = x
-		default:
-			extra = wire.AppendMember(extra, key, x.Raw())
-		}
-	}
+	parts, extra := v.Split("parts")
 	switch role := v.Get("role").Text(); role {
 	case "model":
 		d.Assistant(v, d.Meta(extra), d.parts(parts, true, nil)...)

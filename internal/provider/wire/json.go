@@ -285,15 +285,20 @@ func (d *Decoder) Span() []byte {
 
 // Bytes returns the next value, a string. The result may alias the decoder's input.
 func (d *Decoder) Bytes() []byte {
+	raw := d.text()
+	if raw == nil {
+		return nil
+	}
+	return unquoted(raw)
+}
+
+// text returns the next value, a string, as raw JSON. It skips any other value and returns nil.
+func (d *Decoder) text() []byte {
 	if d.peek() != '"' {
 		d.Skip()
 		return nil
 	}
-	raw := d.token()
-	if d.err != nil {
-		return nil
-	}
-	return unquoted(raw)
+	return d.token()
 }
 
 // String returns the next value, a string.

@@ -11,12 +11,8 @@ import (
 // whole UTF-8 stay, and half of a UTF-16 pair becomes three bytes of its own. Part.Add joins both with what
 // follows.
 func (d *Decoder) Piece() []byte {
-	if d.peek() != '"' {
-		d.Skip()
-		return nil
-	}
-	raw := d.token()
-	if d.err != nil {
+	raw := d.text()
+	if raw == nil {
 		return nil
 	}
 	in := raw[1 : len(raw)-1]

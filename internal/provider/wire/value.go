@@ -173,6 +173,21 @@ func (v Value) Get(name string) Value {
 	return v.part(nil, v.at+"."+name)
 }
 
+// Split returns the member of a message with its content, and the members beside it, without its role, as the
+// inside of an object.
+func (v Value) Split(content string) (part Value, others []byte) {
+	for name, m := range v.Members() {
+		switch name {
+		case "role":
+		case content:
+			part = m
+		default:
+			others = AppendMember(others, name, m.Raw())
+		}
+	}
+	return part, others
+}
+
 // Text returns a string. A missing value is the empty string.
 func (v Value) Text() string {
 	switch {
