@@ -116,12 +116,20 @@ func asJSON(v any) (tool.Result, error) {
 	return tool.Text(string(b)), nil
 }
 
+// arguments reads the arguments of a call.
+func arguments(in tool.Invocation, to any) error {
+	if err := json.Unmarshal(in.Args, to); err != nil {
+		return fault.New(fault.Invalid, "args_invalid", "the arguments are invalid: %w", err)
+	}
+	return nil
+}
+
 func readResource(ctx context.Context, x *session, in tool.Invocation) (tool.Result, error) {
 	var args struct {
 		URI string `json:"uri"`
 	}
-	if err := json.Unmarshal(in.Args, &args); err != nil {
-		return tool.Result{}, fault.New(fault.Invalid, "args_invalid", "the arguments are invalid: %w", err)
+	if err := arguments(in, &args); err != nil {
+		return tool.Result{}, err
 	}
 	res, err := do(ctx, x, "reading a resource", func(ctx context.Context) (*sdk.ReadResourceResult, error) {
 		return x.client.ReadResource(ctx, &sdk.ReadResourceParams{URI: args.URI, Meta: meta(in)})
@@ -161,8 +169,8 @@ func getPrompt(ctx context.Context, x *session, in tool.Invocation) (tool.Result
 		Name      string            `json:"name"`
 		Arguments map[string]string `json:"arguments"`
 	}
-	if err := json.Unmarshal(in.Args, &args); err != nil {
-		return tool.Result{}, fault.New(fault.Invalid, "args_invalid", "the arguments are invalid: %w", err)
+	if err := arguments(in, &args); err != nil {
+		return tool.Result{}, err
 	}
 	res, err := do(ctx, x, "getting a prompt", func(ctx context.Context) (*sdk.GetPromptResult, error) {
 		return x.client.GetPrompt(ctx, &sdk.GetPromptParams{Name: args.Name, Arguments: args.Arguments, Meta: meta(in)})
