@@ -22,9 +22,9 @@ import (
 	"steward/internal/kits"
 	"steward/internal/llm"
 	"steward/internal/message"
-	"steward/internal/runtime"
 	"steward/internal/server/auth"
 	face "steward/internal/server/openai"
+	"steward/internal/turn"
 	"steward/test/built"
 )
 
@@ -88,12 +88,12 @@ func (faceNode) Embed(_ context.Context, _ string, texts []string) (llm.Vectors,
 	return v, nil
 }
 
-func (faceNode) Send(_ context.Context, _ string, t runtime.Turn) (runtime.Accepted, error) {
-	return runtime.Accepted{}, fault.New(fault.NotFound, "conversation_not_found", "there is no conversation %s", t.Conversation)
+func (faceNode) Send(_ context.Context, _ string, t turn.Input) (turn.Accepted, error) {
+	return turn.Accepted{}, fault.New(fault.NotFound, "conversation_not_found", "there is no conversation %s", t.Conversation)
 }
 
-func (faceNode) Watch(context.Context, string, id.ID, runtime.Cursor) iter.Seq2[runtime.Frame, error] {
-	return func(func(runtime.Frame, error) bool) {}
+func (faceNode) Watch(context.Context, string, id.ID, turn.Cursor) iter.Seq2[turn.Frame, error] {
+	return func(func(turn.Frame, error) bool) {}
 }
 
 func faceClient(t *testing.T) openaisdk.Client {
