@@ -115,7 +115,11 @@ func (p *Provider) respond(w *writer, r *llm.Request) error {
 	case len(cur.text) > maxWish:
 		w.text(tooLong(len(cur.text)), cur.cut, r.Sampling)
 	case x.byName[planTool] != nil && len(x.entries) == 1:
-		return s.planned(w, r, cur, len(msgs))
+		tools, err := p.shelf.of(w.ctx, r.Plannable)
+		if err != nil {
+			return err
+		}
+		return s.planned(w, r, tools, cur, len(msgs))
 	case r.ToolChoice == "none" && len(cur.calls) == 0:
 		w.text("No tool may be used here, and without tools I can do nothing. "+remedy, cur.cut, r.Sampling)
 	case len(cur.calls) == 0 && s.greeted(cur.text) != "":

@@ -1,35 +1,18 @@
 package offline
 
 import (
-	"context"
 	"slices"
 	"strings"
 
 	"steward/internal/llm"
 	"steward/internal/search/words"
-	"steward/internal/tool"
 )
 
 // planTool is the tool that carries out plans. A planner has no other.
 const planTool = "plan.start"
 
-// plannable returns the tools that a plan may use. An agent that is made for a task finds
-// the values of its calls itself, so that here every argument is plain text.
-func plannable(ctx context.Context, set *llm.Toolset) (*toolbox, error) {
-	var specs []tool.Spec
-	for _, s := range set.Specs() {
-		args := map[string]any{}
-		for _, name := range s.Arguments() {
-			args[name] = map[string]any{"type": "string"}
-		}
-		line, _, _ := strings.Cut(strings.TrimSpace(s.Description), "\n")
-		specs = append(specs, tool.Spec{Name: s.Name, Description: line, Effect: s.Effect, Input: encode(map[string]any{"properties": args, "required": s.Required()})})
-	}
-	return newToolbox(ctx, specs, nil)
-}
-
-// planned answers a planner: with a plan, with the doubts about its steps, or with what the tasks brought.
-func (s *speech) planned(w *writer, r *llm.Request, cur *turn, at int) error {
+// planned answers a planner, whose plans use the given tools: with a plan, with the doubts about its steps, or with what the tasks brought.
+func (s *speech) planned(w *writer, r *llm.Request, tools *toolbox, cur *turn, at int) error {
 	own := s.x.byName[planTool]
 	if len(cur.calls) > 0 && cur.calls[0].result != nil {
 		var lines []string
@@ -42,10 +25,7 @@ func (s *speech) planned(w *writer, r *llm.Request, cur *turn, at int) error {
 		w.text(clip(strings.Join(lines, ""), shownResult), cur.cut, r.Sampling)
 		return nil
 	}
-	var err error
-	if s.x, err = plannable(w.ctx, r.Plannable); err != nil {
-		return err
-	}
+	s.x = tools
 	plan, doubts := s.divide(cur.text)
 	if len(doubts) > 0 {
 		w.text(s.answer(cur, doubts), cur.cut, r.Sampling)

@@ -36,7 +36,8 @@ func planOf(t *testing.T, day time.Time, text string) string {
 		Plannable: llm.NewToolset(
 			tool.Spec{Name: "calendar.add", Effect: tool.Action, Input: object("title*", "start*", "all_day"), Description: "Adds an event to the calendar: puts in or schedules a meeting."},
 			tool.Spec{Name: "weather.forecast", Input: object("place", "days"), Description: "Tells the weather in a place now and on the coming days."},
-			tool.Spec{Name: "web.search", Input: object("query*"), Description: "Searches the web. Returns titles, addresses and excerpts."}),
+			tool.Spec{Name: "web.search", Input: object("query*"), Description: "Searches the web. Returns titles, addresses and excerpts."},
+			tool.Spec{Name: "todo.add", Effect: tool.Action, Input: object("title*"), Sentences: []string{"put {title:text} on my list"}}),
 	})
 	said := (&message.Message{Blocks: r.Blocks}).Text()
 	for _, b := range r.Blocks {
@@ -66,6 +67,9 @@ func TestListsArePlanned(t *testing.T) {
 		if !strings.Contains(got, part) {
 			t.Errorf("lacks %q: %s", part, got)
 		}
+	}
+	if got := planOf(t, monday, "Check the weather in Graz, then put milk on my list"); !strings.Contains(got, `"selected_tools":["weather.forecast","todo.add"]`) {
+		t.Errorf("a step that has the form of a tool's sentence: %s", got)
 	}
 	for _, text := range []string{"Plan a trip: find my keys, check the weather", "Find it and check the weather", "Plan a trip: ,,; and"} {
 		if got := planOf(t, monday, text); strings.Contains(got, "selected_tools") {
