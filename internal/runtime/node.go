@@ -1,22 +1,17 @@
-// Package runtime assembles one node from engines and adapters. It runs the
-// turns, owns every long-lived goroutine, and notifies watchers of what happens.
+// Package runtime assembles one node from engines and adapters, opens it, maintains it and
+// closes it.
 //
-// A turn begins with Node.Send. Its sender holds the turn lock of the
-// conversation; launch hands the lock to the run, which releases it at its end.
-// Everything that happens goes through the conversation's feed to those who Watch.
-// A run records each step before the next one relies on it, so a run that was
-// interrupted continues from its messages at the next start (recover) or at the
-// next Send (unfinished).
+// Open connects the engines: kits (agents with their tools), routing, conversation, effect,
+// requests, turn, work and planning. Each of the last three tells at its head how it works. Open
+// then has interrupted runs and open requests resumed, and starts what runs all the time: the
+// notices of the log's entries, the anchor of its head, and reminders.
 //
-// Some work outlives its turn or takes place elsewhere: an agent that is asked, a
-// call that continues in the background, an action that is queued until the turn
-// ends, an action called from outside. Each is a record.Request below its turn. A
-// request is open, then answered once its own work is over, and closed once
-// everything below it is closed (closeDone). One owner works on it at a time, under
-// a lease; recoverRequests takes up those that a crash left behind.
+// While the node is open, it erases what was deleted long ago and packs what is not used any
+// more (keep.go). It answers what concerns several engines at once: branches, deletion of
+// conversations and users, approvals, resources.
 //
-// A failure that may pass, such as a full disk, is retried while the node runs
-// (retry); what is still left when it closes is found by the next start.
+// Close suspends all runs and waits until no goroutine of the node is left. All of them belong
+// to one lifetime.Lifetime. The next Open continues where this one has ended.
 package runtime
 
 import (
