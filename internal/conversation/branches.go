@@ -281,11 +281,11 @@ type Sibling struct {
 // Siblings returns the messages that the conversation's branches have at the
 // place of a message, including the message itself, oldest first.
 func (e *Engine) Siblings(ctx context.Context, sc store.Scope, conv, msg id.ID) ([]Sibling, error) {
-	m, err := e.Find(ctx, sc, conv, msg)
+	c, b, err := e.current(ctx, sc, conv)
 	if err != nil {
 		return nil, err
 	}
-	c, b, err := e.current(ctx, sc, conv)
+	m, err := e.Find(ctx, sc, conv, msg)
 	if err != nil {
 		return nil, err
 	}

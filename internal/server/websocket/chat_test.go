@@ -286,11 +286,12 @@ func TestWaitingMessages(t *testing.T) {
 	if !slices.Equal(d.stops, []id.ID{number(1)}) {
 		t.Errorf("stopped %v", d.stops)
 	}
+	full := dial(t, url, "") // nothing waits on it yet
 	for i := range 33 {
-		c.send(fmt.Sprintf(`{"type":"message","id":"%d",%s,"content":"%d"}`, i, in, i))
+		full.send(fmt.Sprintf(`{"type":"message","id":"%d",%s,"content":"%d"}`, i, in, i))
 	}
-	c.want(frame{"type": "error", "code": "too_many_pending", "re": "32", "retry": "backoff"})
-	c.CloseNow() // waiting messages were never acknowledged, and are not sent
+	full.want(frame{"type": "error", "code": "too_many_pending", "re": "32", "retry": "backoff"})
+	full.CloseNow() // waiting messages were never acknowledged, and are not sent
 }
 
 // A failed message does not block the next one.
