@@ -32,7 +32,7 @@ const (
 // originFallback is the origin of a plan that Steward has written because planning failed.
 const originFallback = "system"
 
-// AfterPlan implements turn.Planner: it writes the planner's next message where no model has to. The answer of a plan
+// AfterPlan implements turn.Plans: it writes the planner's next message where no model has to. The answer of a plan
 // of one task is that of its agent. If planning has failed for good, and routing has kept
 // an agent in reserve, Steward writes the plan: that agent gets the whole request. This
 // plan is carried out like any other, also after a crash.
@@ -42,7 +42,7 @@ func (e *Engine) AfterPlan(ctx context.Context, x *turn.Calls, failed error) (*m
 	if failed == nil && (res == nil || res.Name != requests.StartTool) {
 		return nil, nil
 	}
-	st, sc := e.store, store.ForUser(x.Chat.User)
+	st, sc := e.store, store.ForUser(x.Conversation.User)
 	tasks, err := requests.TasksBelow(ctx, st, sc, x.Session.Interaction())
 	if err != nil || len(tasks) > 1 {
 		return nil, err
@@ -116,7 +116,7 @@ func (e *Engine) fallBack(ctx context.Context, x *turn.Calls, msgs []*message.Me
 		return nil, err
 	}
 	own := id.New()
-	x.Chat.Emit(agent.Event{Kind: agent.Delta, ID: own, Stream: llm.Event{Kind: llm.Notice,
+	x.Conversation.Emit(agent.Event{Kind: agent.Delta, ID: own, Stream: llm.Event{Kind: llm.Notice,
 		Text: fmt.Sprintf("No plan came of this: %s. The agent %s answers instead.", why, to)}})
 	return &message.Message{ID: own, Role: message.Assistant, Stop: message.StopTools, Blocks: []message.Block{&message.ToolCall{
 		Common: message.Common{Origin: originFallback}, CallID: "call_" + own.String(), Name: requests.StartTool, Args: args}}}, nil

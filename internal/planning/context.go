@@ -106,7 +106,7 @@ func (t askPlan) Call(ctx context.Context, in tool.Invocation) (tool.Result, err
 		return tool.Result{}, err
 	}
 	own := strings.TrimPrefix(a.Run.Agent, kits.DesignedPrefix)
-	live, _, ok := t.plans.liveTask(a.Chat.User, own)
+	live, _, ok := t.plans.liveTask(a.Conversation.User, own)
 	if !ok {
 		return tool.Result{}, fault.New(fault.Conflict, "tree_over", "nobody works on this plan any more").WithHint("go on with what you know")
 	}
@@ -148,15 +148,15 @@ func (r readTask) Call(ctx context.Context, in tool.Invocation) (tool.Result, er
 	if err != nil {
 		return tool.Result{}, err
 	}
-	own, _, _ := r.plans.liveTask(a.Chat.User, strings.TrimPrefix(a.Run.Agent, kits.DesignedPrefix))
-	live, of, ok := r.plans.liveTask(a.Chat.User, asked.Task)
+	own, _, _ := r.plans.liveTask(a.Conversation.User, strings.TrimPrefix(a.Run.Agent, kits.DesignedPrefix))
+	live, of, ok := r.plans.liveTask(a.Conversation.User, asked.Task)
 	if !ok || live != own {
 		return tool.Result{}, fault.New(fault.NotFound, "task_not_found", "the plan has no task %.60q", asked.Task).WithHint("use the task as it stands below the output")
 	}
 	live.worker.mu.Lock()
 	t := *live.worker.tasks[of].Task
 	live.worker.mu.Unlock()
-	did, err := requests.SumUp(ctx, r.plans.store, store.ForUser(a.Chat.User), record.ConversationURI(t.Output.Conversation))
+	did, err := requests.SumUp(ctx, r.plans.store, store.ForUser(a.Conversation.User), record.ConversationURI(t.Output.Conversation))
 	if err != nil || did.Final == nil || t.Output.Conversation.Zero() || t.State != plan.Done {
 		return tool.Result{}, cmp.Or[error](err, fault.New(fault.NotFound, "output_not_found", "the task %s has no more than you were given", t.Name))
 	}
@@ -236,7 +236,7 @@ func (w *treeWorker) similar(ctx context.Context, t *plan.Task) (string, error) 
 		return "", nil
 	}
 	agents, own := n.routing.Candidates()
-	router, err := n.routing.Router(ctx, w.Chat.User, agents, own)
+	router, err := n.routing.Router(ctx, w.Conversation.User, agents, own)
 	if err != nil {
 		return "", err
 	}

@@ -4,10 +4,10 @@
 // # From a request to a tree of tasks
 //
 // The planner is an agent with one tool, plan.start. Its prompt lists the tools and agents that
-// there are (Engine.Offered), plans of similar requests that succeeded, and what was done for
-// the user last (Engine.Earlier). It calls plan.start with a whole plan. If a person wants to
+// there are (Engine.PlannableTools), plans of similar requests that succeeded, and what was done for
+// the user last (Engine.HistoryPrompt). It calls plan.start with a whole plan. If a person wants to
 // see plans first, this call waits for the person's approval, and the person may edit the plan
-// in it (Engine.Approvable).
+// in it (Engine.StartTool).
 //
 // plan.start checks the plan against what the assistant itself could do and what policy does
 // not deny to the user in any case. If something does not hold, the reasons are the call's

@@ -145,9 +145,9 @@ func (e *Engine) exemplify(ctx context.Context, user, asked string) (string, err
 	return "\n\nPlans of similar requests that succeeded, as examples. Plan what is asked now, not what was asked then:" + b.String(), nil
 }
 
-// Earlier implements turn.Planner: it returns, for the planner's prompt, similar plans that succeeded, and
+// HistoryPrompt implements turn.Plans: it returns, for the planner's prompt, similar plans that succeeded, and
 // what was done for the user last.
-func (e *Engine) Earlier(ctx context.Context, user, asked string) (string, error) {
+func (e *Engine) HistoryPrompt(ctx context.Context, user, asked string) (string, error) {
 	like, err := e.exemplify(ctx, user, asked)
 	if err != nil {
 		return "", err

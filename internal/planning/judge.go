@@ -52,7 +52,7 @@ func (w *treeWorker) Steer(ctx context.Context, t *plan.Task, parts []*plan.Task
 	return s, askFor(ctx, w.InnerCall, &llm.Request{System: steerPrompt, Labels: plan.LabelsOf(append(parts, t)...), Schema: &llm.Schema{Name: "steering", JSON: []byte(plan.SteeringSchema)}}, b.String(), &s)
 }
 
-// Review implements turn.Planner: it judges an answer by its agent's own measure before it is given. It returns a
+// Review implements turn.Plans: it judges an answer by its agent's own measure before it is given. It returns a
 // note for the agent if the answer fell short, and notifies whoever watches. The answer
 // itself is never changed; that it could not be judged stands in the log.
 func (e *Engine) Review(ctx context.Context, x *turn.Calls, answer *message.Message) (note string) {
@@ -70,7 +70,7 @@ func (e *Engine) Review(ctx context.Context, x *turn.Calls, answer *message.Mess
 		}
 	}
 	say := func(text string) {
-		x.Chat.Emit(agent.Event{Kind: agent.Delta, ID: answer.ID, Stream: llm.Event{Kind: llm.Notice, Text: text}})
+		x.Conversation.Emit(agent.Event{Kind: agent.Delta, ID: answer.ID, Stream: llm.Event{Kind: llm.Notice, Text: text}})
 	}
 	req := &llm.Request{System: answerPrompt, Labels: x.Session.Labels() | message.LabelsOf(answer.Blocks),
 		Schema: &llm.Schema{Name: "verdict", JSON: []byte(plan.VerdictSchema)}}

@@ -25,7 +25,7 @@ func queueOf(st store.Store) *lease.Queue {
 // again and goes on from what is stored.
 func (w *treeWorker) holdLease(ctx context.Context, made []*plan.Task) error {
 	for {
-		l, err := w.plans.queue.Begin(ctx, store.ForUser(w.Chat.User), lease.At(w.at))
+		l, err := w.plans.queue.Begin(ctx, store.ForUser(w.Conversation.User), lease.At(w.at))
 		if err != nil {
 			return err
 		}

@@ -27,7 +27,7 @@ func (e *Engine) liveTask(user, which string) (live *liveTree, own id.ID, ok boo
 	defer e.mu.Unlock()
 	found := 0
 	for t := range e.trees {
-		if t.worker.Chat.User != user {
+		if t.worker.Conversation.User != user {
 			continue
 		}
 		for _, x := range t.worker.inOrder() {

@@ -66,7 +66,7 @@ func (w *treeWorker) record(ctx context.Context, tasks []*plan.Task, changes []s
 		p.Started = turn[i].At
 	}
 	p.Request = strings.ToValidUTF8(p.Request[:min(len(p.Request), maxAsked)], "")
-	below, err := requests.Find(ctx, w.plans.store, store.ForUser(w.Chat.User), store.Query{Under: w.at.Parent()})
+	below, err := requests.Find(ctx, w.plans.store, store.ForUser(w.Conversation.User), store.Query{Under: w.at.Parent()})
 	if err != nil {
 		return err
 	}
@@ -92,7 +92,7 @@ func (w *treeWorker) record(ctx context.Context, tasks []*plan.Task, changes []s
 		return err
 	}
 	p.ID = root.ID.String()
-	w.plans.Examples.learn(w.Chat.User, &p)
+	w.plans.Examples.learn(w.Conversation.User, &p)
 	return nil
 }
 
@@ -108,7 +108,7 @@ func draftOf(tasks []*plan.Task) ([]byte, error) {
 // usedSoFar adds up what the turn has used, from what is stored: the memory of a process that was killed
 // is gone. below are the requests of the turn.
 func (w *treeWorker) usedSoFar(ctx context.Context, below []requests.Stored) (requests.Tally, error) {
-	st, sc := w.plans.store, store.ForUser(w.Chat.User)
+	st, sc := w.plans.store, store.ForUser(w.Conversation.User)
 	sum := w.plans.requests.Tally()
 	for m, err := range requests.MessagesUnder(ctx, st, sc, w.at.Parent()) {
 		if err != nil {
@@ -135,7 +135,7 @@ func (w *treeWorker) usedSoFar(ctx context.Context, below []requests.Stored) (re
 
 // used adds what the agents did that a task was given to. below are the requests of the turn.
 func (w *treeWorker) used(ctx context.Context, t *plan.Task, below []requests.Stored, x *client.PlanTask, p *client.Plan) error {
-	st, sc := w.plans.store, store.ForUser(w.Chat.User)
+	st, sc := w.plans.store, store.ForUser(w.Conversation.User)
 	for _, r := range below {
 		if r.Call.Message != t.ID {
 			continue

@@ -19,14 +19,14 @@ const designed = "designed"
 // holds the others together. The caller holds w.mu.
 func (w *treeWorker) show(ctx context.Context, tasks []*plan.Task) {
 	root := work.AskedRequest(w.Call().Ref)
-	st, sc := w.plans.store, store.ForUser(w.Chat.User)
+	st, sc := w.plans.store, store.ForUser(w.Conversation.User)
 	for _, t := range tasks {
 		if t.ID == root && t.Supervised() {
 			continue
 		}
 		var worked []requests.Stored
 		for i := range t.Attempt + 1 {
-			r, err := requests.Load(ctx, st, sc, record.RequestURI(w.Chat.ID, w.Request.ID, work.AskedRequest(taskCall(t, i))))
+			r, err := requests.Load(ctx, st, sc, record.RequestURI(w.Conversation.ID, w.Request.ID, work.AskedRequest(taskCall(t, i))))
 			if err == nil {
 				worked = append(worked, r)
 			}
@@ -62,5 +62,5 @@ func (w *treeWorker) says(k *knownTask, p agent.Progress) {
 
 func (w *treeWorker) tell(k *knownTask, v turn.PlannedView) {
 	k.shown = &v
-	w.Chat.Feed.Plan(turn.Frame{Kind: turn.FramePlanned, Interaction: w.Request.ID, Planned: &v})
+	w.Conversation.Feed.ShowPlanTask(turn.Frame{Kind: turn.FramePlanned, Interaction: w.Request.ID, Planned: &v})
 }

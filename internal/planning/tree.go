@@ -62,9 +62,9 @@ func (e *Engine) AddPlanner() error {
 // maxOffered bounds how many bytes of a planner's prompt list tools.
 const maxOffered = 32 << 10
 
-// Offered implements turn.Planner: it lists for the planner the tools and agents that it may plan with, one
+// PlannableTools implements turn.Plans: it lists for the planner the tools and agents that it may plan with, one
 // on a line.
-func (e *Engine) Offered() (list string, tools *llm.Toolset) {
+func (e *Engine) PlannableTools() (list string, tools *llm.Toolset) {
 	kit, err := e.kits.Of(kits.DefaultAgent)
 	if err != nil {
 		return "", nil
@@ -187,7 +187,7 @@ type knownTask struct {
 func (w *treeWorker) of(t *plan.Task) *knownTask {
 	k := w.tasks[t.ID]
 	if k == nil {
-		above, meter := w.at, w.Under
+		above, meter := w.at, w.TaskMeter
 		if p := w.tasks[t.Parent]; p != nil {
 			above, meter = p.at, p.meter
 		}
@@ -261,7 +261,7 @@ func (w *treeWorker) world(ctx context.Context) plan.World {
 
 // load reads the tasks of the tree, in the order in which they were made.
 func (w *treeWorker) load(ctx context.Context) ([]*plan.Task, error) {
-	stored, err := requests.TasksBelow(ctx, w.plans.store, store.ForUser(w.Chat.User), w.at)
+	stored, err := requests.TasksBelow(ctx, w.plans.store, store.ForUser(w.Conversation.User), w.at)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var out []*plan.Task
@@ -294,7 +294,7 @@ func (w *treeWorker) Save(ctx context.Context, tasks, over []*plan.Task) error {
 	var err error
 	rec := store.Receipt{Versions: make([]uint64, len(changes))} // nobody needs those of a tree that is over
 	if over == nil {
-		rec, err = w.plans.store.Commit(ctx, store.ForUser(w.Chat.User), store.Batch{Request: w.Request.ID, Changes: changes})
+		rec, err = w.plans.store.Commit(ctx, store.ForUser(w.Conversation.User), store.Batch{Request: w.Request.ID, Changes: changes})
 	} else {
 		err = w.record(ctx, over, changes)
 	}
@@ -330,7 +330,7 @@ func (w *treeWorker) Work(ctx context.Context, t *plan.Task, before []*plan.Task
 	known := w.of(t)
 	w.mu.Unlock()
 	ec, err := w.assign(ctx, t, effect.Call{Args: args, Ref: taskCall(t, t.Attempt), Message: known.at, Scope: w.Scope, Request: w.Request, Agent: w.Kit.Name, Lineage: w.Request.Lineage,
-		Labels: labels, Flow: policy.Flow{Fixed: !labels.Has(message.Untrusted)}, Attended: w.Run.Attended, Left: w.Chat.Remaining(w.Request.ID)})
+		Labels: labels, Flow: policy.Flow{Fixed: !labels.Has(message.Untrusted)}, Attended: w.Run.Attended, Left: w.Conversation.Remaining(w.Request.ID)})
 	if err != nil {
 		return plan.Output{}, err
 	}
@@ -340,7 +340,7 @@ func (w *treeWorker) Work(ctx context.Context, t *plan.Task, before []*plan.Task
 	res, err := w.plans.effects.Run(taint.With(request.With(ctx, w.Request), w.Inner(call, known.meter)), ec)
 	out := plan.Output{Conversation: record.AskedConversation(call.Ref)}
 	if err != nil {
-		out.Labels = w.plans.work.GistOf(ctx, w.Chat.User, out.Conversation).Labels
+		out.Labels = w.plans.work.GistOf(ctx, w.Conversation.User, out.Conversation).Labels
 		return out, suspended(ctx, err)
 	}
 	if out.Labels, out.Summary = res.Labels, res.Text(); res.Status != message.OK {
@@ -366,7 +366,7 @@ func (w *treeWorker) earlier(ctx context.Context, t *plan.Task) (string, message
 	ref := taskCall(t, t.Attempt-1)
 	conv := record.AskedConversation(ref)
 	var b strings.Builder
-	for m, err := range requests.MessagesUnder(ctx, w.plans.store, store.ForUser(w.Chat.User), record.ConversationURI(conv)) {
+	for m, err := range requests.MessagesUnder(ctx, w.plans.store, store.ForUser(w.Conversation.User), record.ConversationURI(conv)) {
 		if err != nil {
 			return "", 0, err
 		}
@@ -382,7 +382,7 @@ func (w *treeWorker) earlier(ctx context.Context, t *plan.Task) (string, message
 	}
 	text := b.String()
 	return "\n\nIt was begun before. Do not do again what was done then.\n" + llm.Fenced("what was called then", strings.ToValidUTF8(text[:min(len(text), maxEarlier)], "")),
-		w.plans.work.GistOf(ctx, w.Chat.User, conv).Labels, nil
+		w.plans.work.GistOf(ctx, w.Conversation.User, conv).Labels, nil
 }
 
 // assignment returns what the agent is asked: the task, what it is a part of, and
@@ -470,9 +470,9 @@ func (w *treeWorker) progress(t *plan.Task, p agent.Progress) {
 	}
 }
 
-// Approvable implements turn.Planner: it returns plan.start for a call after which a person is asked about
+// StartTool implements turn.Plans: it returns plan.start for a call after which a person is asked about
 // the plan, unless the plan does not hold: then the model corrects it first.
-func (e *Engine) Approvable(ctx context.Context, t *turn.InnerCall) tool.Tool {
+func (e *Engine) StartTool(ctx context.Context, t *turn.InnerCall) tool.Tool {
 	w := &treeWorker{plans: e, InnerCall: t}
 	_, problem := w.read(ctx, t.Call().Args)
 	return planTree{plans: e, asks: problem == ""}

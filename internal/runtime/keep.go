@@ -113,11 +113,11 @@ func orDefault(d, std time.Duration) time.Duration {
 // conversations that are not in use. A conversation that comes into use meanwhile
 // is packed the next time.
 func (n *Node) packRevised(ctx context.Context) error {
-	for _, k := range n.Turns.RevisedIdle() {
-		n.Turns.Unrevise(k) // first, because more messages may leave as soon as it is packed
+	for _, k := range n.Turns.IdleToPack() {
+		n.Turns.UnmarkToPack(k) // first, because more messages may leave as soon as it is packed
 		packed, err := n.pack(ctx, k, false)
 		if err != nil || !packed {
-			n.Turns.Revised(k)
+			n.Turns.MarkToPack(k)
 		}
 		if err != nil {
 			return err

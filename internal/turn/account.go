@@ -63,9 +63,9 @@ func (a *Account) Load(ctx context.Context, meter *llm.Meter) error {
 	return nil
 }
 
-// usedBelow returns the usage so far of the agents and tasks that a turn asked.
+// usageBelow returns the usage so far of the agents and tasks that a turn asked.
 // It reads nothing if there are none.
-func (e *Engine) usedBelow(ctx context.Context, c *Conversation, inter resource.URI) message.Usage {
+func (e *Engine) usageBelow(ctx context.Context, c *Conversation, inter resource.URI) message.Usage {
 	if !e.requests.Noted(record.IDOf(inter, record.TypeInteraction)) {
 		return message.Usage{}
 	}

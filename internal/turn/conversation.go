@@ -20,7 +20,7 @@ import (
 var ErrClosed = fault.New(fault.Unavailable, "closing", "Steward is closing").Retrying(fault.RetryBackoff, 0)
 
 // Key names a conversation for a user. Because the user is part of the key,
-// somebody else's conversation never shares a chat.
+// two users never share a Conversation.
 type Key struct {
 	User string
 	ID   id.ID
@@ -30,51 +30,51 @@ type Key struct {
 // while.
 type Conversation struct {
 	Key
-	Feed Feed
-	turn chan struct{} // holds a token while a turn runs; waiters are served in order
+	Feed     Feed
+	turnLock chan struct{} // holds a token while a turn runs; waiters are served in order
 
 	chosen atomic.Pointer[kits.Choice] // the tools that the last request showed
 
-	mu        sync.Mutex
-	session   *conversation.Session   // nil: not loaded
-	cancel    context.CancelCauseFunc // of the run; nil: idle
-	live      *Run                    // the run; nil: idle
-	runChange chan struct{}           // closed when a run begins or ends; nil: nobody waits for that
-	steer     []*steering
-	reads     taint.Gates
-	ids       []id.ID                          // of the turn's first messages and of those that steer it
-	sending   map[idempotencyKey]chan struct{} // by what is being sent: closed when the sending is over
-	blocking  int                              // callers that wait for the turn to delete or rewind it
+	mu         sync.Mutex
+	session    *conversation.Session   // nil: not loaded
+	cancel     context.CancelCauseFunc // of the run; nil: idle
+	live       *Run                    // the run; nil: idle
+	runChange  chan struct{}           // closed when a run begins or ends; nil: nobody waits for that
+	steering   []*steeringMessage
+	reads      taint.Gates
+	messageIDs []id.ID                          // of the turn's first messages and of those that steer it
+	sending    map[idempotencyKey]chan struct{} // by what is being sent: closed when the sending is over
+	blocking   int                              // callers that wait for the turn to delete or rewind it
 
-	// Guarded by Node.mu:
+	// Guarded by Engine.mu:
 	users    int // runs, waiting senders and watchers that use it
 	lastUsed time.Time
 	size     int // bytes that it holds while idle
 }
 
-// Enter finds or creates the chat and keeps it in memory until exit.
+// Enter finds or creates the Conversation of an id, and keeps it in memory until Exit.
 func (e *Engine) Enter(user string, conv id.ID) *Conversation {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	key := Key{user, conv}
-	c := e.chats[key]
+	c := e.cached[key]
 	if c == nil {
-		c = &Conversation{Key: key, turn: make(chan struct{}, 1)}
+		c = &Conversation{Key: key, turnLock: make(chan struct{}, 1)}
 		c.Feed.conversation = conv
-		e.chats[key] = c
+		e.cached[key] = c
 	}
 	c.users++
 	return c
 }
 
-// Hold keeps a chat in memory until exit, for somebody beside the one who entered it.
+// Hold keeps a conversation in memory until another Exit, for a further user of it.
 func (e *Engine) Hold(c *Conversation) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	c.users++
 }
 
-// Exit releases the chat. When nobody else uses it, it may be evicted.
+// Exit releases a conversation. When nobody else uses it, it may be evicted.
 func (e *Engine) Exit(c *Conversation) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -84,7 +84,7 @@ func (e *Engine) Exit(c *Conversation) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.session == nil && !c.Feed.failed() {
-		delete(e.chats, c.Key)
+		delete(e.cached, c.Key)
 		return
 	}
 	c.lastUsed, c.size = time.Now(), 0
@@ -94,7 +94,7 @@ func (e *Engine) Exit(c *Conversation) {
 	e.evict(c.lastUsed)
 }
 
-// exists reports whether the chat's conversation is known to exist.
+// exists reports whether the conversation is known to exist.
 func (c *Conversation) exists() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -132,19 +132,19 @@ func (e *Engine) runWorker(f func()) {
 func (e *Engine) CachedConversations() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return len(e.chats)
+	return len(e.cached)
 }
 
 // Running reports whether a turn of the user's conversation is running.
 func (e *Engine) Running(user string, conv id.ID) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	c := e.chats[Key{user, conv}]
-	return c != nil && len(c.turn) > 0
+	c := e.cached[Key{user, conv}]
+	return c != nil && len(c.turnLock) > 0
 }
 
-// Revised notes that messages of a chat have left the context window.
-func (e *Engine) Revised(key Key) {
+// MarkToPack notes that messages of a conversation have left the context window.
+func (e *Engine) MarkToPack(key Key) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.toPack[key] = struct{}{}
@@ -154,12 +154,12 @@ func (e *Engine) Revised(key Key) {
 // and the least recently used ones while there are too many or they hold too much
 // memory. The others stay in memory, so that the next turn need not read them
 // from the store. It sets a timer for the next one that is due; no timer runs
-// while none is idle. The caller holds n.mu.
+// while none is idle. The caller holds e.mu.
 func (e *Engine) evict(now time.Time) {
 	for {
 		var oldest *Conversation
 		count, bytes := 0, 0
-		for _, c := range e.chats {
+		for _, c := range e.cached {
 			if c.users > 0 {
 				continue
 			}
@@ -177,7 +177,7 @@ func (e *Engine) evict(now time.Time) {
 			}
 			return
 		}
-		delete(e.chats, oldest.Key)
+		delete(e.cached, oldest.Key)
 	}
 }
 
@@ -197,10 +197,10 @@ func (e *Engine) Alone(ctx context.Context, user string, conv id.ID, do func(sc 
 		return err
 	}
 	defer c.Unlock()
-	return c.anew(do)
+	return c.reloadAfter(do)
 }
 
-// AloneFor is alone for a function with a result.
+// AloneFor is Engine.Alone for a function with a result.
 func AloneFor[T any](ctx context.Context, n *Engine, user string, conv id.ID, do func(sc store.Scope) (T, error)) (out T, err error) {
 	err = n.Alone(ctx, user, conv, func(sc store.Scope) error {
 		out, err = do(sc)
@@ -209,7 +209,7 @@ func AloneFor[T any](ctx context.Context, n *Engine, user string, conv id.ID, do
 	return out, err
 }
 
-// IfIdle is like alone, but returns false instead of waiting if a turn is
+// IfIdle is like Alone, but returns false instead of waiting if a turn is
 // running: a turn may wait for a person for days.
 func (e *Engine) IfIdle(user string, conv id.ID, do func(sc store.Scope) error) (bool, error) {
 	c := e.Enter(user, conv)
@@ -218,12 +218,12 @@ func (e *Engine) IfIdle(user string, conv id.ID, do func(sc store.Scope) error) 
 		return false, nil
 	}
 	defer c.Unlock()
-	return true, c.anew(do)
+	return true, c.reloadAfter(do)
 }
 
-// anew runs do, and makes the conversation be loaded from the store again
+// reloadAfter runs do, and makes the conversation be loaded from the store again
 // afterwards. The caller holds the turn lock.
-func (c *Conversation) anew(do func(sc store.Scope) error) error {
+func (c *Conversation) reloadAfter(do func(sc store.Scope) error) error {
 	err := do(store.ForUser(c.User))
 	if err == nil {
 		c.Forget()
@@ -280,7 +280,7 @@ func (c *Conversation) announceRunChange() {
 	}
 }
 
-// StopEviction stops the timer for the next idle chat, when the node closes.
+// StopEviction stops the timer for the next idle conversation, when the node closes.
 func (e *Engine) StopEviction() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -292,7 +292,7 @@ func (e *Engine) StopEviction() {
 // StopCached stops the run of a conversation that is in memory, or drops its session.
 func (e *Engine) StopCached(user string, conv id.ID) {
 	e.mu.Lock()
-	c := e.chats[Key{user, conv}]
+	c := e.cached[Key{user, conv}]
 	e.mu.Unlock()
 	if c == nil {
 		return
@@ -309,7 +309,7 @@ func (e *Engine) StopCached(user string, conv id.ID) {
 func (e *Engine) EnterAll(user string) []*Conversation {
 	e.mu.Lock()
 	var keys []Key
-	for k := range e.chats {
+	for k := range e.cached {
 		if k.User == user {
 			keys = append(keys, k)
 		}
@@ -322,21 +322,21 @@ func (e *Engine) EnterAll(user string) []*Conversation {
 	return out
 }
 
-// RevisedIdle returns the conversations that revised has noted and that are not in memory.
-func (e *Engine) RevisedIdle() []Key {
+// IdleToPack returns the conversations that MarkToPack has noted and that are not in memory.
+func (e *Engine) IdleToPack() []Key {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	var keys []Key
 	for k := range e.toPack {
-		if e.chats[k] == nil {
+		if e.cached[k] == nil {
 			keys = append(keys, k)
 		}
 	}
 	return keys
 }
 
-// Unrevise forgets what revised has noted.
-func (e *Engine) Unrevise(k Key) {
+// UnmarkToPack removes the note of MarkToPack.
+func (e *Engine) UnmarkToPack(k Key) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	delete(e.toPack, k)

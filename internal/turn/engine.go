@@ -17,7 +17,7 @@ import (
 	"steward/internal/store"
 )
 
-// Options are the parts of a turnEngine. All engines, Store, Models, Life and Log are
+// Options are the parts of an Engine. All engines, Store, Models, Life and Log are
 // required.
 type Options struct {
 	Store         store.Store
@@ -70,14 +70,14 @@ type Engine struct {
 	conversations *conversation.Engine
 	effects       *effect.Engine
 	requests      *requests.Engine
-	worker        Work
-	planner       Plans
+	work          Work
+	plans         Plans
 	life          *lifetime.Lifetime
 	log           *slog.Logger
 
 	mu      sync.Mutex
-	chats   map[Key]*Conversation
-	idle    *time.Timer      // for the next idle chat to evict; nil: there is none
+	cached  map[Key]*Conversation
+	idle    *time.Timer      // for the next idle conversation to evict; nil: there is none
 	toPack  map[Key]struct{} // conversations with messages that have left the context window
 	slots   slots            // for the tool calls of all turns
 	workers chan func()      // hands work to an idle worker
@@ -89,8 +89,8 @@ type Engine struct {
 // New returns an engine. Before its first turn, Connect tells it what stands above it.
 func New(o Options) *Engine {
 	return &Engine{opt: o, kits: o.Kits, routing: o.Routing, conversations: o.Conversations, effects: o.Effects, requests: o.Requests,
-		life: o.Life, log: o.Log, chats: map[Key]*Conversation{}, toPack: map[Key]struct{}{}, slots: make(slots, 8*o.Parallel), workers: make(chan func())}
+		life: o.Life, log: o.Log, cached: map[Key]*Conversation{}, toPack: map[Key]struct{}{}, slots: make(slots, 8*o.Parallel), workers: make(chan func())}
 }
 
 // Connect names the engines above this one.
-func (e *Engine) Connect(w Work, p Plans) { e.worker, e.planner = w, p }
+func (e *Engine) Connect(w Work, p Plans) { e.work, e.plans = w, p }

@@ -32,17 +32,17 @@ type Feed struct {
 // snapshot is what a watcher needs to catch up: what is durable and what is in
 // flight. Frames continue from there.
 type snapshot struct {
-	known        bool   // seq is valid
-	seq          uint64 // log position of the newest durable message
-	inter        id.ID  // the interaction that is running
-	draft        *draft
-	notices      []Frame    // of the message that is being written
-	shownNotices []Frame    // notices of the durable messages, for watchers that come after the turn
-	open         []CallView // calls that have no result yet
-	tasks        []Frame    // of the tasks that have not ended
-	planned      []Frame    // of the tasks of the running turn's plan, in the order of their making
-	failure      *Frame     // why the last turn failed
-	parked       bool       // failure is a parked turn's; it stays until that is resumed or cancelled
+	known         bool   // seq is valid
+	seq           uint64 // log position of the newest durable message
+	inter         id.ID  // the interaction that is running
+	draft         *draft
+	notices       []Frame    // of the message that is being written
+	storedNotices []Frame    // notices of the durable messages, for watchers that come after the turn
+	open          []CallView // calls that have no result yet
+	tasks         []Frame    // of the tasks that have not ended
+	planned       []Frame    // of the tasks of the running turn's plan, in the order of their making
+	failure       *Frame     // why the last turn failed
+	parked        bool       // failure is a parked turn's; it stays until that is resumed or cancelled
 }
 
 // maxLag is how many frames are kept for slow watchers. A watcher that is further
@@ -101,7 +101,7 @@ func (f *Feed) current(w *watcher) snapshot {
 	defer f.mu.Unlock()
 	w.next = f.base + len(f.frames)
 	s := f.snapshot
-	s.notices, s.shownNotices, s.open, s.tasks = slices.Clone(f.notices), slices.Clone(f.shownNotices), slices.Clone(f.open), slices.Clone(f.tasks)
+	s.notices, s.storedNotices, s.open, s.tasks = slices.Clone(f.notices), slices.Clone(f.storedNotices), slices.Clone(f.open), slices.Clone(f.tasks)
 	s.planned = slices.Clone(f.planned)
 	if f.draft != nil {
 		s.draft = &draft{message: f.draft.message}
@@ -172,16 +172,16 @@ func (f *Feed) push(fr Frame) {
 	}
 }
 
-// began records that a turn's first message is durable, and pushes the message.
-func (f *Feed) began(m *message.Message, inter id.ID, seq uint64, clientID string) {
+// beginTurn records that a turn's first message is durable, and pushes the message.
+func (f *Feed) beginTurn(m *message.Message, inter id.ID, seq uint64, clientID string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.known, f.seq, f.inter, f.failure, f.parked, f.shownNotices = true, seq, inter, nil, false, nil
+	f.known, f.seq, f.inter, f.failure, f.parked, f.storedNotices = true, seq, inter, nil, false, nil
 	switch {
 	case m == nil: // an answer is regenerated
-	case isUsers(m):
+	case isFromUser(m):
 		f.push(Frame{Kind: FrameUser, Message: m.ID, Stored: m, ClientID: clientID})
-	case isOpening(m):
+	case opensTurn(m):
 		f.push(Frame{Kind: FrameOpened, Message: m.ID, Stored: m})
 	}
 }
@@ -214,13 +214,13 @@ func (f *Feed) publish(ev agent.Event) {
 	case agent.Stored:
 		f.stored(ev.Message, ev.Seq)
 	case agent.Calling:
-		f.calling(ev)
+		f.updateCall(ev)
 	case agent.Finished:
 		if ev.Message != nil {
 			f.stored(ev.Message, ev.Seq)
 			f.push(Frame{Kind: FrameComplete, Message: ev.Message.ID, Stored: ev.Message})
 		}
-		f.over(ev.Err)
+		f.finish(ev.Err)
 	}
 }
 
@@ -241,7 +241,7 @@ func (f *Feed) Park(inter id.ID, why error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.inter = inter
-	f.over(why)
+	f.finish(why)
 	f.parked = true
 }
 
@@ -258,13 +258,13 @@ func (f *Feed) Unpark() bool {
 func (f *Feed) fail(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.over(err)
+	f.finish(err)
 }
 
-// over clears the in-flight state when a run ends, and pushes its error, if any.
+// finish clears the in-flight state when a run ends, and pushes its error, if any.
 // The error's cursor names the interaction, so that a returning watcher is known
 // to have seen it.
-func (f *Feed) over(err error) {
+func (f *Feed) finish(err error) {
 	f.withdrawDraft()
 	f.open, f.notices, f.planned, f.parked = nil, nil, nil, false
 	if err != nil {
@@ -328,12 +328,12 @@ func (f *Feed) delta(msg id.ID, ev llm.Event) {
 	case llm.TextDelta, llm.ReasoningDelta:
 		b.kind = ev.Kind
 		b.text = append(b.text, ev.Text...)
-		f.push(piece(Cursor{Seq: f.seq, Message: msg, Block: ev.Block, Offset: len(b.text)}, ev.Kind, ev.Text))
+		f.push(textFrame(Cursor{Seq: f.seq, Message: msg, Block: ev.Block, Offset: len(b.text)}, ev.Kind, ev.Text))
 	}
 }
 
-// piece returns the frame of a piece of text that ends at a cursor.
-func piece(at Cursor, kind llm.Kind, text string) Frame {
+// textFrame returns the frame of a piece of text that ends at a cursor.
+func textFrame(at Cursor, kind llm.Kind, text string) Frame {
 	fr := Frame{Kind: FrameToken, Message: at.Message, Block: at.Block, Text: text, Cursor: at}
 	if kind == llm.ReasoningDelta {
 		fr.Kind = FrameReasoning
@@ -346,10 +346,10 @@ func piece(at Cursor, kind llm.Kind, text string) Frame {
 func (f *Feed) stored(m *message.Message, seq uint64) {
 	switch m.Role {
 	case message.Assistant:
-		if !unfinished(m) { // an answer that is to be corrected is not given
-			f.rest(m)
+		if !isUnfinished(m) { // an answer that is to be corrected is not given
+			f.pushRest(m)
 		}
-		f.shownNotices = append(f.shownNotices, f.notices...)
+		f.storedNotices = append(f.storedNotices, f.notices...)
 		f.draft, f.notices = nil, nil
 		f.seq = seq
 		f.open = nil
@@ -361,19 +361,19 @@ func (f *Feed) stored(m *message.Message, seq uint64) {
 	case message.Tool:
 		f.seq = seq
 		v := resultView(m.Result(), f.args(m.Result().Call))
-		f.close(v.ID)
+		f.closeCall(v.ID)
 		f.push(Frame{Kind: FrameResult, Message: m.ID, Call: &v, Stored: m})
 	case message.User:
 		f.seq = seq
-		if isUsers(m) {
+		if isFromUser(m) {
 			f.push(Frame{Kind: FrameUser, Message: m.ID, Stored: m})
 		}
 	}
 }
 
-// rest pushes the text of a message that its draft lacks.
-func (f *Feed) rest(m *message.Message) {
-	if f.draft != nil && (f.draft.message != m.ID || !f.draft.begins(m)) {
+// pushRest pushes the text of a message that its draft lacks.
+func (f *Feed) pushRest(m *message.Message) {
+	if f.draft != nil && (f.draft.message != m.ID || !f.draft.isPrefixOf(m)) {
 		f.withdrawDraft()
 	}
 	for i, b := range m.Blocks {
@@ -381,18 +381,18 @@ func (f *Feed) rest(m *message.Message) {
 		if kind == 0 {
 			continue
 		}
-		shown := 0
+		sent := 0
 		if f.draft != nil && i < len(f.draft.blocks) {
-			shown = len(f.draft.blocks[i].text)
+			sent = len(f.draft.blocks[i].text)
 		}
-		if shown < len(text) {
-			f.push(piece(Cursor{Seq: f.seq, Message: m.ID, Block: i, Offset: len(text)}, kind, text[shown:]))
+		if sent < len(text) {
+			f.push(textFrame(Cursor{Seq: f.seq, Message: m.ID, Block: i, Offset: len(text)}, kind, text[sent:]))
 		}
 	}
 }
 
-// begins reports whether the message starts with the draft.
-func (d *draft) begins(m *message.Message) bool {
+// isPrefixOf reports whether the message starts with the draft.
+func (d *draft) isPrefixOf(m *message.Message) bool {
 	for i, b := range d.blocks {
 		if len(b.text) == 0 {
 			continue
@@ -417,15 +417,15 @@ func textOf(b message.Block) (llm.Kind, string) {
 	return 0, ""
 }
 
-// isUsers reports whether a person wrote the message. Steward writes user
+// isFromUser reports whether a person wrote the message. Steward writes user
 // messages too, for example to have a reply continued.
-func isUsers(m *message.Message) bool {
+func isFromUser(m *message.Message) bool {
 	return m.Role == message.User && len(m.Blocks) > 0 && m.Blocks[0].Base().Origin == record.OriginUser
 }
 
-// isOpening reports whether the message opened a turn and was written by a tool,
+// opensTurn reports whether the message opened a turn and was written by a tool,
 // an agent, an intent or an alarm.
-func isOpening(m *message.Message) bool {
+func opensTurn(m *message.Message) bool {
 	if m.Role != message.User || len(m.Blocks) == 0 {
 		return false
 	}
@@ -433,8 +433,8 @@ func isOpening(m *message.Message) bool {
 	return strings.HasPrefix(from, "tool:") || strings.HasPrefix(from, "agent:") || strings.HasPrefix(from, "intent:") || strings.HasPrefix(from, record.OriginAlarm)
 }
 
-// calling updates an open call and pushes its new state, if it changed.
-func (f *Feed) calling(ev agent.Event) {
+// updateCall updates an open call and pushes its new state, if it changed.
+func (f *Feed) updateCall(ev agent.Event) {
 	v := callView(ev.Call, ev.Progress.Status)
 	if len(ev.Progress.Args) > 0 {
 		v.Args = string(ev.Progress.Args)
@@ -452,7 +452,7 @@ func (f *Feed) calling(ev agent.Event) {
 	f.push(Frame{Kind: FrameCall, Message: ev.Call.Message, Block: ev.Call.Block, Call: &v})
 }
 
-func (f *Feed) close(call string) {
+func (f *Feed) closeCall(call string) {
 	f.open = slices.DeleteFunc(slices.Clone(f.open), func(v CallView) bool { return v.ID == call })
 }
 
@@ -466,8 +466,8 @@ func (f *Feed) args(ref message.Ref) string {
 	return ""
 }
 
-// Task pushes the progress of a background call, and keeps it for later watchers.
-func (f *Feed) Task(v TaskView, inter id.ID) {
+// ShowTask pushes the progress of a background call, and keeps it for later watchers.
+func (f *Feed) ShowTask(v TaskView, inter id.ID) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	fr := Frame{Kind: FrameTask, Interaction: inter, Task: &v}
@@ -482,8 +482,8 @@ func (f *Feed) Task(v TaskView, inter id.ID) {
 	f.push(fr)
 }
 
-// Untask removes a task, and pushes how it has ended, unless end is nil.
-func (f *Feed) Untask(task id.ID, end *Frame) {
+// EndTask removes a task, and pushes how it has ended, unless end is nil.
+func (f *Feed) EndTask(task id.ID, end *Frame) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.tasks = slices.DeleteFunc(f.tasks, func(x Frame) bool { return x.Task.ID == task })
@@ -492,8 +492,8 @@ func (f *Feed) Untask(task id.ID, end *Frame) {
 	}
 }
 
-// Plan pushes how a task of a plan stands, and keeps it for later watchers.
-func (f *Feed) Plan(fr Frame) {
+// ShowPlanTask pushes how a task of a plan stands, and keeps it for later watchers.
+func (f *Feed) ShowPlanTask(fr Frame) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	i, known := slices.BinarySearchFunc(f.planned, fr, func(a, b Frame) int {

@@ -22,20 +22,20 @@ import (
 
 // fitter fits what a run's model is shown into its context window.
 type fitter struct {
-	engine   *Engine
-	chat     *Conversation
-	session  *conversation.Session
-	models   []string // the fallback chain that answers
-	system   string
-	kit      *kits.Kit
-	tools    *llm.Toolset // those that the model is shown; see choose
-	reserve  int64        // tokens reserved for the answer
-	user     string
-	agent    string   // its path
-	lineage  []string // the agents on whose behalf it acts
-	meter    *llm.Meter
-	fittedIn *llm.Transcript // the transcript that was fitted last
-	fittedAt int64           // its tokens after that; fitting it again gains nothing
+	engine       *Engine
+	conversation *Conversation
+	session      *conversation.Session
+	models       []string // the fallback chain that answers
+	system       string
+	kit          *kits.Kit
+	tools        *llm.Toolset // those that the model is shown; see choose
+	reserve      int64        // tokens reserved for the answer
+	user         string
+	agent        string   // its path
+	lineage      []string // the agents on whose behalf it acts
+	meter        *llm.Meter
+	fittedIn     *llm.Transcript // the transcript that was fitted last
+	fittedAt     int64           // its tokens after that; fitting it again gains nothing
 
 	kits.Choice
 }
@@ -46,8 +46,8 @@ const (
 	answerMost  = 8 << 10 // and at most so many tokens, unless the run sets its own number
 )
 
-func (e *Engine) fitter(c *Conversation, s *conversation.Session, kit *kits.Kit, lineage, models []string, system string, sampling llm.Sampling, meter *llm.Meter) *fitter {
-	return &fitter{engine: e, chat: c, session: s, models: models, kit: kit, user: c.User, agent: kit.Name, lineage: lineage, meter: meter,
+func (e *Engine) newFitter(c *Conversation, s *conversation.Session, kit *kits.Kit, lineage, models []string, system string, sampling llm.Sampling, meter *llm.Meter) *fitter {
+	return &fitter{engine: e, conversation: c, session: s, models: models, kit: kit, user: c.User, agent: kit.Name, lineage: lineage, meter: meter,
 		system: system, tools: kit.ToolsFor(models), reserve: int64(sampling.MaxTokens)}
 }
 
@@ -73,16 +73,16 @@ func answerReserve(w, most int64) int64 {
 	return most
 }
 
-// fixed returns how many tokens the system prompt and the tools take.
-func (f *fitter) fixed() int64 {
+// fixedTokens returns how many tokens the system prompt and the tools take.
+func (f *fitter) fixedTokens() int64 {
 	c := f.counter()
 	return c.Text(f.system) + c.Parts(f.tools.Parts())
 }
 
-// room returns how many tokens the messages may take.
-func (f *fitter) room() int64 {
+// messageRoom returns how many tokens the messages may take.
+func (f *fitter) messageRoom() int64 {
 	if w := f.window(); w > 0 {
-		return max(w-f.fixed(), minRoom)
+		return max(w-f.fixedTokens(), minRoom)
 	}
 	return math.MaxInt64
 }
@@ -97,31 +97,31 @@ func (f *fitter) Over(ctx context.Context) bool {
 		f.engine.opt.Models.Discover(ctx, f.models)
 	}
 	f.choose()
-	return f.engine.opt.ExpireAtOnce && f.session.Expired(time.Now()) || f.full()
+	return f.engine.opt.ExpireAtOnce && f.session.Expired(time.Now()) || f.mayBeTooLarge()
 }
 
-// full reports whether a request may not fit into the window.
-func (f *fitter) full() bool {
+// mayBeTooLarge reports whether a request may not fit into the window.
+func (f *fitter) mayBeTooLarge() bool {
 	t, w := f.session.Transcript(), f.window()
-	now := t.Tokens() + sentTokens*int64(t.Users())
+	now := t.Tokens() + timeNoteTokens*int64(t.Users())
 	// A token has at least one byte and the estimate errs on the safe side, so
 	// this sum is an upper bound.
 	if w == 0 || now+int64(len(f.system))+f.tools.Tokens() < w || t == f.fittedIn && now == f.fittedAt {
 		return false
 	}
-	room := f.room()
-	return now > room && f.count(t) > room || f.least(f.fixed()) >= w
+	room := f.messageRoom()
+	return now > room && f.count(t) > room || f.lowerBound(f.fixedTokens()) >= w
 }
 
 // count counts a transcript's tokens with the best counter for the model.
 func (f *fitter) count(t *llm.Transcript) int64 {
-	return f.counter().Parts(t.Parts()) + sentTokens*int64(t.Users())
+	return f.counter().Parts(t.Parts()) + timeNoteTokens*int64(t.Users())
 }
 
-// each counts a message's tokens.
-func (f *fitter) each(m *message.Message) int64 {
+// countMessage counts a message's tokens.
+func (f *fitter) countMessage(m *message.Message) int64 {
 	if m.Role == message.User {
-		return f.counter().Message(m) + sentTokens
+		return f.counter().Message(m) + timeNoteTokens
 	}
 	return f.counter().Message(m)
 }
@@ -129,9 +129,9 @@ func (f *fitter) each(m *message.Message) int64 {
 // counter returns the token counter of the first model in the chain.
 func (f *fitter) counter() tokens.Counter { return f.engine.opt.Models.Counter(f.models[0]) }
 
-// least returns a lower bound for what was counted as n tokens: an estimate may
+// lowerBound returns a lower bound for what was counted as n tokens: an estimate may
 // be twice what a server counts.
-func (f *fitter) least(n int64) int64 {
+func (f *fitter) lowerBound(n int64) int64 {
 	if f.counter().Kind() == tokens.KindEstimated {
 		return n / 2
 	}
@@ -145,14 +145,14 @@ func (f *fitter) Fit(ctx context.Context, refused bool) (bool, error) {
 		if err := f.session.Expire(ctx); err != nil {
 			return false, err
 		}
-		f.engine.Revised(f.chat.Key)
-		if !refused && !f.full() {
+		f.engine.MarkToPack(f.conversation.Key)
+		if !refused && !f.mayBeTooLarge() {
 			return f.count(f.session.Transcript()) < before, nil
 		}
 	}
 	t := f.session.Transcript()
-	now, room, w := f.count(t), f.room(), f.window()
-	fixed := f.least(f.fixed())
+	now, room, w := f.count(t), f.messageRoom(), f.window()
+	fixed := f.lowerBound(f.fixedTokens())
 	if w > 0 && fixed >= w {
 		return false, f.tooLarge("the system prompt and the tools take", fixed, w).
 			WithHint("choose a model with a larger window, give the agent fewer tools, or correct the window in the setting windows")
@@ -163,19 +163,19 @@ func (f *fitter) Fit(ctx context.Context, refused bool) (bool, error) {
 		}
 		room = min(room, now*3/4)
 	}
-	_, err := f.session.Fit(ctx, f.into(room))
+	_, err := f.session.Fit(ctx, f.conversationWindow(room))
 	f.fittedIn = f.session.Transcript()
-	f.fittedAt = f.fittedIn.Tokens() + sentTokens*int64(f.fittedIn.Users())
+	f.fittedAt = f.fittedIn.Tokens() + timeNoteTokens*int64(f.fittedIn.Users())
 	if err != nil {
 		return false, err
 	}
-	f.engine.Revised(f.chat.Key)
+	f.engine.MarkToPack(f.conversation.Key)
 	left := f.count(f.fittedIn)
-	if w > 0 && f.least(left) > w-fixed {
-		return false, f.tooLarge("what has to be shown of the conversation takes", f.least(left), w-fixed).
+	if w > 0 && f.lowerBound(left) > w-fixed {
+		return false, f.tooLarge("what has to be shown of the conversation takes", f.lowerBound(left), w-fixed).
 			WithHint("shorten the last message, choose a model with a larger window, or correct the window in the setting windows")
 	}
-	f.chat.Feed.notice("Earlier messages were left out or summarised, so that the conversation fits the model's context window.", false)
+	f.conversation.Feed.notice("Earlier messages were left out or summarised, so that the conversation fits the model's context window.", false)
 	return left < now, nil
 }
 
@@ -185,11 +185,11 @@ func (f *fitter) tooLarge(what string, takes, room int64) *fault.Error {
 		Detail("tokens", takes).Detail("room", room)
 }
 
-// into returns the window to fit messages into.
-func (f *fitter) into(room int64) conversation.Window {
-	w := conversation.Window{Tokens: room, Count: f.each,
+// conversationWindow returns the window to fit messages into.
+func (f *fitter) conversationWindow(room int64) conversation.Window {
+	w := conversation.Window{Tokens: room, Count: f.countMessage,
 		Log: func(msg string, err error) {
-			f.engine.log.Warn(msg, "conversation", f.chat.ID.String(), "error", err)
+			f.engine.log.Warn(msg, "conversation", f.conversation.ID.String(), "error", err)
 		}}
 	if fast, err := f.engine.opt.Models.Resolve(llm.FastAlias); err == nil && !llm.Offline(fast.Models) {
 		w.Summarize = (&summarizer{f, fast}).summarize
@@ -216,15 +216,15 @@ func (e *Engine) Compact(ctx context.Context, sc store.Scope, user string, conv 
 	if err != nil {
 		return err
 	}
-	meter := e.meter(kit)
+	meter := e.newMeter(kit)
 	meter.Account(e.NewAccount(user, resource.URI{}).Record)
-	f := e.fitter(e.Enter(user, conv), s, kit, rc.Lineage, model.Models, kit.Prompt, kit.Sampling, meter)
-	defer e.Exit(f.chat)
+	f := e.newFitter(e.Enter(user, conv), s, kit, rc.Lineage, model.Models, kit.Prompt, kit.Sampling, meter)
+	defer e.Exit(f.conversation)
 	// Without the notes of when messages were sent: they make no conversation long enough to be summarised.
-	into := f.into(max(f.counter().Parts(s.Transcript().Parts())/2, minRoom))
+	into := f.conversationWindow(max(f.counter().Parts(s.Transcript().Parts())/2, minRoom))
 	into.Count = f.counter().Message
 	fits, err := s.Fit(ctx, into)
-	e.Revised(f.chat.Key)
+	e.MarkToPack(f.conversation.Key)
 	if err == nil && !fits {
 		err = fault.New(fault.TooLarge, "cannot_compact", "what is left of the conversation cannot be made smaller").
 			WithHint("begin a new conversation, or take pins off")
@@ -276,8 +276,8 @@ func (e *Engine) FitRequest(ctx context.Context, models []string, r *llm.Request
 	for _, m := range kept {
 		takes += c.Message(m)
 	}
-	if f.least(takes+fixed) >= w || whole && takes > room {
-		return nil, f.tooLarge("the request takes", f.least(takes+fixed), w).
+	if f.lowerBound(takes+fixed) >= w || whole && takes > room {
+		return nil, f.tooLarge("the request takes", f.lowerBound(takes+fixed), w).
 			WithHint("send less, choose a model with a larger window, or correct the window in the setting windows")
 	}
 	if from > 0 {

@@ -41,19 +41,19 @@ type Input struct {
 	// is kept. Content must be empty.
 	Regenerate id.ID
 
-	offer   bool // a plan is offered after the answer
-	fresh   bool // the conversation's id was made for this turn
-	Derived bool // the id was derived from something known: the conversation may exist
+	offerPlan bool // a plan is offered after the answer
+	fresh     bool // the conversation's id was made for this turn
+	Derived   bool // the id was derived from something known: the conversation may exist
 
 	// For turns that do not come from outside:
-	Origin  string          // who opens it: "tool:NAME", "agent:PATH", "alarm:ID"; empty: the user
-	At      time.Time       // of the message; zero: when it is recorded
-	Labels  message.Labels  // of the content
-	Sources []string        // whose private data the content is
-	Asked   request.Context // its lineage; zero: it has no parent
-	Above   resource.URI    // the request that the conversation, if it is created, answers
-	Request record.Request  // that one, if it is to be recorded with the turn
-	Under   *llm.Meter      // the meter of the asking turn; nil: none
+	Origin         string          // who opens it: "tool:NAME", "agent:PATH", "alarm:ID"; empty: the user
+	At             time.Time       // of the message; zero: when it is recorded
+	Labels         message.Labels  // of the content
+	Sources        []string        // whose private data the content is
+	RequestContext request.Context // its lineage; zero: it has no parent
+	AskedBy        resource.URI    // the request that the conversation, if it is created, answers
+	Request        record.Request  // that one, if it is to be recorded with the turn
+	ParentMeter    *llm.Meter      // the meter of the asking turn; nil: none
 }
 
 // Accepted reports that a turn's user message is durable.
@@ -114,8 +114,8 @@ type Frame struct {
 	Waiting      bool // FrameNotice: the turn is waiting for its model
 }
 
-// The statuses of a call that has no result yet. Afterwards its status is the
-// result's.
+// The statuses of a call that has no result yet. With a result, it has the status of the
+// result.
 const (
 	callWriting  = "writing" // the model is still writing its arguments
 	CallRunning  = "running"
@@ -142,7 +142,7 @@ type TaskView struct {
 	ID       id.ID
 	Call     string // "MESSAGE/BLOCK": the call that began it
 	Tool     string
-	Status   string  // record.TaskAcknowledged, … or callAwaiting
+	Status   string  // record.TaskAcknowledged, … or CallAwaiting
 	Message  string  // in the tool's own words
 	Fraction float64 // above 0 to 1; 0: unknown
 	Approval *ApprovalView
@@ -152,7 +152,7 @@ type TaskView struct {
 type PlannedView struct {
 	Call     string `json:"call_id"`              // that carries out the plan: "MESSAGE/BLOCK"
 	Order    int    `json:"order"`                // of its making; a task comes before its subtasks
-	Approval string `json:"approval_id,omitzero"` // the question that it waits for; its status is callAwaiting
+	Approval string `json:"approval_id,omitzero"` // the question that it waits for; its status is CallAwaiting
 
 	At resource.URI `json:"-"` // the task
 

@@ -41,22 +41,24 @@ func (e *Engine) Hooks(kit *kits.Kit, rc request.Context, user string) *Hooks {
 	return &Hooks{engine: e, hooks: kit.Hooks, event: ev, scope: store.ForUser(user)}
 }
 
-// around makes a job call the hooks at their places. A nil h changes nothing.
-func (h *Hooks) around(job *agent.Job, s *conversation.Session) {
+// install makes a job call the hooks at their places. A nil h changes nothing.
+func (h *Hooks) install(job *agent.Job, s *conversation.Session) {
 	if h == nil {
 		return
 	}
 	if h.Has(tool.BeforeRequest) {
 		job.Hooks.Begin = func(ctx context.Context, asked string) (string, error) {
-			return h.note(ctx, tool.HookEvent{On: tool.BeforeRequest, Text: asked})
+			return h.collectNotes(ctx, tool.HookEvent{On: tool.BeforeRequest, Text: asked})
 		}
 	}
 	if h.Has(tool.BeforeModel) {
-		job.Hooks.Before = func(ctx context.Context) (string, error) { return h.note(ctx, tool.HookEvent{On: tool.BeforeModel}) }
+		job.Hooks.Before = func(ctx context.Context) (string, error) {
+			return h.collectNotes(ctx, tool.HookEvent{On: tool.BeforeModel})
+		}
 	}
 	if h.Has(tool.AfterModel) {
 		job.Hooks.After = func(ctx context.Context, wrote string) error {
-			_, err := h.note(ctx, tool.HookEvent{On: tool.AfterModel, Text: wrote})
+			_, err := h.collectNotes(ctx, tool.HookEvent{On: tool.AfterModel, Text: wrote})
 			return err
 		}
 	}
@@ -71,7 +73,7 @@ func (h *Hooks) around(job *agent.Job, s *conversation.Session) {
 		job.Emit = func(ev agent.Event) {
 			next(ev)
 			if ev.Kind == agent.Finished && ev.Message != nil {
-				h.engine.life.Go(func() { h.tell(h.engine.life, ev.Message.Text()) })
+				h.engine.life.Go(func() { h.fireAfterRequest(h.engine.life, ev.Message.Text()) })
 			}
 		}
 	}
@@ -113,8 +115,8 @@ func fireOne(ctx context.Context, hook tool.Hook, ev tool.HookEvent) (ans tool.H
 	return hook.Fire(ctx, ev)
 }
 
-// note calls the hooks of a place and returns their notes.
-func (h *Hooks) note(ctx context.Context, ev tool.HookEvent) (string, error) {
+// collectNotes calls the hooks of a place and returns their notes.
+func (h *Hooks) collectNotes(ctx context.Context, ev tool.HookEvent) (string, error) {
 	var notes []string
 	err := h.fire(ctx, ev, func(_ *tool.HookEvent, ans tool.HookAnswer) error {
 		if ans.Note != "" {
@@ -129,7 +131,7 @@ func (h *Hooks) note(ctx context.Context, ev tool.HookEvent) (string, error) {
 // leave are what is checked, authorized and run. A call that was recorded before
 // a crash keeps its recorded arguments: its intent is below at.
 func (h *Hooks) Call(ctx context.Context, at resource.URI, c agent.Call, next func(context.Context, agent.Call) (*message.ToolResult, error)) (*message.ToolResult, error) {
-	args, err := h.before(ctx, at, c)
+	args, err := h.narrowArgs(ctx, at, c)
 	switch {
 	case ctx.Err() != nil && context.Cause(ctx) == request.ErrSuspend:
 		return nil, request.ErrSuspend
@@ -153,8 +155,8 @@ func NeverRan(res *message.ToolResult) bool {
 	return res.Status == message.Interrupted && res.Origin == "system"
 }
 
-// before returns the arguments that the hooks leave.
-func (h *Hooks) before(ctx context.Context, at resource.URI, c agent.Call) ([]byte, error) {
+// narrowArgs returns the arguments that the hooks leave.
+func (h *Hooks) narrowArgs(ctx context.Context, at resource.URI, c agent.Call) ([]byte, error) {
 	args, err := tool.Canonical(c.Arguments())
 	if err != nil || !h.Has(tool.BeforeTool) {
 		return c.Args, nil // invalid JSON is refused where arguments are checked
@@ -190,9 +192,9 @@ func (h *Hooks) After(ctx context.Context, c agent.Call, res *message.ToolResult
 	})
 	switch {
 	case err != nil:
-		return retold(res, "The tool has run, and what it said is withheld: "+err.Error(), false)
+		return withText(res, "The tool has run, and what it said is withheld: "+err.Error(), false)
 	case changed:
-		return retold(res, text, true)
+		return withText(res, text, true)
 	}
 	return res
 }
@@ -205,9 +207,9 @@ func argsOf(args []byte) json.RawMessage {
 	return args
 }
 
-// retold returns a result with another text and all of its labels. The rest of a
+// withText returns a result with another text and all of its labels. The rest of a
 // clipped result cannot be read any more.
-func retold(res *message.ToolResult, text string, keep bool) *message.ToolResult {
+func withText(res *message.ToolResult, text string, keep bool) *message.ToolResult {
 	out := *res
 	out.Rest, out.Content = "", nil
 	out.Labels |= message.LabelsOf(res.Content)
@@ -221,8 +223,8 @@ func retold(res *message.ToolResult, text string, keep bool) *message.ToolResult
 	return &out
 }
 
-// tell passes the turn's answer to the hooks. It ignores what they return.
-func (h *Hooks) tell(ctx context.Context, answer string) {
+// fireAfterRequest passes the turn's answer to the hooks. It ignores what they return.
+func (h *Hooks) fireAfterRequest(ctx context.Context, answer string) {
 	ev := h.event
 	ev.On, ev.Text = tool.AfterRequest, answer
 	for _, hook := range h.hooks[tool.AfterRequest] {

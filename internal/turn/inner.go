@@ -15,22 +15,22 @@ import (
 
 // Messages returns the recorded messages of the turn, as taint.Turn wants it.
 func (x *Calls) Messages(ctx context.Context) ([]*message.Message, error) {
-	return x.engine.conversations.Turn(context.WithoutCancel(ctx), store.ForUser(x.Chat.User), x.Chat.ID, x.Request.ID)
+	return x.engine.conversations.Turn(context.WithoutCancel(ctx), store.ForUser(x.Conversation.User), x.Conversation.ID, x.Request.ID)
 }
 
 // Before implements taint.Record: the turn as it was when the calls of a message began. They
 // share one read of it.
 func (x *Calls) Before(ctx context.Context, call agent.Call) ([]*message.Message, error) {
-	x.reading.Lock()
-	defer x.reading.Unlock()
-	if x.readFor != call.Message {
+	x.beforeMu.Lock()
+	defer x.beforeMu.Unlock()
+	if x.beforeMessage != call.Message {
 		turn, err := x.Messages(ctx)
 		if err != nil {
 			return nil, err
 		}
-		x.readFor, x.read = call.Message, turn
+		x.beforeMessage, x.beforeTurn = call.Message, turn
 	}
-	return x.read, nil
+	return x.beforeTurn, nil
 }
 
 // Spec implements taint.Record.
@@ -44,9 +44,9 @@ func (x *Calls) Spec(name string) (tool.Spec, bool) {
 
 // Answered implements taint.Record.
 func (x *Calls) Answered(ctx context.Context, call agent.Call, same func(name string, args []byte) bool) (cleared, refused bool, err error) {
-	at := record.InteractionURI(x.Chat.ID, x.Request.ID)
+	at := record.InteractionURI(x.Conversation.ID, x.Request.ID)
 	own := effect.IntentURI(at.ChildID(record.TypeMessage, call.Message), call.Block)
-	return x.engine.effects.Answered(context.WithoutCancel(ctx), store.ForUser(x.Chat.User), at, own, same)
+	return x.engine.effects.Answered(context.WithoutCancel(ctx), store.ForUser(x.Conversation.User), at, own, same)
 }
 
 // Call implements taint.Turn, as the following methods do.
@@ -78,7 +78,7 @@ func (p *InnerCall) Ask(ctx context.Context, model string, req *llm.Request, tex
 
 // charge finds a model, and charges a request to the turn's budget.
 func (p *InnerCall) charge(model string, req *llm.Request) (llm.Resolved, error) {
-	req.User, req.Meter, req.Agent, req.Lineage = p.Chat.User, p.Meter(), p.Kit.Name, p.Request.Lineage
+	req.User, req.Meter, req.Agent, req.Lineage = p.Conversation.User, p.Meter(), p.Kit.Name, p.Request.Lineage
 	return p.engine.opt.Models.Resolve(model)
 }
 

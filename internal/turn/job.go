@@ -45,7 +45,7 @@ func (e *Engine) Job(ctx context.Context, c *Conversation, s *conversation.Sessi
 	var plannable *llm.Toolset
 	if kit.Name == kits.PlannerAgent {
 		var list string
-		list, plannable = e.planner.Offered()
+		list, plannable = e.plans.PlannableTools()
 		system += list
 	}
 	if e.opt.Profile != nil {
@@ -72,10 +72,10 @@ func (e *Engine) Job(ctx context.Context, c *Conversation, s *conversation.Sessi
 	if !run.Started.IsZero() {
 		began = run.Started
 	}
-	sampling, meter := unpin(run.Sampling).Over(kit.Sampling), e.meter(kit)
+	sampling, meter := unpin(run.Sampling).Over(kit.Sampling), e.newMeter(kit)
 	meter.Account(used.Record)
-	x := e.caller(c, s, kit, run, rc)
-	fit := e.fitter(c, s, kit, rc.Lineage, model.Models, system, sampling, meter)
+	x := e.newCalls(c, s, kit, run, rc)
+	fit := e.newFitter(c, s, kit, rc.Lineage, model.Models, system, sampling, meter)
 	job := agent.Job{
 		Journal: e.Journal(c, s), Model: model.Model, System: system, Tools: kit.ToolsFor(model.Models), Plannable: plannable,
 		Sampling: sampling,
@@ -86,34 +86,36 @@ func (e *Engine) Job(ctx context.Context, c *Conversation, s *conversation.Sessi
 		Fitter: fit, Shown: func() *llm.Toolset { return fit.tools },
 	}
 	if !llm.Offline(model.Models) {
-		job.View = e.sent(c.User)
+		job.View = e.timeNotes(c.User)
 	}
 	if kit.Name == kits.PlannerAgent {
 		job.Write = func(ctx context.Context, failed error) (*message.Message, error) {
-			return e.planner.AfterPlan(ctx, x, failed)
+			return e.plans.AfterPlan(ctx, x, failed)
 		}
 	}
 	if kit.Meta.Evaluation != "" {
-		job.Review = func(ctx context.Context, answer *message.Message) string { return e.planner.Review(ctx, x, answer) }
+		job.Review = func(ctx context.Context, answer *message.Message) string { return e.plans.Review(ctx, x, answer) }
 	}
-	job.Below = func(ctx context.Context) message.Usage { return e.usedBelow(ctx, c, s.Interaction()).Add(used.usage()) }
+	job.Below = func(ctx context.Context) message.Usage {
+		return e.usageBelow(ctx, c, s.Interaction()).Add(used.usage())
+	}
 	job.Await = e.awaitModel(c, s, model.Models)
 	job.Begun = !run.Started.IsZero()
-	e.Hooks(kit, rc, c.User).around(&job, s)
+	e.Hooks(kit, rc, c.User).install(&job, s)
 	return job, nil
 }
 
-// meter returns the meter of a run: the agent's own budget, otherwise the
+// newMeter returns the meter of a run: the agent's own budget, otherwise the
 // configured budget of a request. A catalog agent's budget can only narrow the
 // node's.
-func (e *Engine) meter(kit *kits.Kit) *llm.Meter {
+func (e *Engine) newMeter(kit *kits.Kit) *llm.Meter {
 	if kit.Own && kit.Limits.Budget != (llm.Budget{}) {
 		m := llm.NewMeter(kit.Limits.Budget)
-		m.Under(e.meter(e.kits.Fixed[kits.DefaultAgent]))
+		m.Under(e.newMeter(e.kits.Fixed[kits.DefaultAgent]))
 		return m
 	}
 	if kit.Own {
-		return e.meter(e.kits.Fixed[kits.DefaultAgent])
+		return e.newMeter(e.kits.Fixed[kits.DefaultAgent])
 	}
 	if kit.Limits.Budget != (llm.Budget{}) {
 		return llm.NewMeter(kit.Limits.Budget)
@@ -123,22 +125,22 @@ func (e *Engine) meter(kit *kits.Kit) *llm.Meter {
 
 // Calls runs the tool calls of a run.
 type Calls struct {
-	engine  *Engine
-	Chat    *Conversation
-	Session *conversation.Session
-	Kit     *kits.Kit
-	Run     *record.Run
-	Request request.Context
-	Scope   store.Scope
-	own     slots // slots of the turn
+	engine       *Engine
+	Conversation *Conversation
+	Session      *conversation.Session
+	Kit          *kits.Kit
+	Run          *record.Run
+	Request      request.Context
+	Scope        store.Scope
+	slots        slots // slots of the turn
 
-	reading sync.Mutex // see Before
-	readFor id.ID
-	read    []*message.Message
+	beforeMu      sync.Mutex // guards the turn as Before has read it
+	beforeMessage id.ID
+	beforeTurn    []*message.Message
 }
 
-// caller returns the calls of a run.
-func (e *Engine) caller(c *Conversation, s *conversation.Session, kit *kits.Kit, run *record.Run, rc request.Context) *Calls {
+// newCalls returns the calls of a run.
+func (e *Engine) newCalls(c *Conversation, s *conversation.Session, kit *kits.Kit, run *record.Run, rc request.Context) *Calls {
 	if kit.Small { // policy decides for both, so that it never has more rights than the assistant
 		rc.Lineage = append(slices.Clip(rc.Lineage), kits.DefaultAgent)
 	}
@@ -146,7 +148,7 @@ func (e *Engine) caller(c *Conversation, s *conversation.Session, kit *kits.Kit,
 	rc.Conversation = record.ConversationURI(c.ID)
 	sc := store.ForUser(c.User)
 	sc.Actor = rc.Actor
-	return &Calls{engine: e, Chat: c, Session: s, Kit: kit, Run: run, Request: rc, Scope: sc, own: make(slots, e.opt.Parallel)}
+	return &Calls{engine: e, Conversation: c, Session: s, Kit: kit, Run: run, Request: rc, Scope: sc, slots: make(slots, e.opt.Parallel)}
 }
 
 // call takes a tool call from the model's text to its result. It finds the tool
@@ -154,7 +156,7 @@ func (e *Engine) caller(c *Conversation, s *conversation.Session, kit *kits.Kit,
 // records, executes and settles it. A call that continues in the background, or
 // waits for the end of the turn, is recorded as a request.
 func (x *Calls) call(ctx context.Context, call agent.Call) (*message.ToolResult, error) {
-	n, c := x.engine, x.Chat
+	n, c := x.engine, x.Conversation
 	ec := effect.Call{
 		Name: call.Name, Args: call.Args, Ref: call.Ref, Message: x.Session.MessageURI(call.Message),
 		Scope: x.Scope, Request: x.Request, Agent: x.Kit.Name, Lineage: x.Request.Lineage, Labels: call.Labels, Left: c.Remaining(x.Request.ID),
@@ -163,7 +165,7 @@ func (x *Calls) call(ctx context.Context, call agent.Call) (*message.ToolResult,
 	}
 	if !x.Kit.Has(call.Name) {
 		ec.Near, ec.Waits = x.Kit.Names, n.kits.Awaited(call.Name)
-		return n.worker.CallTool(ctx, c, x.Request, ec)
+		return n.work.CallTool(ctx, c, x.Request, ec)
 	}
 	var err error
 	if ec.Tool, err = n.kits.Usable(x.Kit, call.Name); err != nil { // the call may have begun before a crash nevertheless
@@ -174,32 +176,32 @@ func (x *Calls) call(ctx context.Context, call agent.Call) (*message.ToolResult,
 		c.Args = fitted
 		call.ToolCall, ec.Args = &c, fitted
 	}
-	if call.Name == requests.StartTool && x.startsAfter(call) {
+	if call.Name == requests.StartTool && x.startsSecondPlan(call) {
 		return SystemResult(call.Ref, call.Name, message.Interrupted, "Not begun: a reply may carry out one plan, and this is its second. "+
 			"Put what belongs together into one plan, or start this one when you have the result of the first."), nil
 	}
 	if x.Run.Plan && call.Name == requests.StartTool {
-		ec.Tool = n.planner.Approvable(ctx, x.Inner(call, nil))
+		ec.Tool = n.plans.StartTool(ctx, x.Inner(call, nil))
 	}
 	leave, err := x.findFlow(ctx, call, &ec)
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
-	if ctx, err = x.around(ctx, call); err != nil {
+	if ctx, err = x.withTurn(ctx, call); err != nil {
 		return nil, err
 	}
 	if !x.Kit.Asks[call.Name] {
-		p := &place{of: []slots{x.own, n.slots}}
-		defer p.end()
-		ec.Room = p.take
+		p := &callSlot{pools: []slots{x.slots, n.slots}}
+		defer p.close()
+		ec.Room = p.acquire
 	}
-	return n.worker.CallTool(ctx, c, x.Request, ec)
+	return n.work.CallTool(ctx, c, x.Request, ec)
 }
 
-// startsAfter reports whether the reply of a call carries out another plan before it. The tasks of both
+// startsSecondPlan reports whether the reply of a call carries out another plan before it. The tasks of both
 // would stand below the same message, under the same lease.
-func (x *Calls) startsAfter(call agent.Call) bool {
+func (x *Calls) startsSecondPlan(call agent.Call) bool {
 	for _, m := range slices.Backward(x.Session.Transcript().Messages()) {
 		if m.ID == call.Message {
 			return slices.ContainsFunc(m.Calls(), func(c message.Call) bool { return c.Name == requests.StartTool && c.Block < call.Block })
@@ -212,8 +214,8 @@ func (x *Calls) startsAfter(call agent.Call) bool {
 // plan.fix, text.extract or tools.find. The call's context carries it.
 type InnerCall struct {
 	*Calls
-	call  agent.Call
-	Under *llm.Meter // that of the task for which it is made; nil: the turn's
+	call      agent.Call
+	TaskMeter *llm.Meter // that of the task for which it is made; nil: the turn's
 }
 
 // Inner returns a call that works inside the turn. under is the meter of the task for
@@ -224,14 +226,14 @@ func (x *Calls) Inner(call agent.Call, under *llm.Meter) *InnerCall {
 
 // Meter returns the meter that binds what the call leads to.
 func (p *InnerCall) Meter() *llm.Meter {
-	if p.Under != nil {
-		return p.Under
+	if p.TaskMeter != nil {
+		return p.TaskMeter
 	}
-	return p.Calls.meter()
+	return p.Calls.turnMeter()
 }
 
-// around adds the turn to the context of a call whose tool works inside it.
-func (x *Calls) around(ctx context.Context, call agent.Call) (context.Context, error) {
+// withTurn adds the turn to the context of a call whose tool works inside it.
+func (x *Calls) withTurn(ctx context.Context, call agent.Call) (context.Context, error) {
 	if x.Kit.Asks[call.Name] {
 		var err error
 		if call.Labels, err = taint.AskedWith(ctx, x, call); err != nil {
@@ -243,9 +245,9 @@ func (x *Calls) around(ctx context.Context, call agent.Call) (context.Context, e
 	return taint.With(ctx, x.Inner(call, nil)), nil
 }
 
-// meter returns the turn's meter.
-func (x *Calls) meter() *llm.Meter {
-	if live := x.Chat.Running(x.Request.ID); live != nil {
+// turnMeter returns the turn's meter.
+func (x *Calls) turnMeter() *llm.Meter {
+	if live := x.Conversation.Running(x.Request.ID); live != nil {
 		return live.Meter
 	}
 	return nil
@@ -265,7 +267,7 @@ func (x *Calls) findFlow(ctx context.Context, call agent.Call, ec *effect.Call) 
 	if asks, err := find(); err != nil || !asks {
 		return nothing, err
 	}
-	leave, ok := x.Chat.reads.Enter(ctx, ec.Flow.To)
+	leave, ok := x.Conversation.reads.Enter(ctx, ec.Flow.To)
 	if !ok {
 		return nothing, nil
 	}
@@ -323,25 +325,25 @@ func progress(p effect.Progress) agent.Progress {
 // its own, and all turns share those of the node.
 type slots chan struct{}
 
-// place is the place in which a tool call runs. It is held while the tool works,
+// callSlot is the slot in which a tool call runs. It is held while the tool works,
 // and not while a person is asked. A call that asks another agent takes none, so
 // that the agent's own calls can have it.
-type place struct {
-	of []slots // taken in this order
+type callSlot struct {
+	pools []slots // taken in this order
 
-	mu   sync.Mutex
-	held bool
-	over bool // the turn no longer waits for the call, which needs no place any more
+	mu    sync.Mutex
+	held  bool
+	ended bool // the turn no longer waits for the call, which needs no slot any more
 }
 
-// take waits for the place. It returns a function that releases the place, which
+// acquire waits for the slot. It returns a function that releases the slot, which
 // may be called more than once.
-func (p *place) take(ctx context.Context) (leave func(), err error) {
-	for i, of := range p.of {
+func (p *callSlot) acquire(ctx context.Context) (leave func(), err error) {
+	for i, of := range p.pools {
 		select {
 		case of <- struct{}{}:
 		case <-ctx.Done():
-			for _, of := range p.of[:i] {
+			for _, of := range p.pools[:i] {
 				<-of
 			}
 			return nil, context.Cause(ctx)
@@ -349,31 +351,31 @@ func (p *place) take(ctx context.Context) (leave func(), err error) {
 	}
 	p.mu.Lock()
 	p.held = true
-	over := p.over
+	over := p.ended
 	p.mu.Unlock()
 	if over {
-		p.leave()
+		p.release()
 	}
-	return p.leave, nil
+	return p.release, nil
 }
 
-func (p *place) leave() {
+func (p *callSlot) release() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.held {
 		p.held = false
-		for _, of := range p.of {
+		for _, of := range p.pools {
 			<-of
 		}
 	}
 }
 
-// end releases the place for good.
-func (p *place) end() {
+// close releases the slot for good.
+func (p *callSlot) close() {
 	p.mu.Lock()
-	p.over = true
+	p.ended = true
 	p.mu.Unlock()
-	p.leave()
+	p.release()
 }
 
 // Remaining is what the turn of an interaction may still spend.

@@ -17,8 +17,8 @@ import (
 // request that the run works on, if there is one.
 type Journal struct {
 	*conversation.Session
-	engine *Engine
-	chat   *Conversation
+	engine       *Engine
+	conversation *Conversation
 }
 
 // Journal returns the journal of a run.
@@ -26,7 +26,7 @@ func (e *Engine) Journal(c *Conversation, s *conversation.Session) Journal { ret
 
 // Finish implements agent.Journal.
 func (j Journal) Finish(ctx context.Context, final *message.Message, outcome, code string) (uint64, error) {
-	sc := store.ForUser(j.chat.User)
+	sc := store.ForUser(j.conversation.User)
 	return j.Session.Finish(ctx, final, outcome, code, func() ([]store.Change, error) {
 		at := j.engine.requests.WorksOn(j.Session)
 		if at.Zero() {

@@ -90,7 +90,7 @@ func (c *Conversation) blocksTurns() bool {
 // TryLock takes the turn lock if it is free.
 func (c *Conversation) TryLock() bool {
 	select {
-	case c.turn <- struct{}{}:
+	case c.turnLock <- struct{}{}:
 		return true
 	default:
 		return false
@@ -106,7 +106,7 @@ func (c *Conversation) Lock(ctx, life context.Context) error {
 		return nil
 	}
 	select {
-	case c.turn <- struct{}{}:
+	case c.turnLock <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		return fault.Of(ctx.Err())
@@ -117,14 +117,14 @@ func (c *Conversation) Lock(ctx, life context.Context) error {
 
 // Unlock releases the turn lock to whoever has waited longest.
 func (c *Conversation) Unlock() {
-	<-c.turn
+	<-c.turnLock
 	c.mu.Lock()
 	c.announceRunChange()
 	c.mu.Unlock()
 }
 
-// steering is a message to be delivered to an active run.
-type steering struct {
+// steeringMessage is a message to be delivered to an active run.
+type steeringMessage struct {
 	message *message.Message
 	taken   bool
 	done    chan Accepted // closed without a value if the run ended first
@@ -133,34 +133,34 @@ type steering struct {
 // steerInto hands a message to the running turn. It returns false if no turn
 // takes it.
 func (c *Conversation) steerInto(ctx context.Context, m *message.Message) (Accepted, bool, error) {
-	st := &steering{message: m, done: make(chan Accepted, 1)}
+	st := &steeringMessage{message: m, done: make(chan Accepted, 1)}
 	c.mu.Lock()
-	if c.cancel == nil || slices.Contains(c.ids, m.ID) { // the same message again: it is answered when the turn is over
+	if c.cancel == nil || slices.Contains(c.messageIDs, m.ID) { // the same message again: it is answered when the turn is over
 		c.mu.Unlock()
 		return Accepted{}, false, nil
 	}
-	c.steer, c.ids = append(c.steer, st), append(c.ids, m.ID)
+	c.steering, c.messageIDs = append(c.steering, st), append(c.messageIDs, m.ID)
 	c.mu.Unlock()
 	select {
 	case got, ok := <-st.done:
 		return got, ok, nil
 	case <-ctx.Done():
 		c.mu.Lock()
-		c.steer = slices.DeleteFunc(c.steer, func(x *steering) bool { return x == st })
+		c.steering = slices.DeleteFunc(c.steering, func(x *steeringMessage) bool { return x == st })
 		if !st.taken {
-			c.ids = slices.DeleteFunc(c.ids, func(x id.ID) bool { return x == m.ID })
+			c.messageIDs = slices.DeleteFunc(c.messageIDs, func(x id.ID) bool { return x == m.ID })
 		}
 		c.mu.Unlock()
 		return Accepted{}, true, fault.Of(ctx.Err())
 	}
 }
 
-// own notes the id of the message that a turn begins with, if it has one.
-func (c *Conversation) own(m *message.Message) {
+// setFirstMessage notes the id of the message that a turn begins with, if it has one.
+func (c *Conversation) setFirstMessage(m *message.Message) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.ids = nil; m != nil {
-		c.ids = append(c.ids, m.ID)
+	if c.messageIDs = nil; m != nil {
+		c.messageIDs = append(c.messageIDs, m.ID)
 	}
 }
 
@@ -170,7 +170,7 @@ func (c *Conversation) takeSteering() []*message.Message {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var out []*message.Message
-	for _, st := range c.steer {
+	for _, st := range c.steering {
 		if !st.taken {
 			st.taken = true
 			out = append(out, st.message)
@@ -188,10 +188,10 @@ func (c *Conversation) Emit(ev agent.Event) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for i, st := range c.steer {
+	for i, st := range c.steering {
 		if st.message == ev.Message {
 			st.done <- Accepted{Conversation: c.ID, Interaction: c.Feed.interaction(), Message: ev.Message.ID, Seq: ev.Seq}
-			c.steer = slices.Delete(c.steer, i, i+1)
+			c.steering = slices.Delete(c.steering, i, i+1)
 			return
 		}
 	}

@@ -20,7 +20,7 @@ import (
 // returns no record if neither is so.
 func (e *Engine) route(ctx context.Context, c *Conversation, s *conversation.Session, t *Input, m *message.Message, inter id.ID, used *Account) (string, *record.Route, llm.Spend) {
 	conv := s.Conversation()
-	if e.routing.Mode() == routing.Off || t.Origin != "" || !conv.Asked.Zero() || !t.Above.Zero() {
+	if e.routing.Mode() == routing.Off || t.Origin != "" || !conv.Asked.Zero() || !t.AskedBy.Zero() {
 		return "", nil, llm.Spend{}
 	}
 	if t.Agent != "" {
@@ -45,12 +45,12 @@ func (e *Engine) route(ctx context.Context, c *Conversation, s *conversation.Ses
 	if d == nil {
 		return "", nil, llm.Spend{}
 	}
-	t.offer = d.Steps && d.Agent == kits.DefaultAgent && t.Attended
+	t.offerPlan = d.Steps && d.Agent == kits.DefaultAgent && t.Attended
 	return d.Agent, &d.Route, q.Meter.Spent()
 }
 
-// offersPlan adds to the job that, when the request was answered, the person is told that it could be planned.
-func (c *Conversation) offersPlan(job *agent.Job) {
+// offerPlan adds to the job that, when the request was answered, the person is told that it could be planned.
+func (c *Conversation) offerPlan(job *agent.Job) {
 	next := job.Emit
 	job.Emit = func(ev agent.Event) {
 		if ev.Kind == agent.Finished && ev.Outcome == agent.Answered {
@@ -60,8 +60,8 @@ func (c *Conversation) offersPlan(job *agent.Job) {
 	}
 }
 
-// routed tells watchers that another agent answers than before.
-func (e *Engine) routed(c *Conversation, run *record.Run, before string) {
+// announceAgent notifies watchers that another agent answers than before.
+func (e *Engine) announceAgent(c *Conversation, run *record.Run, before string) {
 	if e.routing.Mode() == routing.Auto && !e.routing.HasOwn() {
 		return // a small agent does what the assistant would do
 	}

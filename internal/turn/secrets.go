@@ -22,15 +22,15 @@ func (e *Engine) HideSecrets(t *Input) (names []string) {
 	if e.opt.Secrets == nil {
 		return nil
 	}
-	own := false
+	copied := false
 	for i, b := range t.Content {
-		text, put := words(b)
+		text, put := blockText(b)
 		found := e.opt.Secrets.Found(text)
 		if len(found) == 0 {
 			continue
 		}
-		if !own {
-			t.Content, own = slices.Clone(t.Content), true
+		if !copied {
+			t.Content, copied = slices.Clone(t.Content), true
 		}
 		t.Content[i] = put(e.opt.Secrets.Mask(text))
 		names = append(names, found...)
@@ -39,9 +39,9 @@ func (e *Engine) HideSecrets(t *Input) (names []string) {
 	return slices.Compact(names)
 }
 
-// words returns a block's text, and a function that makes the same block with
+// blockText returns a block's text, and a function that makes the same block with
 // another text.
-func words(b message.Block) (string, func(string) message.Block) {
+func blockText(b message.Block) (string, func(string) message.Block) {
 	switch v := b.(type) {
 	case *message.Text:
 		return v.Text, func(s string) message.Block { c := *v; c.Text = s; return &c }

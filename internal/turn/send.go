@@ -50,7 +50,7 @@ func (e *Engine) send(ctx context.Context, user string, t Input) (Accepted, erro
 		return Accepted{}, err
 	}
 	defer leave()
-	if len(c.turn) > 0 { // otherwise the check is made once the turn lock is held
+	if len(c.turnLock) > 0 { // otherwise the check is made once the turn lock is held
 		if acc, ok, err := e.duplicate(ctx, c, t, m); ok || err != nil {
 			return acc, err
 		}
@@ -159,7 +159,7 @@ func UserMessage(user string, t *Input) (*message.Message, error) {
 		return nil, fault.New(fault.Invalid, "message_empty", "the message is empty").WithHint("write something")
 	}
 	for _, b := range t.Content {
-		b.Base().Origin = t.from()
+		b.Base().Origin = t.origin()
 		b.Base().Labels |= t.Labels
 		b.Base().Sources = t.Sources
 		if _, words := b.(*message.Text); !words { // nobody knows who wrote an attachment
@@ -187,16 +187,16 @@ func UserMessage(user string, t *Input) (*message.Message, error) {
 	return m, message.Validate(m)
 }
 
-// from returns the origin of the turn's content.
-func (t *Input) from() string {
+// origin returns the origin of the turn's content.
+func (t *Input) origin() string {
 	if t.Origin == "" {
 		return record.OriginUser
 	}
 	return t.Origin
 }
 
-// open returns the chat's session. If a run of the conversation was interrupted
-// and is not running, open resumes it first and returns errResumed.
+// open returns the conversation's session. If a run of the conversation was interrupted
+// and is not running, open resumes it first and returns ErrResumed.
 func (e *Engine) open(ctx context.Context, c *Conversation, t *Input) (*conversation.Session, bool, error) {
 	c.mu.Lock()
 	s := c.session
@@ -209,7 +209,7 @@ func (e *Engine) open(ctx context.Context, c *Conversation, t *Input) (*conversa
 		s, err := e.conversations.Open(ctx, sc, c.ID)
 		if err == nil {
 			c.Feed.SetSeq(s.Seq())
-			return e.worker.Unfinished(ctx, c, s)
+			return e.work.ResumeUnfinished(ctx, c, s)
 		}
 		if !t.Derived || !fault.Is(err, fault.NotFound) {
 			return nil, false, err
@@ -221,7 +221,7 @@ func (e *Engine) open(ctx context.Context, c *Conversation, t *Input) (*conversa
 		model = ""
 	}
 	return e.conversations.Create(sc, record.Conversation{ID: c.ID, Owner: c.User,
-		Agent: t.Agent, Model: model, Tools: t.Tools, Metadata: t.Metadata, Asked: t.Above}), false, nil
+		Agent: t.Agent, Model: model, Tools: t.Tools, Metadata: t.Metadata, Asked: t.AskedBy}), false, nil
 }
 
 // begin commits a turn's first message while its run already asks the model. Once
@@ -247,35 +247,35 @@ func (e *Engine) begin(ctx context.Context, c *Conversation, t Input, m *message
 	if err := e.admit(s, &t, run.Agent); err != nil {
 		return Accepted{}, false, err
 	}
-	rc := t.Asked
+	rc := t.RequestContext
 	rc.ID = inter
 	job, err := e.Job(ctx, c, s, &run, rc, used)
 	if err != nil {
 		return Accepted{}, false, err
 	}
 	if m != nil && run.Agent == kits.PlannerAgent {
-		earlier, err := e.planner.Earlier(ctx, c.User, m.Text())
+		history, err := e.plans.HistoryPrompt(ctx, c.User, m.Text())
 		if err != nil {
 			return Accepted{}, false, err
 		}
-		job.System += earlier
+		job.System += history
 	}
-	if t.offer {
-		c.offersPlan(&job)
+	if t.offerPlan {
+		c.offerPlan(&job)
 	}
 	job.Begun = t.Origin != ""
-	if t.Under != nil {
-		job.Meter.Under(t.Under)
+	if t.ParentMeter != nil {
+		job.Meter.Under(t.ParentMeter)
 	}
 	job.Meter.Add(spent)
 	if !planned {
 		HandOver(s, &run)
 	}
-	origin := t.from()
+	origin := t.origin()
 	if m == nil {
 		origin = "regenerate"
 	}
-	rows, err := e.begins(ctx, c, s, &t, &run, inter)
+	rows, err := e.openingChanges(ctx, c, s, &t, &run, inter)
 	if err != nil {
 		return Accepted{}, false, err
 	}
@@ -292,7 +292,7 @@ func (e *Engine) begin(ctx context.Context, c *Conversation, t Input, m *message
 	if m != nil {
 		acc.Message = m.ID
 	}
-	c.own(m)
+	c.setFirstMessage(m)
 	if !e.Launch(ctx, c, s, job, NewRun(&run, inter, job.Meter)) {
 		return Accepted{}, false, ErrClosed
 	}
@@ -301,8 +301,8 @@ func (e *Engine) begin(ctx context.Context, c *Conversation, t Input, m *message
 		if run.Agent == kits.PlannerAgent {
 			e.requests.Note(inter)
 		}
-		c.Feed.began(m, inter, seq, t.ClientID)
-		e.routed(c, &run, cmp.Or(conv.Agent, kits.DefaultAgent))
+		c.Feed.beginTurn(m, inter, seq, t.ClientID)
+		e.announceAgent(c, &run, cmp.Or(conv.Agent, kits.DefaultAgent))
 		e.routing.Learn(c.User, &run)
 	}
 	acc.Seq = seq
@@ -310,12 +310,12 @@ func (e *Engine) begin(ctx context.Context, c *Conversation, t Input, m *message
 	return acc, true, err
 }
 
-// begins returns the requests that are recorded with the beginning of a turn: that of
+// openingChanges returns the requests that are recorded with the beginning of a turn: that of
 // another agent, or the turn itself if a plan is to come of it.
-func (e *Engine) begins(ctx context.Context, c *Conversation, s *conversation.Session, t *Input, run *record.Run, inter id.ID) ([]store.Change, error) {
+func (e *Engine) openingChanges(ctx context.Context, c *Conversation, s *conversation.Session, t *Input, run *record.Run, inter id.ID) ([]store.Change, error) {
 	switch sc := store.ForUser(c.User); {
 	case t.Request.Kind != "":
-		return e.requests.Opening(ctx, sc, t.Above, t.Request)
+		return e.requests.Opening(ctx, sc, t.AskedBy, t.Request)
 	case run.Agent == kits.PlannerAgent:
 		return e.requests.TurnRow(ctx, sc, s.Conversation(), record.InteractionURI(c.ID, inter), run.Attended)
 	}
@@ -361,7 +361,7 @@ func (e *Engine) fork(ctx context.Context, c *Conversation, s *conversation.Sess
 	switch {
 	case !t.Replace.Zero():
 		m, err := e.conversations.Find(ctx, sc, c.ID, t.Replace)
-		if err == nil && !isUsers(m.Message) {
+		if err == nil && !isFromUser(m.Message) {
 			err = fault.New(fault.Invalid, "not_your_message", "message %s was not written by you", t.Replace).
 				WithHint("replace one of your own messages, or regenerate an answer")
 		}
@@ -382,7 +382,7 @@ type unrecorded struct{ error }
 func (u unrecorded) Unwrap() error { return u.error }
 
 // Launch starts the run of a prepared turn, under the lease that ctx carries. The
-// run releases the turn lock when it ends. launch returns false if the node is
+// run releases the turn lock when it ends. Launch returns false if the node is
 // closing.
 func (e *Engine) Launch(ctx context.Context, c *Conversation, s *conversation.Session, job agent.Job, live *Run) bool {
 	release, ok := e.life.Hold()
@@ -419,15 +419,15 @@ func (e *Engine) run(ctx context.Context, c *Conversation, s *conversation.Sessi
 		e.log.Error("a run could not go on", "conversation", c.ID.String(), "error", err)
 		c.Feed.fail(err)
 	}
-	led := err == nil && e.worker.Over(c, s, live)
+	hasRequests := err == nil && e.work.RunEnded(c, s, live)
 	c.mu.Lock()
 	c.cancel(nil)
 	c.cancel, c.live = nil, nil
 	if err != nil {
 		c.session = nil // memory may differ from what is durable
 	}
-	left := c.steer
-	c.steer, c.ids = nil, nil
+	left := c.steering
+	c.steering, c.messageIDs = nil, nil
 	c.mu.Unlock()
 	for _, st := range left {
 		close(st.done) // its sender begins a turn of its own
@@ -435,15 +435,15 @@ func (e *Engine) run(ctx context.Context, c *Conversation, s *conversation.Sessi
 	live.Err, ended = err, true
 	close(live.Done)
 	c.Unlock()
-	if led {
-		e.worker.Settle(c.User, record.InteractionURI(c.ID, live.Interaction), out == agent.Stopped)
+	if hasRequests {
+		e.work.Settle(c.User, record.InteractionURI(c.ID, live.Interaction), out == agent.Stopped)
 	}
 }
 
 // Stop stops the conversation's turn: it cancels the provider's request and keeps
 // what has arrived. It does nothing if no turn is running.
 func (e *Engine) Stop(ctx context.Context, user string, conv id.ID) error {
-	c, leave, err := e.watchable(ctx, user, conv)
+	c, leave, err := e.enterExisting(ctx, user, conv)
 	if err != nil {
 		return err
 	}

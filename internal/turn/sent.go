@@ -15,12 +15,12 @@ import (
 // message is sent with the same bytes as long as the conversation lasts, and providers' caches hold. The
 // stable part of the prompt says where the user is.
 
-// sentTokens is how many tokens a note takes at most.
-const sentTokens = 48
+// timeNoteTokens is how many tokens a note takes at most.
+const timeNoteTokens = 48
 
-// sent returns a function that adds the notes to a transcript, in the time zone of a user, or nil if
+// timeNotes returns a function that adds the notes to a transcript, in the time zone of a user, or nil if
 // nobody knows the zone.
-func (e *Engine) sent(user string) func(*llm.Transcript) *llm.Transcript {
+func (e *Engine) timeNotes(user string) func(*llm.Transcript) *llm.Transcript {
 	if e.opt.Zone == nil {
 		return nil
 	}
@@ -28,8 +28,8 @@ func (e *Engine) sent(user string) func(*llm.Transcript) *llm.Transcript {
 	if zone == nil {
 		zone = time.UTC
 	}
-	see := func(m *message.Message) *message.Message { return withTime(m, zone) }
-	return func(t *llm.Transcript) *llm.Transcript { return t.As("sent "+zone.String(), see) }
+	addTime := func(m *message.Message) *message.Message { return withTime(m, zone) }
+	return func(t *llm.Transcript) *llm.Transcript { return t.As("sent "+zone.String(), addTime) }
 }
 
 // withTime returns a message with a note of when it was sent, unless Steward wrote it for the model.

@@ -15,7 +15,7 @@ func (f *fitter) choose() {
 		return
 	}
 	if w := f.window(); f.Choice.Kit == nil || w != f.Choice.Window {
-		if before := f.chat.chosen.Load(); before != nil && before.Kit == f.kit && before.Window == w {
+		if before := f.conversation.chosen.Load(); before != nil && before.Kit == f.kit && before.Window == w {
 			f.Choice = *before
 		} else {
 			f.Choice = f.kit.Choice(f.engine.opt.ToolBudget.In(w)).At(w)
@@ -26,7 +26,7 @@ func (f *fitter) choose() {
 		f.tools = f.kit.Subset(f.Shown)
 	}
 	now := f.Choice
-	f.chat.chosen.Store(&now)
+	f.conversation.chosen.Store(&now)
 }
 
 // extend appends the tools that are most similar to what the user has said since it was called last,
@@ -35,16 +35,16 @@ func (f *fitter) choose() {
 func (f *fitter) extend(msgs []*message.Message) bool {
 	before := f.Shown
 	next := slices.IndexFunc(msgs, func(m *message.Message) bool { return m.ID == f.Seen }) + 1
-	said := ""
+	latest := ""
 	for _, m := range msgs[next:] {
-		if text := wish(m); text != "" {
+		if text := requestText(m); text != "" {
 			if !f.Serve(text) { // there is no room: it begins again with what was said last, if that helps
-				if again := f.kit.Choice(f.engine.opt.ToolBudget.In(f.Choice.Window)).At(f.Choice.Window); again.Serve(text) {
-					again.Serve(said)
-					f.Choice = again
+				if fresh := f.kit.Choice(f.engine.opt.ToolBudget.In(f.Choice.Window)).At(f.Choice.Window); fresh.Serve(text) {
+					fresh.Serve(latest)
+					f.Choice = fresh
 				}
 			}
-			said = text
+			latest = text
 		}
 		for _, call := range m.Calls() {
 			for _, i := range f.kit.Meant(call.Name, call.Args) {
@@ -56,8 +56,8 @@ func (f *fitter) extend(msgs []*message.Message) bool {
 	return !slices.Equal(before, f.Shown)
 }
 
-// wish returns what a message tells the agent to do, or "".
-func wish(m *message.Message) string {
+// requestText returns what a message tells the agent to do, or "".
+func requestText(m *message.Message) string {
 	if m.Role != message.User || len(m.Blocks) == 0 || m.Blocks[0].Base().Origin == "system" {
 		return ""
 	}

@@ -23,7 +23,7 @@ import (
 // FrameReset announces it.
 func (e *Engine) Watch(ctx context.Context, user string, conv id.ID, from Cursor) iter.Seq2[Frame, error] {
 	return func(yield func(Frame, error) bool) {
-		c, leave, err := e.watchable(ctx, user, conv)
+		c, leave, err := e.enterExisting(ctx, user, conv)
 		if err != nil {
 			yield(Frame{}, err)
 			return
@@ -34,7 +34,7 @@ func (e *Engine) Watch(ctx context.Context, user string, conv id.ID, from Cursor
 		at := &position{Cursor: from, conversation: conv, summary: e.requests.WorkLog(user).Summary, yield: yield}
 		var frames []Frame
 		for {
-			if err := e.catchUp(ctx, c, w, at); err != nil || at.left {
+			if err := e.catchUp(ctx, c, w, at); err != nil || at.stopped {
 				if err != nil && ctx.Err() == nil {
 					yield(Frame{}, err)
 				}
@@ -50,7 +50,7 @@ func (e *Engine) Watch(ctx context.Context, user string, conv id.ID, from Cursor
 					}
 				}
 				for i := range frames {
-					if !at.tell(frames[i]) {
+					if !at.emit(frames[i]) {
 						return
 					}
 				}
@@ -72,9 +72,8 @@ func (e *Engine) Position(ctx context.Context, user string, conv id.ID) (Cursor,
 	return Cursor{Seq: page[0].Seq}, nil
 }
 
-// watchable enters the chat of an existing conversation. The returned function
-// leaves it.
-func (e *Engine) watchable(ctx context.Context, user string, conv id.ID) (*Conversation, func(), error) {
+// enterExisting enters a conversation that exists. The returned function leaves it.
+func (e *Engine) enterExisting(ctx context.Context, user string, conv id.ID) (*Conversation, func(), error) {
 	c := e.Enter(user, conv)
 	if !c.exists() {
 		if _, err := e.conversations.Get(ctx, store.ForUser(user), conv); err != nil {
@@ -91,11 +90,11 @@ type position struct {
 	conversation id.ID
 	summary      func(message.Call) string
 	yield        func(Frame, error) bool
-	left         bool // the consumer left the loop
+	stopped      bool // the consumer left the loop
 }
 
-func (p *position) tell(f Frame) bool {
-	if p.left {
+func (p *position) emit(f Frame) bool {
+	if p.stopped {
 		return false
 	}
 	f.Conversation = p.conversation
@@ -108,8 +107,8 @@ func (p *position) tell(f Frame) bool {
 		v.Summary = p.summary(message.Call{ToolCall: &message.ToolCall{Common: message.Common{Labels: v.labels}, Name: v.Name, Args: []byte(v.Args)}})
 		f.Call = &v
 	}
-	p.left = !p.yield(f, nil)
-	return !p.left
+	p.stopped = !p.yield(f, nil)
+	return !p.stopped
 }
 
 // catchUp yields what lies between the watcher's cursor and now.
@@ -122,7 +121,7 @@ func (e *Engine) catchUp(ctx context.Context, c *Conversation, w *watcher, at *p
 		c.Feed.SetSeq(now.Seq)
 	}
 	snap := c.Feed.current(w)
-	seen := at.Cursor
+	start := at.Cursor
 	var msgs []conversation.Entry
 	if snap.seq > at.Seq {
 		var err error
@@ -133,31 +132,31 @@ func (e *Engine) catchUp(ctx context.Context, c *Conversation, w *watcher, at *p
 	for len(msgs) > 0 && msgs[len(msgs)-1].Seq > snap.seq {
 		msgs = msgs[:len(msgs)-1] // it arrives as a live frame
 	}
-	if !seen.Message.Zero() && !snap.writes(seen.Message) && !snap.failed(seen.Message) && !contains(msgs, seen.Message) {
+	if !start.Message.Zero() && !snap.isDraft(start.Message) && !snap.failed(start.Message) && !containsMessage(msgs, start.Message) {
 		// It was in flight when the cursor was made, and never became a message.
-		at.tell(Frame{Kind: FrameReset, Message: seen.Message, Cursor: Cursor{Seq: at.Seq}})
+		at.emit(Frame{Kind: FrameReset, Message: start.Message, Cursor: Cursor{Seq: at.Seq}})
 	}
-	at.replay(msgs, seen, snap.shownNotices)
+	at.replay(msgs, start, snap.storedNotices)
 	for _, f := range snap.notices {
-		if f.Message != seen.Message { // a cursor within the message comes after its notices
+		if f.Message != start.Message { // a cursor within the message comes after its notices
 			f.Interaction, f.Cursor = snap.inter, at.Cursor
-			at.tell(f)
+			at.emit(f)
 		}
 	}
 	if snap.draft != nil {
-		at.draft(snap, seen)
+		at.draft(snap, start)
 	}
 	for i := range snap.open {
-		at.tell(Frame{Kind: FrameCall, Interaction: snap.inter, Call: &snap.open[i], Cursor: at.Cursor})
+		at.emit(Frame{Kind: FrameCall, Interaction: snap.inter, Call: &snap.open[i], Cursor: at.Cursor})
 	}
 	for _, f := range append(snap.tasks, snap.planned...) {
 		f.Cursor = at.Cursor
-		at.tell(f)
+		at.emit(f)
 	}
-	if snap.failure != nil && (snap.parked || !snap.failed(seen.Message)) {
+	if snap.failure != nil && (snap.parked || !snap.failed(start.Message)) {
 		f := *snap.failure
 		f.Interaction = snap.inter
-		at.tell(f)
+		at.emit(f)
 	}
 	return nil
 }
@@ -168,39 +167,39 @@ func (s *snapshot) failed(inter id.ID) bool {
 	return s.failure != nil && s.failure.Cursor.Message == inter
 }
 
-func (s *snapshot) writes(msg id.ID) bool { return s.draft != nil && s.draft.message == msg }
+func (s *snapshot) isDraft(msg id.ID) bool { return s.draft != nil && s.draft.message == msg }
 
-func contains(msgs []conversation.Entry, msg id.ID) bool {
+func containsMessage(msgs []conversation.Entry, msg id.ID) bool {
 	return slices.ContainsFunc(msgs, func(e conversation.Entry) bool { return e.ID == msg })
 }
 
 // replay yields durable messages, each preceded by its notices: a short turn may
 // be over before anybody watches it.
-func (p *position) replay(msgs []conversation.Entry, seen Cursor, notices []Frame) {
+func (p *position) replay(msgs []conversation.Entry, start Cursor, notices []Frame) {
 	args := map[message.Ref]string{}
 	for i, m := range msgs {
 		for _, f := range notices {
-			if f.Message == m.ID && seen.Message != m.ID {
+			if f.Message == m.ID && start.Message != m.ID {
 				f.Interaction, f.Cursor = m.Interaction, p.Cursor
-				p.tell(f)
+				p.emit(f)
 			}
 		}
-		if unfinished(m.Message) && i+1 < len(msgs) && bySteward(msgs[i+1].Message) { // it was not given
+		if isUnfinished(m.Message) && i+1 < len(msgs) && bySteward(msgs[i+1].Message) { // it was not given
 			p.Cursor = Cursor{Seq: m.Seq}
 			continue
 		}
-		seen.Seq = p.Seq
-		for _, f := range replayed(m, seen, args) {
+		start.Seq = p.Seq
+		for _, f := range replayed(m, start, args) {
 			f.Interaction = m.Interaction
-			p.tell(f)
+			p.emit(f)
 		}
 		p.Cursor = Cursor{Seq: m.Seq}
 	}
 }
 
-// unfinished reports whether a message of the assistant is neither an answer that was given, nor one that
+// isUnfinished reports whether a message of the assistant is neither an answer that was given, nor one that
 // calls tools or goes on.
-func unfinished(m *message.Message) bool {
+func isUnfinished(m *message.Message) bool {
 	return m.Role == message.Assistant && !m.Final && len(m.Calls()) == 0 && m.Stop != message.StopLength
 }
 
@@ -211,14 +210,14 @@ func bySteward(m *message.Message) bool {
 
 // replayed returns the frames of a durable message, without what the cursor has
 // seen.
-func replayed(m conversation.Entry, seen Cursor, args map[message.Ref]string) []Frame {
+func replayed(m conversation.Entry, start Cursor, args map[message.Ref]string) []Frame {
 	end := Cursor{Seq: m.Seq}
 	switch m.Role {
 	case message.User:
-		if isUsers(m.Message) {
+		if isFromUser(m.Message) {
 			return []Frame{{Kind: FrameUser, Message: m.ID, Stored: m.Message, Cursor: end}}
 		}
-		if isOpening(m.Message) {
+		if opensTurn(m.Message) {
 			return []Frame{{Kind: FrameOpened, Message: m.ID, Stored: m.Message, Cursor: end}}
 		}
 	case message.Tool:
@@ -229,20 +228,20 @@ func replayed(m conversation.Entry, seen Cursor, args map[message.Ref]string) []
 		for i, b := range m.Blocks {
 			if kind, text := textOf(b); kind != 0 {
 				from := 0
-				if seen.Message == m.ID {
-					from = seen.skip(i, len(text))
+				if start.Message == m.ID {
+					from = start.skip(i, len(text))
 				}
 				if from < len(text) {
 					// The message is not done before its last frame: a cursor
 					// taken here must lead back to it.
-					out = append(out, piece(Cursor{Seq: seen.Seq, Message: m.ID, Block: i, Offset: len(text)}, kind, text[from:]))
+					out = append(out, textFrame(Cursor{Seq: start.Seq, Message: m.ID, Block: i, Offset: len(text)}, kind, text[from:]))
 				}
 			}
 		}
 		for _, c := range m.Calls() {
 			args[c.Ref] = string(c.Args)
 			v := callView(c, CallRunning)
-			out = append(out, Frame{Kind: FrameCall, Message: m.ID, Block: c.Block, Call: &v, Cursor: Cursor{Seq: seen.Seq, Message: m.ID, Block: len(m.Blocks)}})
+			out = append(out, Frame{Kind: FrameCall, Message: m.ID, Block: c.Block, Call: &v, Cursor: Cursor{Seq: start.Seq, Message: m.ID, Block: len(m.Blocks)}})
 		}
 		if m.Final {
 			out = append(out, Frame{Kind: FrameComplete, Message: m.ID, Stored: m.Message})
@@ -268,21 +267,21 @@ func (c Cursor) skip(block, size int) int {
 }
 
 // draft yields the draft's text, without what the cursor has seen.
-func (p *position) draft(s snapshot, seen Cursor) {
+func (p *position) draft(s snapshot, start Cursor) {
 	for i, b := range s.draft.blocks {
 		if b.kind != llm.TextDelta && b.kind != llm.ReasoningDelta {
 			continue
 		}
 		from := 0
-		if seen.Message == s.draft.message {
-			from = seen.skip(i, len(b.text))
+		if start.Message == s.draft.message {
+			from = start.skip(i, len(b.text))
 		}
 		if from == len(b.text) {
 			continue
 		}
-		f := piece(Cursor{Seq: s.seq, Message: s.draft.message, Block: i, Offset: len(b.text)}, b.kind, string(b.text[from:]))
+		f := textFrame(Cursor{Seq: s.seq, Message: s.draft.message, Block: i, Offset: len(b.text)}, b.kind, string(b.text[from:]))
 		f.Interaction = s.inter
-		if !p.tell(f) {
+		if !p.emit(f) {
 			return
 		}
 	}

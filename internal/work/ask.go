@@ -90,13 +90,13 @@ func (t *askTool) Call(ctx context.Context, in tool.Invocation) (tool.Result, er
 	if errors.Is(err, request.ErrSuspend) {
 		return res, err
 	}
-	m := t.engine.GistOf(ctx, a.Chat.User, record.AskedConversation(in.Call))
+	m := t.engine.GistOf(ctx, a.Conversation.User, record.AskedConversation(in.Call))
 	res.Labels, res.Sources, res.Denied = m.Labels, m.Sources, m.Denied
 	if t.task && m.Offline && (m.Failed || len(m.Called) == 0) { // this model answers alike whether its calls fail or not
 		res.Failed = true
 	}
 	if t.task && err == nil {
-		undone, lookErr := t.engine.undone(context.WithoutCancel(ctx), a.Chat.User, record.AskedConversation(in.Call))
+		undone, lookErr := t.engine.undone(context.WithoutCancel(ctx), a.Conversation.User, record.AskedConversation(in.Call))
 		if lookErr != nil {
 			return res, lookErr
 		}
@@ -125,20 +125,20 @@ func (e *Engine) GistOf(ctx context.Context, user string, conv id.ID) requests.G
 // ask sends the request, unless it was sent before, and waits for its end.
 func (e *Engine) ask(ctx context.Context, a *turn.InnerCall, path string, in tool.Invocation) (tool.Result, error) {
 	own, conv, rc := AskedRequest(in.Call), record.AskedConversation(in.Call), a.Request
-	at := record.RequestURI(a.Chat.ID, rc.ID, own)
+	at := record.RequestURI(a.Conversation.ID, rc.ID, own)
 	child := rc.ChildAs(own, "")
 	child.Lineage = append(slices.Clip(rc.Lineage), a.Run.Agent)
-	if err := e.requests.OpenTurn(ctx, a.Chat.User, at.Parent(), rc.Attended); err != nil {
+	if err := e.requests.OpenTurn(ctx, a.Conversation.User, at.Parent(), rc.Attended); err != nil {
 		return tool.Result{}, err
 	}
 	t := turn.Input{Conversation: conv, ClientID: "ask", Agent: path, Attended: rc.Attended, Content: []message.Block{&message.Text{Text: readable(in.Args)}},
-		Origin: turn.Actor(a.Run), Labels: a.Call().Labels, Sources: a.Call().Sources, Opens: own, Asked: child, Above: at, Under: a.Meter(), Derived: true,
+		Origin: turn.Actor(a.Run), Labels: a.Call().Labels, Sources: a.Call().Sources, Opens: own, RequestContext: child, AskedBy: at, ParentMeter: a.Meter(), Derived: true,
 		Request: record.Request{ID: own, Parent: rc.ID, Root: child.Root, Kind: record.RequestAgent, Agent: path, Tool: a.Call().Name, Call: in.Call,
 			CallID: a.Call().CallID, Attended: rc.Attended, Labels: uint8(a.Call().Labels), Lineage: child.Lineage, Conversation: conv, Interaction: own}}
 	if e.kits.OwnModel(path) == "" {
 		t.Model = a.Run.Model // it inherits the chosen model
 	}
-	c := e.turns.Enter(a.Chat.User, conv)
+	c := e.turns.Enter(a.Conversation.User, conv)
 	defer e.turns.Exit(c)
 	if _, err := e.turns.Send(ctx, c.User, t); err != nil {
 		if e.life.Err() != nil { // ctx may learn of it a moment later
@@ -331,12 +331,12 @@ func readable(args []byte) string {
 	return strings.Join(members, "\n")
 }
 
-// Over implements turn.Work: it records the consequences of a run's end. It closes what waited for the run's
+// RunEnded implements turn.Work: it records the consequences of a run's end. It closes what waited for the run's
 // request (which is open still if it was recorded as the run ended), and stops the
 // agents that the run asked and that still work. It reports whether the run led to
 // requests that are not closed, among them perhaps queued actions: the caller has
 // them settled once it has released the turn lock.
-func (e *Engine) Over(c *turn.Conversation, s *conversation.Session, live *turn.Run) (led bool) {
+func (e *Engine) RunEnded(c *turn.Conversation, s *conversation.Session, live *turn.Run) (hasRequests bool) {
 	ctx := context.WithoutCancel(e.life) // the end is recorded even if the node closes now
 	closed := false
 	if at, run := e.requests.WorksOn(s), s.Run(); !at.Zero() {
@@ -348,12 +348,12 @@ func (e *Engine) Over(c *turn.Conversation, s *conversation.Session, live *turn.
 			})
 		}
 	}
-	if led = e.requests.Forget(live.Interaction) && !closed; led {
+	if hasRequests = e.requests.Forget(live.Interaction) && !closed; hasRequests {
 		if err := e.stopBelow(ctx, c.User, record.InteractionURI(c.ID, live.Interaction)); err != nil {
 			e.log.Error("what agents were asked could not be stopped", "conversation", c.ID.String(), "error", err)
 		}
 	}
-	return led
+	return hasRequests
 }
 
 // stopBelow stops the agents that were asked in a turn that is over, since nobody

@@ -88,7 +88,7 @@ func (e *Engine) sendTold(ctx context.Context, t *backgroundCall, r *requests.St
 		return err
 	}
 	next := turn.Input{Conversation: c.ID, ClientID: t.id.String(), Content: what.blocks, Attended: r.Attended,
-		Origin: what.origin, Labels: what.labels, Sources: what.sources, Opens: inter, Asked: rc}
+		Origin: what.origin, Labels: what.labels, Sources: what.sources, Opens: inter, RequestContext: rc}
 	if level > 0 {
 		next.ClientID += "/" + strconv.Itoa(level)
 	}

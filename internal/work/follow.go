@@ -138,7 +138,7 @@ func (e *Engine) abandon(t *backgroundCall, err error) {
 	if err != nil && e.life.Err() == nil && !fault.Is(err, fault.NotFound) {
 		e.log.Error("a task cannot go on before the next start", "task", t.id.String(), "tool", t.spec.Name, "error", err)
 	}
-	t.chat.Feed.Untask(t.id, nil)
+	t.chat.Feed.EndTask(t.id, nil)
 }
 
 // How often a background call's progress is recorded at most, and how often if it

@@ -20,9 +20,9 @@ import (
 	"steward/internal/turn"
 )
 
-// Unfinished implements turn.Work: it resumes a run of the conversation that was interrupted and is not
-// running, and returns errResumed. If there is none, it returns the session.
-func (e *Engine) Unfinished(ctx context.Context, c *turn.Conversation, s *conversation.Session) (*conversation.Session, bool, error) {
+// ResumeUnfinished implements turn.Work: it resumes a run of the conversation that was interrupted and is not
+// running, and returns ErrResumed. If there is none, it returns the session.
+func (e *Engine) ResumeUnfinished(ctx context.Context, c *turn.Conversation, s *conversation.Session) (*conversation.Session, bool, error) {
 	runs, err := e.conversations.OpenRuns(ctx, store.ForUser(c.User), record.ConversationURI(c.ID))
 	if err != nil || len(runs) == 0 {
 		return s, false, err
@@ -90,7 +90,7 @@ func (e *Engine) endRun(ctx context.Context, c *turn.Conversation, s *conversati
 	if _, err := e.turns.Journal(c, s).Finish(ctx, nil, string(out), code); err != nil {
 		return err
 	}
-	e.Over(c, s, turn.NewRun(&r.Run, r.Interaction, nil))
+	e.RunEnded(c, s, turn.NewRun(&r.Run, r.Interaction, nil))
 	e.Settle(c.User, record.InteractionURI(c.ID, r.Interaction), out == agent.Stopped)
 	return nil
 }

@@ -114,7 +114,7 @@ func (e *Engine) queuedRows(sc store.Scope, inter resource.URI) ([]requests.Stor
 func (e *Engine) showQueued(c *turn.Conversation, inter resource.URI, p effect.Progress) {
 	v := taskView(record.TaskID(p.Call), p)
 	v.Status = cmp.Or(v.Status, record.TaskRunning)
-	c.Feed.Task(v, record.IDOf(inter, record.TypeInteraction))
+	c.Feed.ShowTask(v, record.IDOf(inter, record.TypeInteraction))
 }
 
 // queuedEnded handles the end of a queued action. If that fails, the end of

@@ -26,7 +26,7 @@ func (e *Engine) showTask(t *backgroundCall, status string) {
 	if v.Status == "" {
 		v.Status = status
 	}
-	t.chat.Feed.Task(v, record.IDOf(t.at, record.TypeInteraction))
+	t.chat.Feed.ShowTask(v, record.IDOf(t.at, record.TypeInteraction))
 }
 
 // callID returns the id of the call that began the task, or "" if none did.
@@ -51,7 +51,7 @@ func taskView(task id.ID, p effect.Progress) turn.TaskView {
 
 // showEnd shows the watchers that a background call has ended.
 func (e *Engine) showEnd(t *backgroundCall, r *requests.Stored) {
-	t.chat.Feed.Untask(t.id, &turn.Frame{Kind: turn.FrameTask, Interaction: record.IDOf(t.at, record.TypeInteraction),
+	t.chat.Feed.EndTask(t.id, &turn.Frame{Kind: turn.FrameTask, Interaction: record.IDOf(t.at, record.TypeInteraction),
 		Task: &turn.TaskView{ID: t.id, Call: t.callID(), Tool: t.spec.Name, Status: cmp.Or(r.Status, record.TaskError), Message: r.Message, Fraction: r.Progress}})
 }
 
