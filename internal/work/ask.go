@@ -29,9 +29,9 @@ import (
 )
 
 const (
-	maxDepth   = 8              // levels of agents asking agents, below a turn from outside
-	AskTimeout = 24 * time.Hour // of a call that asks; the asked agent has limits of its own
-	askEnds    = time.Second    // how long a stopped call waits for the asked agent to end
+	maxDepth    = 8              // levels of agents asking agents, below a turn from outside
+	AskTimeout  = 24 * time.Hour // of a call that asks; the asked agent has limits of its own
+	stopTimeout = time.Second    // how long a stopped call waits for the asked agent to end
 )
 
 // askSchema is the schema of NAME.ask for agents that declare none.
@@ -96,7 +96,7 @@ func (t *askTool) Call(ctx context.Context, in tool.Invocation) (tool.Result, er
 		res.Failed = true
 	}
 	if t.task && err == nil {
-		undone, lookErr := t.engine.undone(context.WithoutCancel(ctx), a.Conversation.User, record.AskedConversation(in.Call))
+		undone, lookErr := t.engine.undoneActions(context.WithoutCancel(ctx), a.Conversation.User, record.AskedConversation(in.Call))
 		if lookErr != nil {
 			return res, lookErr
 		}
@@ -131,7 +131,7 @@ func (e *Engine) ask(ctx context.Context, a *turn.InnerCall, path string, in too
 	if err := e.requests.OpenTurn(ctx, a.Conversation.User, at.Parent(), rc.Attended); err != nil {
 		return tool.Result{}, err
 	}
-	t := turn.Input{Conversation: conv, ClientID: "ask", Agent: path, Attended: rc.Attended, Content: []message.Block{&message.Text{Text: readable(in.Args)}},
+	t := turn.Input{Conversation: conv, ClientID: "ask", Agent: path, Attended: rc.Attended, Content: []message.Block{&message.Text{Text: askedText(in.Args)}},
 		Origin: turn.Actor(a.Run), Labels: a.Call().Labels, Sources: a.Call().Sources, Opens: own, RequestContext: child, AskedBy: at, ParentMeter: a.Meter(), Derived: true,
 		Request: record.Request{ID: own, Parent: rc.ID, Root: child.Root, Kind: record.RequestAgent, Agent: path, Tool: a.Call().Name, Call: in.Call,
 			CallID: a.Call().CallID, Attended: rc.Attended, Labels: uint8(a.Call().Labels), Lineage: child.Lineage, Conversation: conv, Interaction: own}}
@@ -146,44 +146,44 @@ func (e *Engine) ask(ctx context.Context, a *turn.InnerCall, path string, in too
 		}
 		return tool.Result{}, err
 	}
-	if err := e.waitFor(ctx, c, own, a); err != nil {
+	if err := e.awaitAsked(ctx, c, own, a); err != nil {
 		return tool.Result{}, err
 	}
 	return e.answer(ctx, c, own, path)
 }
 
-// waitFor waits until the run of an interaction is over. It reports the run's
+// awaitAsked waits until the run of an interaction is over. It reports the run's
 // progress to the asking call, and stops the run when the call is stopped.
-func (e *Engine) waitFor(ctx context.Context, c *turn.Conversation, inter id.ID, a *turn.InnerCall) error {
+func (e *Engine) awaitAsked(ctx context.Context, c *turn.Conversation, inter id.ID, a *turn.InnerCall) error {
 	w := c.Feed.Join()
 	defer c.Feed.Leave(w)
-	r := relay{tell: a.Call().Progress}
+	r := relay{report: a.Call().Progress}
 	return e.awaitRun(ctx, c, inter, func(live *turn.Run) error {
 		live.Meter.Under(a.Meter())
 		r.agent = live.Agent
 		for {
-			r.say(c.Feed.Calls(w))
+			r.update(c.Feed.Calls(w))
 			select {
 			case <-w.Wake:
 			case <-live.Done:
 				return nil
 			case <-ctx.Done():
-				return e.halt(ctx, c, live)
+				return e.stopWaiting(ctx, c, live)
 			}
 		}
 	})
 }
 
-// halt ends the wait of a stopped call. It stops the asked agent too, unless the
+// stopWaiting ends the wait of a stopped call. It stops the asked agent too, unless the
 // node is only closing.
-func (e *Engine) halt(ctx context.Context, c *turn.Conversation, live *turn.Run) error {
+func (e *Engine) stopWaiting(ctx context.Context, c *turn.Conversation, live *turn.Run) error {
 	if context.Cause(ctx) == request.ErrSuspend {
 		return request.ErrSuspend
 	}
 	c.Stop(live, request.ErrStop)
 	select {
 	case <-live.Done:
-	case <-time.After(askEnds):
+	case <-time.After(stopTimeout):
 	case <-e.life.Done():
 	}
 	return context.Cause(ctx)
@@ -193,7 +193,7 @@ func (e *Engine) halt(ctx context.Context, c *turn.Conversation, live *turn.Run)
 // If somebody else holds the turn lock, it waits for them if wait is set. It
 // returns false if the run is over.
 func (e *Engine) resumeRun(ctx context.Context, c *turn.Conversation, inter id.ID, wait bool) (bool, error) {
-	moved := c.RunChange()
+	changed := c.RunChange()
 	if c.Running(inter) != nil {
 		return true, nil
 	}
@@ -205,7 +205,7 @@ func (e *Engine) resumeRun(ctx context.Context, c *turn.Conversation, inter id.I
 	}
 	if !c.TryLock() {
 		if wait {
-			return true, e.until(ctx, moved)
+			return true, e.awaitClosed(ctx, changed)
 		}
 		return true, nil
 	}
@@ -215,7 +215,7 @@ func (e *Engine) resumeRun(ctx context.Context, c *turn.Conversation, inter id.I
 		runs[0].Run, err = e.unpark(ctx, c, runs[0])
 	}
 	if err == nil && len(runs) > 0 {
-		launched, err = e.reopen(ctx, c, runs[0])
+		launched, err = e.openAndResume(ctx, c, runs[0])
 	}
 	if !launched {
 		c.Unlock()
@@ -223,8 +223,8 @@ func (e *Engine) resumeRun(ctx context.Context, c *turn.Conversation, inter id.I
 	return len(runs) > 0, err
 }
 
-// until waits for a channel to be closed.
-func (e *Engine) until(ctx context.Context, ch <-chan struct{}) error {
+// awaitClosed waits for a channel to be closed.
+func (e *Engine) awaitClosed(ctx context.Context, ch <-chan struct{}) error {
 	select {
 	case <-ch:
 		return nil
@@ -296,10 +296,10 @@ func SharedContent(m *message.Message) []message.Block {
 	return out
 }
 
-// readable converts the arguments of NAME.ask into the text that the agent
+// askedText converts the arguments of NAME.ask into the text that the agent
 // receives: the request itself if it is the only member, otherwise one member per
 // line.
-func readable(args []byte) string {
+func askedText(args []byte) string {
 	dec := json.NewDecoder(bytes.NewReader(args))
 	var members []string
 	only := ""

@@ -31,31 +31,31 @@ var (
 
 // backgroundCall is a tool call that continues beyond its turn, or may come to.
 type backgroundCall struct {
-	id   id.ID
-	at   resource.URI
-	chat *turn.Conversation
-	call effect.Call
-	spec tool.Spec
+	id           id.ID
+	at           resource.URI
+	conversation *turn.Conversation
+	call         effect.Call
+	spec         tool.Spec
 
 	intent, wish string // as in its record
 
-	work   context.Context // the context of the call
-	cancel context.CancelCauseFunc
-	result chan ended    // receives the call's end
-	moved  chan struct{} // holds a token when a field below has changed
-	known  chan struct{} // closed once the result is recorded, or once this process gives the call up
-	asks   chan struct{} // closed once a person was asked
-	asked  sync.Once
+	ctx             context.Context // the context of the call
+	cancel          context.CancelCauseFunc
+	result          chan callEnd  // receives the call's end
+	changed         chan struct{} // holds a token when a field below has changed
+	recorded        chan struct{} // closed once the result is recorded, or once this process gives the call up
+	personAsked     chan struct{} // closed once a person was asked
+	personAskedOnce sync.Once
 
-	mu       sync.Mutex
-	first    func(effect.Progress) // receives the progress before the call is in the background; nil: it is in the background
-	running  time.Time             // when it last began to run; zero: it waits for a person, or has not begun
-	ran      time.Duration         // how long it had run before that
-	args     []byte                // canonical, once they are known
-	progress effect.Progress
+	mu           sync.Mutex
+	turnNotify   func(effect.Progress) // receives the progress before the call is in the background; nil: it is in the background
+	runningSince time.Time             // when it last began to run; zero: it waits for a person, or has not begun
+	ran          time.Duration         // how long it had run before that
+	args         []byte                // canonical, once they are known
+	progress     effect.Progress
 }
 
-type ended struct {
+type callEnd struct {
 	res *message.ToolResult
 	err error
 }
@@ -77,48 +77,48 @@ func (e *Engine) CallTool(ctx context.Context, c *turn.Conversation, rc request.
 	if !deferred {
 		_, err := e.store.Get(ctx, ec.Scope, t.at)
 		if err == nil { // it became a background call before a crash
-			return t.accepted(), nil
+			return t.acceptedResult(), nil
 		}
 		if !fault.Is(err, fault.NotFound) {
 			return nil, err
 		}
 	}
-	switch far, err := e.tooFar(ctx, ec.Scope, c.ID, rc.ID); {
+	switch tooLong, err := e.chainTooLong(ctx, ec.Scope, c.ID, rc.ID); {
 	case err != nil:
 		return nil, err
-	case far && (deferred || spec.Async):
-		return t.refused(), nil
-	case far:
+	case tooLong && (deferred || spec.Async):
+		return t.refusedResult(), nil
+	case tooLong:
 		return run()
 	case deferred:
 		return e.enqueue(ctx, rc, ec, t)
 	}
-	return e.runAside(ctx, rc, t)
+	return e.runDetachable(ctx, rc, t)
 }
 
 // enqueue runs a call that is queued until its turn ends. The request to settle
-// it is recorded before the model is told that it is queued.
+// it is recorded before the model learns that it is queued.
 func (e *Engine) enqueue(ctx context.Context, rc request.Context, ec effect.Call, t *backgroundCall) (*message.ToolResult, error) {
 	res, err := e.effects.Run(request.With(ctx, rc), ec)
 	if err != nil || res.Status != message.Queued {
 		return res, err
 	}
-	row := t.row(rc)
+	row := t.record(rc)
 	row.Intent, row.Wish = effect.IntentURI(ec.Message, ec.Ref.Block).String(), record.WishQueued
-	if err := e.requests.Open(context.WithoutCancel(ctx), t.chat.User, t.at, row); err != nil {
+	if err := e.requests.Open(context.WithoutCancel(ctx), t.conversation.User, t.at, row); err != nil {
 		return nil, err
 	}
 	return res, nil
 }
 
-// runAside runs a call that may continue as a task. A call that does gets the
+// runDetachable runs a call that may continue as a task. A call that does gets the
 // result "accepted".
-func (e *Engine) runAside(ctx context.Context, rc request.Context, t *backgroundCall) (*message.ToolResult, error) {
-	t.work, t.cancel = context.WithCancelCause(request.With(context.WithoutCancel(ctx), rc))
+func (e *Engine) runDetachable(ctx context.Context, rc request.Context, t *backgroundCall) (*message.ToolResult, error) {
+	t.ctx, t.cancel = context.WithCancelCause(request.With(context.WithoutCancel(ctx), rc))
 	stop := context.AfterFunc(ctx, func() { t.cancel(context.Cause(ctx)) })
 	go func() {
-		res, err := e.effects.Run(t.work, t.call)
-		t.result <- ended{res, err}
+		res, err := e.effects.Run(t.ctx, t.call)
+		t.result <- callEnd{res, err}
 	}()
 	if end, over := t.wait(); over {
 		stop()
@@ -129,7 +129,7 @@ func (e *Engine) runAside(ctx context.Context, rc request.Context, t *background
 		end := <-t.result
 		return end.res, end.err
 	}
-	if err := e.requests.Open(context.WithoutCancel(ctx), t.chat.User, t.at, t.row(rc)); err != nil {
+	if err := e.requests.Open(context.WithoutCancel(ctx), t.conversation.User, t.at, t.record(rc)); err != nil {
 		t.cancel(request.ErrSuspend)
 		<-t.result
 		return nil, err
@@ -139,15 +139,15 @@ func (e *Engine) runAside(ctx context.Context, rc request.Context, t *background
 		<-t.result
 		return nil, request.ErrSuspend
 	}
-	return t.accepted(), nil
+	return t.acceptedResult(), nil
 }
 
 // maxChain bounds how many background calls in a row may be begun because of the
 // result of the one before, without anybody having asked for more.
 const maxChain = 32
 
-// tooFar reports whether a turn follows from maxChain background calls in a row.
-func (e *Engine) tooFar(ctx context.Context, sc store.Scope, conv, inter id.ID) (bool, error) {
+// chainTooLong reports whether a turn follows from maxChain background calls in a row.
+func (e *Engine) chainTooLong(ctx context.Context, sc store.Scope, conv, inter id.ID) (bool, error) {
 	for tasks := 0; tasks < maxChain; {
 		c, found, err := requests.Conversation(ctx, e.store, sc, conv)
 		if err != nil || !found { // it is about to be created
@@ -165,9 +165,9 @@ func (e *Engine) tooFar(ctx context.Context, sc store.Scope, conv, inter id.ID) 
 	return true, nil
 }
 
-// refused returns the result of a call that would make the chain of tasks too
+// refusedResult returns the result of a call that would make the chain of tasks too
 // long.
-func (t *backgroundCall) refused() *message.ToolResult {
+func (t *backgroundCall) refusedResult() *message.ToolResult {
 	return turn.SystemResult(t.call.Ref, t.call.Name, message.Failed, fmt.Sprintf("Not begun: this is the %dth task in a row that was begun because of another one's result, "+
 		"and nobody has said anything in between. Tell the user how far you are and ask whether to go on.\n[error_code: task_chain_too_long; recoverable: false; retry_strategy: none]", maxChain+1))
 }
@@ -175,8 +175,8 @@ func (t *backgroundCall) refused() *message.ToolResult {
 // newBackgroundCall prepares a call. Until detach, its progress goes to
 // ec.Notify.
 func newBackgroundCall(c *turn.Conversation, ec effect.Call, spec tool.Spec) *backgroundCall {
-	t := &backgroundCall{id: record.TaskID(ec.Ref), chat: c, spec: spec, first: ec.Notify, args: ec.Args,
-		result: make(chan ended, 1), moved: make(chan struct{}, 1), known: make(chan struct{}), asks: make(chan struct{})}
+	t := &backgroundCall{id: record.TaskID(ec.Ref), conversation: c, spec: spec, turnNotify: ec.Notify, args: ec.Args,
+		result: make(chan callEnd, 1), changed: make(chan struct{}, 1), recorded: make(chan struct{}), personAsked: make(chan struct{})}
 	t.at = ec.Message.Parent().ChildID(record.TypeRequest, t.id)
 	ec.Notify = t.notify
 	t.call = ec
@@ -188,23 +188,23 @@ func (t *backgroundCall) notify(p effect.Progress) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch now := time.Now(); {
-	case p.Status == effect.Running && t.running.IsZero():
-		t.running = now
-	case p.Status == effect.Awaiting && !t.running.IsZero():
-		t.ran, t.running = t.ran+now.Sub(t.running), time.Time{}
+	case p.Status == effect.Running && t.runningSince.IsZero():
+		t.runningSince = now
+	case p.Status == effect.Awaiting && !t.runningSince.IsZero():
+		t.ran, t.runningSince = t.ran+now.Sub(t.runningSince), time.Time{}
 	}
 	if p.Status == effect.Awaiting {
-		t.asked.Do(func() { close(t.asks) })
+		t.personAskedOnce.Do(func() { close(t.personAsked) })
 	}
 	if len(p.Args) > 0 {
 		t.args = p.Args
 	}
 	t.progress = p
-	if t.first != nil {
-		t.first(p)
+	if t.turnNotify != nil {
+		t.turnNotify(p)
 	}
 	select {
-	case t.moved <- struct{}{}:
+	case t.changed <- struct{}{}:
 	default:
 	}
 }
@@ -213,10 +213,10 @@ func (t *backgroundCall) notify(p effect.Progress) {
 func (t *backgroundCall) detach() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.first = nil
+	t.turnNotify = nil
 	if t.progress.Status != "" { // only the turn has seen it: now the watchers of the task get it
 		select {
-		case t.moved <- struct{}{}:
+		case t.changed <- struct{}{}:
 		default:
 		}
 	}
@@ -224,46 +224,46 @@ func (t *backgroundCall) detach() {
 
 // wait waits until the call has ended (over), or has run so long that it is to
 // continue as a task.
-func (t *backgroundCall) wait() (end ended, over bool) {
+func (t *backgroundCall) wait() (end callEnd, over bool) {
 	timer := time.NewTimer(math.MaxInt64)
 	defer timer.Stop()
 	for {
 		select {
 		case end = <-t.result:
-			if _, began := t.left(); began && t.spec.Async && end.err == nil { // however quick it was
+			if _, began := t.timeLeft(); began && t.spec.Async && end.err == nil { // however quick it was
 				t.result <- end
-				return ended{}, false
+				return callEnd{}, false
 			}
 			return end, true
 		case <-timer.C:
-			return ended{}, false
-		case <-t.moved:
+			return callEnd{}, false
+		case <-t.changed:
 		}
 		timer.Stop()
-		if left, runs := t.left(); runs && left <= 0 {
-			return ended{}, false
+		if left, runs := t.timeLeft(); runs && left <= 0 {
+			return callEnd{}, false
 		} else if runs {
 			timer.Reset(left)
 		}
 	}
 }
 
-// left returns how long the call may still run before it becomes a background
+// timeLeft returns how long the call may still run before it becomes a background
 // call. It returns false while the call is not running.
-func (t *backgroundCall) left() (time.Duration, bool) {
+func (t *backgroundCall) timeLeft() (time.Duration, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.running.IsZero() {
+	if t.runningSince.IsZero() {
 		return 0, false
 	}
 	if t.spec.Async {
 		return 0, true
 	}
-	return t.spec.AsyncAfter - t.ran - time.Since(t.running), true
+	return t.spec.AsyncAfter - t.ran - time.Since(t.runningSince), true
 }
 
-// row returns the record of the task.
-func (t *backgroundCall) row(rc request.Context) record.Request {
+// record returns the record of the task.
+func (t *backgroundCall) record(rc request.Context) record.Request {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	root := rc.Root
@@ -274,8 +274,8 @@ func (t *backgroundCall) row(rc request.Context) record.Request {
 		Call: t.call.Ref, Args: string(t.args), Attended: t.call.Attended, Labels: uint8(t.call.Labels), Lineage: t.call.Lineage, Status: record.TaskAcknowledged}
 }
 
-// accepted returns the result that the model gets at once.
-func (t *backgroundCall) accepted() *message.ToolResult {
+// acceptedResult returns the result that the model gets at once.
+func (t *backgroundCall) acceptedResult() *message.ToolResult {
 	return turn.SystemResult(t.call.Ref, t.call.Name, message.Accepted, fmt.Sprintf("Acknowledged: %s goes on in the background as task %s. "+
 		"Its result comes by itself, as a message of its own; it is not known yet. Do not call it again for this, and do not wait: "+
 		"go on with what does not depend on it, or tell the user that it is under way.", t.spec.Name, t.id))
@@ -285,9 +285,9 @@ func (t *backgroundCall) accepted() *message.ToolResult {
 // the node is closing; then the call is cancelled, and the next start takes it
 // up.
 func (e *Engine) start(t *backgroundCall) bool {
-	held := &ownWork{request: t.id, user: t.chat.User, conv: t.chat.ID, cancel: t.cancel, task: t}
+	held := &heldRequest{request: t.id, user: t.conversation.User, conv: t.conversation.ID, cancel: t.cancel, task: t}
 	release, ok := e.life.Hold()
-	if ok && !e.leases.tryLock(held) { // whoever works on it follows the call: see carry
+	if ok && !e.leases.tryLock(held) { // whoever works on it follows the call: see carryOut
 		release()
 		ok = false
 	}
@@ -295,15 +295,15 @@ func (e *Engine) start(t *backgroundCall) bool {
 		t.cancel(request.ErrSuspend)
 		return false
 	}
-	e.turns.Hold(t.chat)
+	e.turns.Hold(t.conversation)
 	closing := context.AfterFunc(e.life, func() { t.cancel(context.Cause(e.life)) })
 	go func() {
 		defer release()
-		defer e.turns.Exit(t.chat)
+		defer e.turns.Exit(t.conversation)
 		defer t.cancel(nil)
 		defer closing()
 		defer e.leases.unlock(held)
-		e.follow(t, sync.OnceFunc(func() { close(t.known) }))
+		e.follow(t, sync.OnceFunc(func() { close(t.recorded) }))
 	}()
 	return true
 }

@@ -19,8 +19,8 @@ import (
 	"steward/internal/turn"
 )
 
-// telling is content that opens an interaction by itself.
-type telling struct {
+// delivery is content that opens an interaction by itself.
+type delivery struct {
 	origin string
 	labels message.Labels
 
@@ -28,71 +28,71 @@ type telling struct {
 	blocks  []message.Block
 }
 
-// tell opens an interaction with the result of a background call. In an agent's
+// deliver opens an interaction with the result of a background call. In an agent's
 // conversation, it then passes the agent's answer on to whoever asked the agent.
 // What was delivered before a crash is not delivered again.
-func (e *Engine) tell(t *backgroundCall, r requests.Stored) error {
+func (e *Engine) deliver(t *backgroundCall, r requests.Stored) error {
 	if r.State == "" { // erased in the meantime
 		return nil
 	}
 	ctx := context.WithoutCancel(e.life)
 	if r.Quiet() {
-		return e.requests.CloseDone(ctx, t.chat.User, t.at)
+		return e.requests.CloseDone(ctx, t.conversation.User, t.at)
 	}
-	what, err := resultTold(&r)
+	content, err := resultDelivery(&r)
 	if err != nil {
 		return err
 	}
-	conv := t.chat.ID
+	conv := t.conversation.ID
 	for level := range requests.MaxLevels {
 		c, found, err := requests.Conversation(ctx, e.store, t.call.Scope, conv)
 		switch {
 		case err != nil:
 			return err
 		case !found:
-			return e.untold(t, level, errDeleted)
+			return e.giveUpDelivery(t, level, errDeleted)
 		}
 		inter := requests.Opened(t.id, level)
 		if level > 0 || !r.Told {
-			if err := e.sendTold(ctx, t, &r, c, level, what); err != nil {
+			if err := e.sendDelivery(ctx, t, &r, c, level, content); err != nil {
 				if IsFinal(err) {
-					return e.untold(t, level, err)
+					return e.giveUpDelivery(t, level, err)
 				}
 				return err
 			}
 		}
 		if level == 0 {
-			if r, err = e.markTold(t); err != nil {
+			if r, err = e.markDelivered(t); err != nil {
 				return err
 			}
 		}
-		if err := e.awaitTold(ctx, t.chat.User, conv, inter); err != nil {
+		if err := e.awaitDelivery(ctx, t.conversation.User, conv, inter); err != nil {
 			return err
 		}
 		if c.Asked.Zero() {
 			break
 		}
-		if what, err = e.answerTold(ctx, t, c, inter); err != nil {
+		if content, err = e.answerDelivery(ctx, t, c, inter); err != nil {
 			return err
 		}
 		conv = record.IDOf(c.Asked, record.TypeConversation)
 	}
-	return e.requests.CloseDone(ctx, t.chat.User, t.at)
+	return e.requests.CloseDone(ctx, t.conversation.User, t.at)
 }
 
-// sendTold opens the interaction. Calling it again has no effect.
-func (e *Engine) sendTold(ctx context.Context, t *backgroundCall, r *requests.Stored, c record.Conversation, level int, what telling) error {
+// sendDelivery opens the interaction. Calling it again has no effect.
+func (e *Engine) sendDelivery(ctx context.Context, t *backgroundCall, r *requests.Stored, c record.Conversation, level int, content delivery) error {
 	inter := requests.Opened(t.id, level)
 	rc, _, err := requests.Lineage(ctx, e.store, t.call.Scope, c, inter)
 	if err != nil {
 		return err
 	}
-	next := turn.Input{Conversation: c.ID, ClientID: t.id.String(), Content: what.blocks, Attended: r.Attended,
-		Origin: what.origin, Labels: what.labels, Sources: what.sources, Opens: inter, RequestContext: rc}
+	next := turn.Input{Conversation: c.ID, ClientID: t.id.String(), Content: content.blocks, Attended: r.Attended,
+		Origin: content.origin, Labels: content.labels, Sources: content.sources, Opens: inter, RequestContext: rc}
 	if level > 0 {
 		next.ClientID += "/" + strconv.Itoa(level)
 	}
-	_, err = e.turns.Send(e.life, t.chat.User, next)
+	_, err = e.turns.Send(e.life, t.conversation.User, next)
 	return err
 }
 
@@ -105,9 +105,9 @@ func IsFinal(err error) bool {
 	return false
 }
 
-// untold closes a background call if nobody is left to receive its result or the
+// giveUpDelivery closes a background call if nobody is left to receive its result or the
 // answer to it. The recorded part of the result stays.
-func (e *Engine) untold(t *backgroundCall, level int, why error) error {
+func (e *Engine) giveUpDelivery(t *backgroundCall, level int, why error) error {
 	cause := fault.Of(why)
 	e.log.Warn("the result of a task could not be told", "task", t.id.String(), "tool", t.spec.Name, "level", level, "error", why)
 	ctx := context.WithoutCancel(e.life)
@@ -121,26 +121,26 @@ func (e *Engine) untold(t *backgroundCall, level int, why error) error {
 	if err != nil {
 		return err
 	}
-	return e.requests.CloseDone(ctx, t.chat.User, t.at)
+	return e.requests.CloseDone(ctx, t.conversation.User, t.at)
 }
 
-// markTold records that the interaction that delivers the result is durable.
-func (e *Engine) markTold(t *backgroundCall) (requests.Stored, error) {
+// markDelivered records that the interaction that delivers the result is durable.
+func (e *Engine) markDelivered(t *backgroundCall) (requests.Stored, error) {
 	return e.requests.Change(context.WithoutCancel(e.life), t.call.Scope, t.at, func(r *requests.Stored) error {
 		if r.Told {
 			return requests.ErrUnchanged
 		}
 		r.Told, r.Result = true, nil
-		r.Conversation, r.Interaction = t.chat.ID, requests.Opened(t.id, 0)
+		r.Conversation, r.Interaction = t.conversation.ID, requests.Opened(t.id, 0)
 		return nil
 	})
 }
 
-// awaitTold waits until the interaction that delivers a result is over.
-func (e *Engine) awaitTold(ctx context.Context, user string, conv, inter id.ID) error {
+// awaitDelivery waits until the interaction that delivers a result is over.
+func (e *Engine) awaitDelivery(ctx context.Context, user string, conv, inter id.ID) error {
 	c := e.turns.Enter(user, conv)
 	defer e.turns.Exit(c)
-	return e.awaitRun(ctx, c, inter, func(live *turn.Run) error { return e.until(ctx, live.Done) })
+	return e.awaitRun(ctx, c, inter, func(live *turn.Run) error { return e.awaitClosed(ctx, live.Done) })
 }
 
 // awaitRun waits, by means of wait, until the run of an interaction is over. It
@@ -155,8 +155,8 @@ func (e *Engine) awaitRun(ctx context.Context, c *turn.Conversation, inter id.ID
 			}
 			return live.Err
 		}
-		again, err := e.resumeRun(ctx, c, inter, true)
-		if err != nil || !again {
+		open, err := e.resumeRun(ctx, c, inter, true)
+		if err != nil || !open {
 			return err
 		}
 		if e.life.Err() != nil {
@@ -165,12 +165,12 @@ func (e *Engine) awaitRun(ctx context.Context, c *turn.Conversation, inter id.ID
 	}
 }
 
-// answerTold builds the message that passes on an agent's answer to a result.
-func (e *Engine) answerTold(ctx context.Context, t *backgroundCall, c record.Conversation, inter id.ID) (telling, error) {
+// answerDelivery builds the message that passes on an agent's answer to a result.
+func (e *Engine) answerDelivery(ctx context.Context, t *backgroundCall, c record.Conversation, inter id.ID) (delivery, error) {
 	at := record.InteractionURI(c.ID, inter)
 	below, err := requests.SumUp(ctx, e.store, t.call.Scope, at)
 	if err != nil {
-		return telling{}, err
+		return delivery{}, err
 	}
 	text := ""
 	if below.Final != nil {
@@ -181,18 +181,18 @@ func (e *Engine) answerTold(ctx context.Context, t *backgroundCall, c record.Con
 	if text == "" {
 		run, _, err := requests.LastRun(ctx, e.store, t.call.Scope, at)
 		if err != nil {
-			return telling{}, err
+			return delivery{}, err
 		}
 		text = "(It could not say what: its turn ended as " + strings.TrimSuffix(run.Outcome+", "+run.Error, ", ") + ".)"
 	}
-	m := e.GistOf(ctx, t.chat.User, c.ID)
-	return telling{origin: "agent:" + name, labels: m.Labels, sources: m.Sources,
+	m := e.GistOf(ctx, t.conversation.User, c.ID)
+	return delivery{origin: "agent:" + name, labels: m.Labels, sources: m.Sources,
 		blocks: []message.Block{&message.Text{Text: head + "\n" + llm.Fenced("its answer", text)}}}, nil
 }
 
-// resultTold builds the message that delivers a background call's result.
-func resultTold(r *requests.Stored) (telling, error) {
-	out := telling{origin: "tool:" + r.Tool, labels: message.Labels(r.Labels)}
+// resultDelivery builds the message that delivers a background call's result.
+func resultDelivery(r *requests.Stored) (delivery, error) {
+	out := delivery{origin: "tool:" + r.Tool, labels: message.Labels(r.Labels)}
 	if r.Intent != "" {
 		out.origin = "intent:" + r.Tool
 	}
@@ -214,9 +214,9 @@ func resultTold(r *requests.Stored) (telling, error) {
 			others = append(others, b)
 		}
 	}
-	head := intentTold(r, res.Status)
+	head := intentText(r, res.Status)
 	if head == "" {
-		head = fmt.Sprintf("%s has ended: %s. It is task %s, which you began at %s", r.Tool, ending(res.Status), r.ID, r.Created.UTC().Format("2006-01-02 15:04:05 MST"))
+		head = fmt.Sprintf("%s has ended: %s. It is task %s, which you began at %s", r.Tool, statusText(res.Status), r.ID, r.Created.UTC().Format("2006-01-02 15:04:05 MST"))
 		if r.Args != "" && r.Args != "{}" {
 			head += " with " + llm.Line(r.Args)
 		}
@@ -226,8 +226,8 @@ func resultTold(r *requests.Stored) (telling, error) {
 	return out, nil
 }
 
-// ending describes how a background call has ended.
-func ending(s message.Status) string {
+// statusText describes how a background call has ended.
+func statusText(s message.Status) string {
 	switch s {
 	case message.OK:
 		return "it was done"

@@ -14,7 +14,7 @@ import (
 	"steward/internal/turn"
 )
 
-// Options are the parts of a workEngine, all required.
+// Options are the parts of an Engine, all required.
 type Options struct {
 	Store         store.Store
 	Turns         *turn.Engine
@@ -37,14 +37,14 @@ type Engine struct {
 	requests      *requests.Engine
 	life          *lifetime.Lifetime
 	log           *slog.Logger
-	leases        Leases
+	leases        leases
 
-	mu    sync.Mutex
-	outer map[id.ID]*performing // actions called from outside that are in progress
+	mu      sync.Mutex
+	running map[id.ID]*runningAction // actions called from outside that are in progress
 }
 
 // New returns an engine above one of turns.
 func New(o Options) *Engine {
 	return &Engine{store: o.Store, turns: o.Turns, kits: o.Kits, conversations: o.Conversations, effects: o.Effects, requests: o.Requests,
-		life: o.Life, log: o.Log, outer: map[id.ID]*performing{}}
+		life: o.Life, log: o.Log, running: map[id.ID]*runningAction{}}
 }

@@ -68,22 +68,22 @@ const (
 // (Conflict: by another call), call_goes_on (the kind is that of ctx's end),
 // closing, and those of the store.
 func (e *Engine) ExecuteTool(ctx context.Context, user string, call Execution) (Executed, error) {
-	x, err := outside(user, call)
+	x, err := parseExecution(user, call)
 	if err != nil {
 		return Executed{}, err
 	}
 	if call.ClientID != "" {
-		if done, err := e.recorded(ctx, x); done != nil || err != nil {
-			return x.executed(done, true), err
+		if done, err := e.recordedResult(ctx, x); done != nil || err != nil {
+			return x.outcome(done, true), err
 		}
 	}
-	if err := e.callable(x, call.Tool); err != nil {
+	if err := e.findTool(x, call.Tool); err != nil {
 		return Executed{}, err
 	}
 	if x.spec.Effect == tool.Query {
-		return e.query(ctx, x)
+		return e.executeQuery(ctx, x)
 	}
-	return e.act(ctx, x)
+	return e.executeAction(ctx, x)
 }
 
 // ToolList returns the tools that can be called on the level of an agent, sorted
@@ -91,7 +91,7 @@ func (e *Engine) ExecuteTool(ctx context.Context, user string, call Execution) (
 // namespace is not empty, only tools whose names begin with its words are
 // returned. Error code: agent_not_found.
 func (e *Engine) ToolList(_ context.Context, _, agentPath, namespace string) ([]tool.Spec, error) {
-	_, specs, err := e.onLevel(agentPath)
+	_, specs, err := e.externalTools(agentPath)
 	if err != nil {
 		return nil, err
 	}
@@ -104,10 +104,10 @@ func (e *Engine) ToolList(_ context.Context, _, agentPath, namespace string) ([]
 	return slices.DeleteFunc(slices.Clone(specs), func(s tool.Spec) bool { return !within(s) }), nil
 }
 
-// onLevel returns an agent and the tools of its level that can be called from
+// externalTools returns an agent and the tools of its level that can be called from
 // outside. Tools that ask other agents are left out, since agents are asked in
 // conversations only.
-func (e *Engine) onLevel(path string) (*kits.Kit, []tool.Spec, error) {
+func (e *Engine) externalTools(path string) (*kits.Kit, []tool.Spec, error) {
 	kit, err := e.kits.Named(cmp.Or(path, kits.DefaultAgent))
 	if err != nil {
 		return nil, nil, err
@@ -117,8 +117,8 @@ func (e *Engine) onLevel(path string) (*kits.Kit, []tool.Spec, error) {
 	}), nil
 }
 
-// external is a call from outside that is in progress.
-type external struct {
+// externalCall is a call from outside that is in progress.
+type externalCall struct {
 	Executed
 	user, path string // path: of the agent
 	args       []byte // canonical
@@ -130,7 +130,8 @@ type external struct {
 	spec       tool.Spec
 }
 
-func outside(user string, e Execution) (*external, error) {
+// parseExecution checks a call from outside, before its tool is looked up.
+func parseExecution(user string, e Execution) (*externalCall, error) {
 	if len(e.ClientID) > maxClientID {
 		return nil, fault.New(fault.Invalid, "call_id_invalid", "the call's id has more than %d bytes", maxClientID).
 			WithHint("use a shorter one: a UUID, say")
@@ -147,15 +148,15 @@ func outside(user string, e Execution) (*external, error) {
 	return newExternal(id.Derive("call", user, clientID), user, cmp.Or(e.Agent, kits.DefaultAgent), tool.FromWire(e.Tool), clientID, args), nil
 }
 
-func newExternal(own id.ID, user, path, name, clientID string, args []byte) *external {
-	return &external{Executed: Executed{Request: own, ClientID: clientID, Tool: name}, user: user, path: path, args: args,
+func newExternal(own id.ID, user, path, name, clientID string, args []byte) *externalCall {
+	return &externalCall{Executed: Executed{Request: own, ClientID: clientID, Tool: name}, user: user, path: path, args: args,
 		at: resource.URI{}.ChildID(record.TypeRequest, own), request: request.Context{ID: own, User: user, Actor: user},
 		call: agent.Call{Call: message.Call{Ref: message.Ref{Message: own}, ToolCall: &message.ToolCall{Name: name, Args: args}}}}
 }
 
-// callable finds the tool and checks the arguments.
-func (e *Engine) callable(x *external, name string) error {
-	kit, specs, err := e.onLevel(x.path)
+// findTool finds the tool and checks the arguments.
+func (e *Engine) findTool(x *externalCall, name string) error {
+	kit, specs, err := e.externalTools(x.path)
 	if err != nil {
 		return err
 	}
@@ -206,7 +207,7 @@ func (c capped) Check(args []byte) error {
 	return nil
 }
 
-func (x *external) executed(res *message.ToolResult, recorded bool) Executed {
+func (x *externalCall) outcome(res *message.ToolResult, recorded bool) Executed {
 	if res == nil {
 		return Executed{}
 	}
@@ -216,7 +217,7 @@ func (x *external) executed(res *message.ToolResult, recorded bool) Executed {
 }
 
 // runExternal runs the call between the hooks of its agent.
-func (e *Engine) runExternal(ctx context.Context, x *external) (*message.ToolResult, error) {
+func (e *Engine) runExternal(ctx context.Context, x *externalCall) (*message.ToolResult, error) {
 	ctx = request.With(ctx, x.request)
 	call := func(ctx context.Context, c agent.Call) (*message.ToolResult, error) {
 		return e.effects.Run(ctx, effect.Call{Name: x.Tool, Tool: x.tool, Args: c.Args, Ref: c.Ref, Message: x.at,
@@ -228,9 +229,9 @@ func (e *Engine) runExternal(ctx context.Context, x *external) (*message.ToolRes
 	return call(ctx, x.call)
 }
 
-// joined returns a context that ends with ctx and with the node. The node is not
+// withNodeLife returns a context that ends with ctx and with the node. The node is not
 // closed before the returned function is called.
-func (e *Engine) joined(ctx context.Context) (context.Context, func(), error) {
+func (e *Engine) withNodeLife(ctx context.Context) (context.Context, func(), error) {
 	release, ok := e.life.Hold()
 	if !ok {
 		return nil, nil, turn.ErrClosed
@@ -240,9 +241,9 @@ func (e *Engine) joined(ctx context.Context) (context.Context, func(), error) {
 	return ctx, func() { stop(); cancel(nil); release() }, nil
 }
 
-// query runs a query for as long as the caller waits.
-func (e *Engine) query(ctx context.Context, x *external) (Executed, error) {
-	running, leave, err := e.joined(ctx)
+// executeQuery runs a query for as long as the caller waits.
+func (e *Engine) executeQuery(ctx context.Context, x *externalCall) (Executed, error) {
+	running, leave, err := e.withNodeLife(ctx)
 	if err != nil {
 		return Executed{}, err
 	}
@@ -256,7 +257,7 @@ func (e *Engine) query(ctx context.Context, x *external) (Executed, error) {
 	case err != nil:
 		return Executed{}, err
 	}
-	out := x.executed(res, false)
+	out := x.outcome(res, false)
 	out.Cut = cutText(res, MaxExecuted)
 	return out, nil
 }
@@ -283,29 +284,29 @@ func cutText(res *message.ToolResult, most int) bool {
 	return true
 }
 
-// act records an action and executes it, even if the caller stops waiting.
-func (e *Engine) act(ctx context.Context, x *external) (Executed, error) {
+// executeAction records an action and executes it, even if the caller stops waiting.
+func (e *Engine) executeAction(ctx context.Context, x *externalCall) (Executed, error) {
 	r := record.Request{Kind: record.RequestCall, Agent: x.path, Tool: x.Tool, Call: x.call.Ref,
 		CallID: x.ClientID, Args: string(x.args), User: x.user, Created: time.Now().UTC().Truncate(time.Microsecond)}
 	_, err := e.store.Commit(ctx, store.ForUser(x.user), store.Batch{Request: x.Request,
 		Changes: []store.Change{requests.Put(x.at, &r, record.RequestOpen, store.If{Absent: true})}})
-	again := fault.HasCode(err, "conflict")
-	if again { // another call with the same id is in progress, or has just ended
+	repeated := fault.HasCode(err, "conflict")
+	if repeated { // another call with the same id is in progress, or has just ended
 		var done *message.ToolResult
-		if done, err = e.recorded(ctx, x); done != nil {
-			return x.executed(done, true), nil
+		if done, err = e.recordedResult(ctx, x); done != nil {
+			return x.outcome(done, true), nil
 		}
 	}
 	if err != nil {
 		return Executed{}, err
 	}
-	p, err := e.performed(ctx, x)
+	p, err := e.startOrJoin(ctx, x)
 	if err != nil {
 		return Executed{}, err
 	}
 	select {
 	case <-p.done:
-		return x.executed(p.res, again), p.err
+		return x.outcome(p.res, repeated), p.err
 	case <-ctx.Done():
 		return Executed{}, fault.New(fault.Of(ctx.Err()).Kind, "call_goes_on", "%s goes on", x.Tool).
 			WithHint("call it again with the id %s to learn what became of it", x.ClientID).
@@ -313,43 +314,43 @@ func (e *Engine) act(ctx context.Context, x *external) (Executed, error) {
 	}
 }
 
-// performing is an action called from outside that is in progress.
-type performing struct {
+// runningAction is an action called from outside that is in progress.
+type runningAction struct {
 	done chan struct{} // closed at its end
 	res  *message.ToolResult
 	err  error // valid once done is closed, like res
 }
 
-// performed executes a recorded action, or joins its execution if it is in
+// startOrJoin executes a recorded action, or joins its execution if it is in
 // progress: repeated requests for the outcome add no work.
-func (e *Engine) performed(ctx context.Context, x *external) (*performing, error) {
-	running, leave, err := e.joined(context.WithoutCancel(ctx))
+func (e *Engine) startOrJoin(ctx context.Context, x *externalCall) (*runningAction, error) {
+	running, leave, err := e.withNodeLife(context.WithoutCancel(ctx))
 	if err != nil {
 		return nil, err
 	}
 	e.mu.Lock()
-	p := e.outer[x.Request]
+	p := e.running[x.Request]
 	if p != nil {
 		e.mu.Unlock()
 		leave()
 		return p, nil
 	}
-	p = &performing{done: make(chan struct{})}
-	e.outer[x.Request] = p
+	p = &runningAction{done: make(chan struct{})}
+	e.running[x.Request] = p
 	e.mu.Unlock()
 	go func() {
 		defer leave()
-		p.res, p.err = e.perform(running, x)
+		p.res, p.err = e.runAction(running, x)
 		e.mu.Lock()
-		delete(e.outer, x.Request)
+		delete(e.running, x.Request)
 		e.mu.Unlock()
 		close(p.done)
 	}()
 	return p, nil
 }
 
-// perform executes an action through its intent and closes its request.
-func (e *Engine) perform(ctx context.Context, x *external) (*message.ToolResult, error) {
+// runAction executes an action through its intent and closes its request.
+func (e *Engine) runAction(ctx context.Context, x *externalCall) (*message.ToolResult, error) {
 	res, err := e.runExternal(ctx, x)
 	switch { // without an outcome the request stays open: the same id, or the next start, continues it
 	case errors.Is(err, request.ErrSuspend):
@@ -361,7 +362,7 @@ func (e *Engine) perform(ctx context.Context, x *external) (*message.ToolResult,
 }
 
 // closeCall records how a call ended, unless its end is recorded already.
-func (e *Engine) closeCall(ctx context.Context, x *external, how message.Status) error {
+func (e *Engine) closeCall(ctx context.Context, x *externalCall, how message.Status) error {
 	_, err := e.requests.Change(ctx, store.ForUser(x.user), x.at, func(r *requests.Stored) error {
 		r.Answered = time.Now().UTC().Truncate(time.Microsecond)
 		r.State, r.Closed, r.Outcome = "", r.Answered, string(how)
@@ -370,9 +371,9 @@ func (e *Engine) closeCall(ctx context.Context, x *external, how message.Status)
 	return err
 }
 
-// recorded returns the outcome of an action that was called before with the same
+// recordedResult returns the outcome of an action that was called before with the same
 // id, or nil if there is none yet.
-func (e *Engine) recorded(ctx context.Context, x *external) (*message.ToolResult, error) {
+func (e *Engine) recordedResult(ctx context.Context, x *externalCall) (*message.ToolResult, error) {
 	r, err := requests.Load(ctx, e.store, store.ForUser(x.user), x.at)
 	switch {
 	case fault.Is(err, fault.NotFound):
@@ -397,7 +398,7 @@ func (e *Engine) recorded(ctx context.Context, x *external) (*message.ToolResult
 }
 
 // settledResult returns the recorded result of an action whose outcome is how.
-func (e *Engine) settledResult(ctx context.Context, x *external, how message.Status) (*message.ToolResult, error) {
+func (e *Engine) settledResult(ctx context.Context, x *externalCall, how message.Status) (*message.ToolResult, error) {
 	in, err := e.intentOf(ctx, x)
 	if err == nil {
 		return effect.ResultOf(&in)
@@ -412,7 +413,7 @@ func (e *Engine) settledResult(ctx context.Context, x *external, how message.Sta
 	return turn.SystemResult(x.call.Ref, x.Tool, how, text), nil
 }
 
-func (e *Engine) intentOf(ctx context.Context, x *external) (intent.Intent, error) {
+func (e *Engine) intentOf(ctx context.Context, x *externalCall) (intent.Intent, error) {
 	return e.effects.Intent(ctx, store.ForUser(x.user), effect.IntentURI(x.at, 0))
 }
 
@@ -422,7 +423,7 @@ func (e *Engine) intentOf(ctx context.Context, x *external) (intent.Intent, erro
 // withdrawn, since nobody waits for it any more.
 func (e *Engine) settleCall(ctx context.Context, r record.Request) {
 	x := newExternal(r.ID, r.User, r.Agent, r.Tool, r.CallID, []byte(r.Args))
-	err := e.callable(x, r.Tool)
+	err := e.findTool(x, r.Tool)
 	in, broken := e.intentOf(ctx, x)
 	switch {
 	case fault.Is(broken, fault.NotFound):
@@ -433,9 +434,9 @@ func (e *Engine) settleCall(ctx context.Context, r record.Request) {
 	case in.State.InFlight() && in.State != intent.Executing:
 		gone, cancel := context.WithCancel(ctx)
 		cancel()
-		_, err = e.perform(gone, x)
+		_, err = e.runAction(gone, x)
 	default:
-		_, err = e.perform(ctx, x)
+		_, err = e.runAction(ctx, x)
 	}
 	if err != nil && ctx.Err() == nil && !fault.HasCode(err, "effect_contended") { // contended: its caller has called again, and executes it
 		e.log.Warn("a call from outside that was interrupted cannot be settled yet", "tool", r.Tool, "request", r.ID.String(), "error", err)

@@ -22,32 +22,32 @@ import (
 	"steward/internal/turn"
 )
 
-// takeUp continues a background call that an earlier process left behind. It
+// resumeCall continues a background call that an earlier process left behind. It
 // returns false if the node is closing.
-func (e *Engine) takeUp(user string, r *requests.Stored) bool {
+func (e *Engine) resumeCall(user string, r *requests.Stored) bool {
 	c := e.turns.Enter(user, record.IDOf(r.At, record.TypeConversation))
 	defer e.turns.Exit(c)
-	t := e.recordedCall(c, r)
+	t := e.restoreCall(c, r)
 	if !e.start(t) {
 		return false
 	}
 	switch {
 	case r.State == record.RequestAnswered: // its result is only to be delivered
-		t.result <- ended{}
+		t.result <- callEnd{}
 	default:
 		if r.Error == codeCancelled {
 			t.cancel(errCancelled)
 		}
 		go func() {
 			res, err := e.rerun(t)
-			t.result <- ended{res, err}
+			t.result <- callEnd{res, err}
 		}()
 	}
 	return true
 }
 
-// recordedCall restores a background call from its record.
-func (e *Engine) recordedCall(c *turn.Conversation, r *requests.Stored) *backgroundCall {
+// restoreCall restores a background call from its record.
+func (e *Engine) restoreCall(c *turn.Conversation, r *requests.Stored) *backgroundCall {
 	user, conv := c.User, c.ID
 	sc := store.ForUser(user)
 	if sc.Actor = actorOf(r.Agent); r.Intent != "" && r.Wish != record.WishQueued {
@@ -65,9 +65,9 @@ func (e *Engine) recordedCall(c *turn.Conversation, r *requests.Stored) *backgro
 	}
 	spec.Name = r.Tool
 	t := newBackgroundCall(c, ec, spec)
-	t.first, t.at, t.id = nil, r.At, r.ID
+	t.turnNotify, t.at, t.id = nil, r.At, r.ID
 	t.intent, t.wish = r.Intent, r.Wish
-	t.work, t.cancel = context.WithCancelCause(request.With(context.WithoutCancel(e.life), ec.Request))
+	t.ctx, t.cancel = context.WithCancelCause(request.With(context.WithoutCancel(e.life), ec.Request))
 	return t
 }
 
@@ -83,13 +83,13 @@ func (e *Engine) rerun(t *backgroundCall) (*message.ToolResult, error) {
 			"The tool "+t.call.Name+" is not there any more. If it had begun to change something, that may be done or not."), nil
 	}
 	if t.intent == "" {
-		return e.effects.Run(t.work, t.call)
+		return e.effects.Run(t.ctx, t.call)
 	}
 	at, err := resource.Parse(t.intent)
 	if err != nil {
 		return nil, err
 	}
-	call, err := e.effects.CallOf(t.work, t.call.Scope, at, t.call.Tool)
+	call, err := e.effects.CallOf(t.ctx, t.call.Scope, at, t.call.Tool)
 	switch {
 	case fault.Is(err, fault.NotFound): // an older Steward recorded the request first, and got no further
 		return turn.SystemResult(t.call.Ref, t.call.Name, message.Interrupted, "Stopped before it was begun."), nil
@@ -99,13 +99,14 @@ func (e *Engine) rerun(t *backgroundCall) (*message.ToolResult, error) {
 		return nil, err
 	}
 	call.Request, call.Notify = t.call.Request, t.notify
-	return e.effects.Run(t.work, call)
+	return e.effects.Run(t.ctx, call)
 }
 
 // follow reports the progress of a background call until its end, records its
-// result, and delivers it. It calls known once the result is recorded.
-func (e *Engine) follow(t *backgroundCall, known func()) {
-	defer known()
+// result, and delivers it. It calls recorded once the result is recorded, or
+// when it gives up.
+func (e *Engine) follow(t *backgroundCall, recorded func()) {
+	defer recorded()
 	ctx := context.WithoutCancel(e.life)
 	r, err := requests.Load(ctx, e.store, t.call.Scope, t.at)
 	if err != nil || r.State == "" {
@@ -113,19 +114,19 @@ func (e *Engine) follow(t *backgroundCall, known func()) {
 		return
 	}
 	if r.State == record.RequestOpen {
-		if r, err = e.working(t); err != nil {
+		if r, err = e.awaitResult(t); err != nil {
 			e.abandon(t, err)
 			return
 		}
 		e.showEnd(t, &r)
 	}
-	known()
+	recorded()
 	err = e.turns.Retry("the result of a task cannot be told yet", func() error {
 		r, err := requests.Load(ctx, e.store, t.call.Scope, t.at)
 		if err != nil {
 			return err
 		}
-		return e.tell(t, r)
+		return e.deliver(t, r)
 	}, func(err error) bool { return fault.Is(err, fault.NotFound) || fault.HasCode(err, "store_broken") },
 		"task", t.id.String(), "tool", t.spec.Name)
 	if err != nil {
@@ -138,7 +139,7 @@ func (e *Engine) abandon(t *backgroundCall, err error) {
 	if err != nil && e.life.Err() == nil && !fault.Is(err, fault.NotFound) {
 		e.log.Error("a task cannot go on before the next start", "task", t.id.String(), "tool", t.spec.Name, "error", err)
 	}
-	t.chat.Feed.EndTask(t.id, nil)
+	t.conversation.Feed.EndTask(t.id, nil)
 }
 
 // How often a background call's progress is recorded at most, and how often if it
@@ -149,9 +150,9 @@ const (
 	recordStep  = 0.1
 )
 
-// working records the progress of a background call until it has its result, and
+// awaitResult records the progress of a background call until it has its result, and
 // then the result.
-func (e *Engine) working(t *backgroundCall) (requests.Stored, error) {
+func (e *Engine) awaitResult(t *backgroundCall) (requests.Stored, error) {
 	e.showTask(t, record.TaskAcknowledged)
 	var recorded effect.Progress
 	at := time.Time{}
@@ -161,7 +162,7 @@ func (e *Engine) working(t *backgroundCall) (requests.Stored, error) {
 		select {
 		case end := <-t.result:
 			return e.finish(t, end)
-		case <-t.moved:
+		case <-t.changed:
 			e.showTask(t, record.TaskRunning)
 		case <-tick.C:
 		}
@@ -186,9 +187,9 @@ func (e *Engine) working(t *backgroundCall) (requests.Stored, error) {
 
 // finish records the result of a task. If the call ended in an error, it is run
 // again: it continues from its intent.
-func (e *Engine) finish(t *backgroundCall, end ended) (requests.Stored, error) {
+func (e *Engine) finish(t *backgroundCall, end callEnd) (requests.Stored, error) {
 	var r requests.Stored
-	seen, failed := false, false // seen: by the agent's hooks
+	hooksApplied, failed := false, false
 	err := e.turns.Retry("the result of a task cannot be recorded yet", func() (err error) {
 		if failed {
 			end.res, end.err = e.rerun(t)
@@ -196,8 +197,8 @@ func (e *Engine) finish(t *backgroundCall, end ended) (requests.Stored, error) {
 		if failed = end.err != nil; failed {
 			return end.err
 		}
-		if !seen {
-			end.res, seen = e.hooked(t, end.res), true
+		if !hooksApplied {
+			end.res, hooksApplied = e.applyHooks(t, end.res), true
 		}
 		r, err = e.recordResult(t, end.res)
 		return err
@@ -206,14 +207,14 @@ func (e *Engine) finish(t *backgroundCall, end ended) (requests.Stored, error) {
 	return r, err
 }
 
-// hooked passes the result to the hooks of the asking agent, which see the
+// applyHooks passes the result to the hooks of the asking agent, which see the
 // results of other calls in the same way.
-func (e *Engine) hooked(t *backgroundCall, res *message.ToolResult) *message.ToolResult {
+func (e *Engine) applyHooks(t *backgroundCall, res *message.ToolResult) *message.ToolResult {
 	kit, err := e.kits.Of(cmp.Or(t.call.Agent, kits.DefaultAgent))
 	if err != nil || e.life.Err() != nil {
 		return res
 	}
-	h := e.turns.Hooks(kit, t.call.Request, t.chat.User)
+	h := e.turns.Hooks(kit, t.call.Request, t.conversation.User)
 	if h == nil || !h.Has(tool.AfterTool) || turn.NeverRan(res) {
 		return res
 	}
@@ -222,7 +223,7 @@ func (e *Engine) hooked(t *backgroundCall, res *message.ToolResult) *message.Too
 
 // recordResult stores the result until it has been delivered.
 func (e *Engine) recordResult(t *backgroundCall, res *message.ToolResult) (requests.Stored, error) {
-	telling, err := e.telling(t)
+	needed, err := e.needsDelivery(t)
 	if err != nil {
 		return requests.Stored{}, err
 	}
@@ -240,7 +241,7 @@ func (e *Engine) recordResult(t *backgroundCall, res *message.ToolResult) (reque
 		if r.Message = ""; !message.LabelsOf([]message.Block{res}).Has(message.Secret) {
 			r.Message = llm.Line(res.Text())
 		}
-		if telling {
+		if needed {
 			r.Result = message.AppendBlocks(nil, []message.Block{res})
 		}
 		return nil

@@ -23,29 +23,29 @@ import (
 // as for Intent. Error codes: those of effect.Engine.Again, intent_not_found,
 // intent_ambiguous, intent_outside, tool_unknown.
 func (e *Engine) RetryIntent(ctx context.Context, user, which string) (client.Intent, error) {
-	return e.again(ctx, user, which, effect.Retry)
+	return e.repeatIntent(ctx, user, which, effect.Retry)
 }
 
 // UndoIntent undoes an action that was done. It works like RetryIntent.
 func (e *Engine) UndoIntent(ctx context.Context, user, which string) (client.Intent, error) {
-	return e.again(ctx, user, which, effect.Undo)
+	return e.repeatIntent(ctx, user, which, effect.Undo)
 }
 
-// again records the intent that follows a settled one, together with a request
-// that is closed once the intent is settled and the conversation is told, and has
-// the intent carried out.
-func (e *Engine) again(ctx context.Context, user, which string, step effect.Step) (client.Intent, error) {
+// repeatIntent records the intent that follows a settled one, together with a request
+// that is closed once the intent is settled and its outcome delivered, and has the
+// intent carried out.
+func (e *Engine) repeatIntent(ctx context.Context, user, which string, step effect.Step) (client.Intent, error) {
 	sc := store.ForUser(user)
-	of, err := e.requests.FindIntent(ctx, sc, which)
+	original, err := e.requests.FindIntent(ctx, sc, which)
 	if err != nil {
 		return client.Intent{}, err
 	}
-	inter, ok := of.Find(record.TypeInteraction)
+	inter, ok := original.Find(record.TypeInteraction)
 	if !ok {
 		return client.Intent{}, fault.New(fault.Unsupported, "intent_outside", "the action was called from outside, by a program: there is no conversation to which it belongs").
 			WithHint("call it again, or undo it by hand")
 	}
-	in, err := e.effects.Intent(ctx, sc, of)
+	in, err := e.effects.Intent(ctx, sc, original)
 	if err != nil {
 		return client.Intent{}, err
 	}
@@ -54,18 +54,18 @@ func (e *Engine) again(ctx context.Context, user, which string, step effect.Step
 		return client.Intent{}, fault.New(fault.NotFound, "tool_unknown", "the tool %s is not there any more, or its agent may not be used any more", in.Tool).
 			WithHint("look at steward agents list")
 	}
-	row := func(at resource.URI) resource.URI {
+	requestURI := func(at resource.URI) resource.URI {
 		return inter.ChildID(record.TypeRequest, id.Derive("again", at.String()))
 	}
-	at, err := e.effects.Again(ctx, sc, of, step, t, func(at resource.URI) ([]store.Change, error) {
-		return e.requests.Opening(ctx, sc, row(at), requestAbout(at, &in, string(step)))
+	at, err := e.effects.Again(ctx, sc, original, step, t, func(at resource.URI) ([]store.Change, error) {
+		return e.requests.Opening(ctx, sc, requestURI(at), intentRequest(at, &in, string(step)))
 	})
 	if err != nil {
 		return client.Intent{}, err
 	}
-	carried, err := e.carry(user, row(at))
-	if err == nil && carried != nil {
-		err = e.await(ctx, carried)
+	call, err := e.carryOut(user, requestURI(at))
+	if err == nil && call != nil {
+		err = e.awaitRecorded(ctx, call)
 	}
 	if err != nil && ctx.Err() == nil {
 		return client.Intent{}, err
@@ -73,19 +73,19 @@ func (e *Engine) again(ctx context.Context, user, which string, step effect.Step
 	return e.requests.Intent(context.WithoutCancel(ctx), user, at.String())
 }
 
-// requestAbout returns the record of a request to carry out what a person wants
-// done about an action, and to tell the conversation.
-func requestAbout(at resource.URI, in *intent.Intent, wish string) record.Request {
+// intentRequest returns the record of a request to carry out what a person wants
+// done about an action, and to deliver the outcome to the conversation.
+func intentRequest(at resource.URI, in *intent.Intent, wish string) record.Request {
 	turn := record.IDOf(at, record.TypeInteraction)
 	return record.Request{Parent: turn, Root: turn, Kind: record.RequestTask, Agent: in.Agent, Tool: in.Tool, Args: in.Args, Attended: true,
 		Labels: uint8(in.Labels), Status: record.TaskAcknowledged, Intent: at.String(), Wish: wish}
 }
 
-// carry makes the node work on the recorded request about an intent, unless it
+// carryOut makes the node work on the recorded request about an intent, unless it
 // already does. It returns nil if the request is closed.
-func (e *Engine) carry(user string, at resource.URI) (*backgroundCall, error) {
-	e.leases.carrying.Lock()
-	defer e.leases.carrying.Unlock()
+func (e *Engine) carryOut(user string, at resource.URI) (*backgroundCall, error) {
+	e.leases.intentMu.Lock()
+	defer e.leases.intentMu.Unlock()
 	if t := e.leases.task(record.IDOf(at, record.TypeRequest)); t != nil {
 		return t, nil
 	}
@@ -103,18 +103,18 @@ func (e *Engine) carry(user string, at resource.URI) (*backgroundCall, error) {
 	if err != nil || row.State == "" {
 		return nil, requests.NotThere(err)
 	}
-	if !e.takeUp(user, &row) {
+	if !e.resumeCall(user, &row) {
 		return nil, turn.ErrClosed
 	}
 	return e.leases.task(row.ID), nil
 }
 
-// await waits until the outcome of a task is recorded, or a person is asked.
-func (e *Engine) await(ctx context.Context, t *backgroundCall) error {
+// awaitRecorded waits until the outcome of a task is recorded, or a person is asked.
+func (e *Engine) awaitRecorded(ctx context.Context, t *backgroundCall) error {
 	select {
-	case <-t.known:
+	case <-t.recorded:
 		return context.Cause(e.life)
-	case <-t.asks:
+	case <-t.personAsked:
 		return nil
 	case <-ctx.Done():
 		return fault.Of(ctx.Err())
@@ -142,10 +142,10 @@ func (e *Engine) ResolveIntent(ctx context.Context, user, which string, w effect
 			return client.Intent{}, err
 		}
 		at := inter.ChildID(record.TypeRequest, id.Derive("resolved", uri.String()))
-		if err := e.requests.Open(context.WithoutCancel(ctx), user, at, requestAbout(uri, &in, record.WishResolve)); err != nil {
+		if err := e.requests.Open(context.WithoutCancel(ctx), user, at, intentRequest(uri, &in, record.WishResolve)); err != nil {
 			return client.Intent{}, err
 		}
-		if _, err := e.carry(user, at); err != nil {
+		if _, err := e.carryOut(user, at); err != nil {
 			return client.Intent{}, err
 		}
 	}

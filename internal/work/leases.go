@@ -15,7 +15,7 @@ import (
 )
 
 // RecoverRequests continues the requests that were not closed. It runs after
-// recover has resumed the runs.
+// Recover has resumed the runs.
 func (e *Engine) RecoverRequests(ctx context.Context) error {
 	found, err := requests.OpenRequests(ctx, e.store, store.ForNode(resource.System))
 	if err != nil {
@@ -30,7 +30,7 @@ func (e *Engine) RecoverRequests(ctx context.Context) error {
 			queues[r.At.Parent()] = requests.UserOf(r.Space)
 		}
 	}
-	abreast(len(found), func(i int) {
+	parallel(len(found), func(i int) {
 		r := &found[i]
 		var err error
 		switch user := requests.UserOf(r.Space); {
@@ -40,7 +40,7 @@ func (e *Engine) RecoverRequests(ctx context.Context) error {
 		case r.State == record.RequestAnswered && r.Quiet():
 			err = e.requests.CloseDone(ctx, user, r.At)
 		case r.Kind == record.RequestTask:
-			e.takeUp(user, r)
+			e.resumeCall(user, r)
 		default:
 			err = e.settleOrphan(ctx, user, r)
 		}
@@ -75,9 +75,9 @@ func (e *Engine) settleOrphan(ctx context.Context, user string, r *requests.Stor
 	return err
 }
 
-// ownWork marks a request that this process is working on. A request without one
+// heldRequest marks a request that this process is working on. A request without one
 // is taken up at the next start.
-type ownWork struct {
+type heldRequest struct {
 	request id.ID // of a background call; or of a turn, while its queued actions are executed
 	user    string
 	conv    id.ID
@@ -85,37 +85,37 @@ type ownWork struct {
 	task    *backgroundCall // nil: it is the queue of a turn
 }
 
-// Leases holds the requests that are being worked on, each by one owner at a
+// leases holds the requests that are being worked on, each by one owner at a
 // time, and what is known in memory about open requests.
-type Leases struct {
+type leases struct {
 	mu   sync.Mutex
-	held map[id.ID]*ownWork
+	held map[id.ID]*heldRequest
 
-	carrying sync.Mutex // held while a request about an intent is taken up: one at a time
+	intentMu sync.Mutex // held while a request about an intent is taken up
 }
 
 // tryLock takes a request. It returns false if somebody holds it.
-func (l *Leases) tryLock(x *ownWork) bool {
+func (l *leases) tryLock(x *heldRequest) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.held[x.request] != nil {
 		return false
 	}
 	if l.held == nil {
-		l.held = map[id.ID]*ownWork{}
+		l.held = map[id.ID]*heldRequest{}
 	}
 	l.held[x.request] = x
 	return true
 }
 
-func (l *Leases) unlock(x *ownWork) {
+func (l *leases) unlock(x *heldRequest) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.held, x.request)
 }
 
 // task returns the background call that works on an id, or nil.
-func (l *Leases) task(own id.ID) *backgroundCall {
+func (l *leases) task(own id.ID) *backgroundCall {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if x := l.held[own]; x != nil {
@@ -124,7 +124,7 @@ func (l *Leases) task(own id.ID) *backgroundCall {
 	return nil
 }
 
-func (l *Leases) none() bool {
+func (l *leases) empty() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.held) == 0
@@ -132,7 +132,7 @@ func (l *Leases) none() bool {
 
 // cancel cancels a user's work in the given conversations (nil: in all), and
 // returns the background calls among it.
-func (l *Leases) cancel(user string, convs []id.ID, cause error) []*backgroundCall {
+func (l *leases) cancel(user string, convs []id.ID, cause error) []*backgroundCall {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var out []*backgroundCall
@@ -152,7 +152,7 @@ func (l *Leases) cancel(user string, convs []id.ID, cause error) []*backgroundCa
 func (e *Engine) EndTasks(ctx context.Context, user string) error {
 	for _, t := range e.leases.cancel(user, nil, errDeleted) {
 		select {
-		case <-t.known:
+		case <-t.recorded:
 		case <-ctx.Done():
 			return fault.Of(ctx.Err())
 		}

@@ -38,9 +38,9 @@ type lifeRecord struct {
 	Open bool `json:"open"`
 }
 
-// begun records that the node is running. It reports whether the previous process
+// recordStart records that the node is running. It reports whether the previous process
 // crashed.
-func (e *Engine) begun(ctx context.Context) (crashed bool, err error) {
+func (e *Engine) recordStart(ctx context.Context) (crashed bool, err error) {
 	var last lifeRecord
 	r, err := e.store.Get(ctx, store.ForNode(resource.System), lifeURI())
 	if err == nil {
@@ -80,7 +80,7 @@ func (e *Engine) countCrash(ctx context.Context, c *turn.Conversation, r convers
 		e.log.Warn("a turn is parked: it ran at several crashes in a row", "user", c.User, "conversation", c.ID.String(), "request", r.Interaction.String(), "crashes", r.Crashes)
 	}
 	if !r.Parked.IsZero() {
-		e.turns.Enter(c.User, c.ID) // it stays in memory until unpark, to tell each watcher
+		e.turns.Enter(c.User, c.ID) // it stays in memory until unpark, so that each watcher learns of it
 		c.Feed.Park(r.Interaction, errParked(r))
 	}
 	if r.Crashes == before {
@@ -136,9 +136,9 @@ func (e *Engine) ResumeParked(ctx context.Context, user, which string) error {
 	return err
 }
 
-// endIdle ends the run of an interaction that has not ended and is not running
+// endParked ends the run of an interaction that has not ended and is not running
 // here, because it is parked.
-func (e *Engine) endIdle(ctx context.Context, user string, inter resource.URI) error {
+func (e *Engine) endParked(ctx context.Context, user string, inter resource.URI) error {
 	conv := record.IDOf(inter, record.TypeConversation)
 	sc := store.ForUser(user)
 	runs, err := e.conversations.OpenRuns(ctx, sc, inter)

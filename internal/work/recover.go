@@ -43,16 +43,16 @@ func (e *Engine) resume(ctx context.Context, c *turn.Conversation, s *conversati
 		return false, err
 	}
 	s.Resume(r, rc.ID, turn.Actor(&r.Run))
-	above, err := e.asker(ctx, c, r)
+	asking, err := e.asking(ctx, c, r)
 	switch {
 	case err != nil:
 		return false, err
-	case above.gone: // the asking turn was stopped
+	case asking.over: // the asking turn was stopped
 		return false, e.endRun(ctx, c, s, r, agent.Stopped, requests.CodeOrphaned)
 	case !r.Parked.IsZero():
 		return false, errParked(r)
-	case above.asked && !above.run.Parked.IsZero():
-		return false, errParked(above.run)
+	case asking.found && !asking.run.Parked.IsZero():
+		return false, errParked(asking.run)
 	}
 	turn.HandOver(s, &r.Run)
 	used := e.turns.NewAccount(c.User, record.InteractionURI(c.ID, r.Interaction))
@@ -67,14 +67,14 @@ func (e *Engine) resume(ctx context.Context, c *turn.Conversation, s *conversati
 		}
 		return false, e.endRun(ctx, c, s, r, agent.Failure, fault.Of(err).Code)
 	}
-	if above.live != nil {
-		job.Meter.Under(above.live.Meter)
+	if asking.live != nil {
+		job.Meter.Under(asking.live.Meter)
 	}
 	live := turn.NewRun(&r.Run, r.Interaction, job.Meter)
 	if err := used.Load(ctx, job.Meter); err != nil {
 		return false, err
 	}
-	if err := e.recount(ctx, c, live); err != nil {
+	if err := e.addUsageBelow(ctx, c, live); err != nil {
 		return false, err
 	}
 	c.Feed.Resumed(r.Interaction, message.Dangling(s.Transcript().Messages()))
@@ -83,7 +83,7 @@ func (e *Engine) resume(ctx context.Context, c *turn.Conversation, s *conversati
 
 // endRun records the end of an interrupted run that cannot continue.
 func (e *Engine) endRun(ctx context.Context, c *turn.Conversation, s *conversation.Session, r conversation.OpenRun, out agent.Outcome, code string) error {
-	if err := e.answerOpen(ctx, c, s, r); err != nil {
+	if err := e.answerOpenCalls(ctx, c, s, r); err != nil {
 		return err
 	}
 	e.requests.Note(r.Interaction) // it may have led to some
@@ -95,10 +95,10 @@ func (e *Engine) endRun(ctx context.Context, c *turn.Conversation, s *conversati
 	return nil
 }
 
-// answerOpen answers the open calls of a run that cannot continue, and settles
+// answerOpenCalls answers the open calls of a run that cannot continue, and settles
 // the effects that they had begun. Otherwise a later turn would take these calls
 // for its own and make them again.
-func (e *Engine) answerOpen(ctx context.Context, c *turn.Conversation, s *conversation.Session, r conversation.OpenRun) error {
+func (e *Engine) answerOpenCalls(ctx context.Context, c *turn.Conversation, s *conversation.Session, r conversation.OpenRun) error {
 	sc := store.ForUser(c.User)
 	sc.Actor = turn.Actor(&r.Run)
 	var out []*message.Message
@@ -106,7 +106,7 @@ func (e *Engine) answerOpen(ctx context.Context, c *turn.Conversation, s *conver
 		ec := effect.Call{Name: call.Name, Args: call.Args, Ref: call.Ref, Message: s.MessageURI(call.Message), Scope: sc, Agent: r.Agent,
 			Request: request.Context{ID: r.Interaction, User: c.User, Conversation: record.ConversationURI(c.ID)}}
 		t := newBackgroundCall(c, ec, tool.Spec{Name: call.Name})
-		res := t.accepted()
+		res := t.acceptedResult()
 		_, err := e.store.Get(ctx, sc, t.at)
 		if fault.Is(err, fault.NotFound) { // otherwise it is a task, and continues independently
 			ec.Tool, _ = e.kits.Callee(r.Agent, call.Name)
@@ -128,33 +128,33 @@ func (e *Engine) answerOpen(ctx context.Context, c *turn.Conversation, s *conver
 	return err
 }
 
-// above is the turn that asked for a run.
-type above struct {
-	asked bool // some turn asked for the run
-	gone  bool // that turn is over
+// askingTurn is the turn that asked for a run.
+type askingTurn struct {
+	found bool // some turn asked for the run
+	over  bool // that turn is over
 	run   conversation.OpenRun
 	live  *turn.Run // nil: it is not running
 }
 
-// asker returns the turn that asked for a run.
-func (e *Engine) asker(ctx context.Context, c *turn.Conversation, r conversation.OpenRun) (above, error) {
+// asking returns the turn that asked for a run, if one did.
+func (e *Engine) asking(ctx context.Context, c *turn.Conversation, r conversation.OpenRun) (askingTurn, error) {
 	sc := store.ForUser(c.User)
 	conv, err := e.conversations.Get(ctx, sc, r.Conversation)
 	if err != nil || record.IDOf(conv.Asked, record.TypeRequest) != r.Interaction {
-		return above{}, err
+		return askingTurn{}, err
 	}
 	runs, err := e.conversations.OpenRuns(ctx, sc, conv.Asked.Parent())
 	if err != nil || len(runs) == 0 {
-		return above{asked: true, gone: err == nil}, err
+		return askingTurn{found: true, over: err == nil}, err
 	}
 	up := e.turns.Enter(c.User, runs[0].Conversation)
 	defer e.turns.Exit(up)
-	return above{asked: true, run: runs[0], live: up.Running(runs[0].Interaction)}, nil
+	return askingTurn{found: true, run: runs[0], live: up.Running(runs[0].Interaction)}, nil
 }
 
-// recount adds to a resumed run's meter what the agents that it asked have used
+// addUsageBelow adds to a resumed run's meter what the agents that it asked have used
 // so far. Agents that are still running report their usage themselves.
-func (e *Engine) recount(ctx context.Context, c *turn.Conversation, live *turn.Run) error {
+func (e *Engine) addUsageBelow(ctx context.Context, c *turn.Conversation, live *turn.Run) error {
 	sc := store.ForUser(c.User)
 	below, err := requests.Find(ctx, e.store, sc, store.Query{Under: record.InteractionURI(c.ID, live.Interaction)})
 	if err != nil {
@@ -179,7 +179,7 @@ func (e *Engine) recount(ctx context.Context, c *turn.Conversation, live *turn.R
 
 // Recover resumes all runs that had not ended.
 func (e *Engine) Recover(ctx context.Context) error {
-	crashed, err := e.begun(ctx)
+	crashed, err := e.recordStart(ctx)
 	if err != nil {
 		return err
 	}
@@ -187,7 +187,7 @@ func (e *Engine) Recover(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	abreast(len(runs), func(i int) {
+	parallel(len(runs), func(i int) {
 		r := runs[i]
 		if err := e.recoverRun(ctx, r, crashed); err != nil && !fault.HasCode(err, codeParked) {
 			e.log.Error("an interrupted run cannot go on", "run", r.URI.String(), "error", err)
@@ -196,14 +196,14 @@ func (e *Engine) Recover(ctx context.Context) error {
 	return nil
 }
 
-// recoverAbreast bounds how much is recovered at the same time. What is committed
+// maxParallel bounds how much is recovered at the same time. What is committed
 // at the same time shares one sync of the disk.
-const recoverAbreast = 32
+const maxParallel = 32
 
-// abreast calls do for each number below n, several at a time.
-func abreast(n int, do func(i int)) {
+// parallel calls do for each number below n, several at a time.
+func parallel(n int, do func(i int)) {
 	var all sync.WaitGroup
-	slots := make(chan struct{}, recoverAbreast)
+	slots := make(chan struct{}, maxParallel)
 	for i := range n {
 		slots <- struct{}{}
 		all.Go(func() {
@@ -220,12 +220,12 @@ func abreast(n int, do func(i int)) {
 func (e *Engine) recoverRun(ctx context.Context, r conversation.OpenRun, crashed bool) error {
 	c := e.turns.Enter(requests.UserOf(r.Space), r.Conversation)
 	defer e.turns.Exit(c)
-	switch above, err := e.asker(ctx, c, r); {
+	switch asking, err := e.asking(ctx, c, r); {
 	case err != nil:
 		return err
-	case above.asked && !above.gone:
+	case asking.found && !asking.over:
 		return nil
-	case !above.asked:
+	case !asking.found:
 		if err := e.countCrash(ctx, c, r, crashed); err != nil {
 			return err
 		}
@@ -234,9 +234,9 @@ func (e *Engine) recoverRun(ctx context.Context, r conversation.OpenRun, crashed
 	return err
 }
 
-// reopen opens a conversation to resume its interrupted run. It reports whether
+// openAndResume opens a conversation to resume its interrupted run. It reports whether
 // the run was launched. The caller holds the turn lock.
-func (e *Engine) reopen(ctx context.Context, c *turn.Conversation, r conversation.OpenRun) (bool, error) {
+func (e *Engine) openAndResume(ctx context.Context, c *turn.Conversation, r conversation.OpenRun) (bool, error) {
 	s, err := e.conversations.Open(ctx, store.ForUser(c.User), c.ID)
 	if err != nil {
 		return false, err

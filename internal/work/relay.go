@@ -9,20 +9,20 @@ import (
 // asking call: the questions to a person, one at a time, and a line about what is
 // running.
 type relay struct {
-	agent string
-	tell  func(agent.Progress)
-	told  agent.Progress
-	about string // key of the question that was reported last; empty: none
+	agent   string
+	report  func(agent.Progress)
+	last    agent.Progress
+	lastKey string // key of the question that was reported last; empty: none
 }
 
-// say reports the state of the open calls, if it has changed. A question that was
+// update reports the state of the open calls, if it has changed. A question that was
 // reported stays the current one until it is answered.
-func (r *relay) say(open []turn.CallView) {
-	q, about := r.question(open)
+func (r *relay) update(open []turn.CallView) {
+	q, key := r.question(open)
 	p := agent.Progress{Status: turn.CallRunning}
 	switch {
-	case q != nil && r.about != "" && about != r.about: // so that nobody takes the one for the other
-		r.tell(p)
+	case q != nil && r.lastKey != "" && key != r.lastKey: // so that nobody takes the one for the other
+		r.report(p)
 		fallthrough
 	case q != nil:
 		p.Status, p.Approval = turn.CallAwaiting, q
@@ -32,27 +32,27 @@ func (r *relay) say(open []turn.CallView) {
 			p.Message += ": " + v.Message
 		}
 	}
-	if about != r.about || p.Status != r.told.Status || p.Message != r.told.Message {
-		r.told, r.about = p, about
-		r.tell(p)
+	if key != r.lastKey || p.Status != r.last.Status || p.Message != r.last.Message {
+		r.last, r.lastKey = p, key
+		r.report(p)
 	}
 }
 
 // question returns the question that a person is to be asked now, if there is
 // one, and its key.
-func (r *relay) question(open []turn.CallView) (q *turn.ApprovalView, about string) {
+func (r *relay) question(open []turn.CallView) (q *turn.ApprovalView, key string) {
 	for i := range open {
 		v := &open[i]
 		if v.Approval == nil || v.Status != turn.CallAwaiting {
 			continue
 		}
-		if known := v.Approval.ID + " " + v.Approval.Expires.String(); q == nil || known == r.about {
+		if k := v.Approval.ID + " " + v.Approval.Expires.String(); q == nil || k == r.lastKey {
 			c := *v.Approval
 			if c.Agent == "" {
 				c.Agent, c.Tool, c.Args = r.agent, v.Name, v.Args
 			}
-			q, about = &c, known
+			q, key = &c, k
 		}
 	}
-	return q, about
+	return q, key
 }

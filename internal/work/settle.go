@@ -41,7 +41,7 @@ func (e *Engine) recoverQueues(ctx context.Context, queues map[resource.URI]stri
 func (e *Engine) Settle(user string, inter resource.URI, stopped bool) {
 	own, conv := record.IDOf(inter, record.TypeInteraction), record.IDOf(inter, record.TypeConversation)
 	ctx, cancel := context.WithCancelCause(e.life)
-	held := &ownWork{request: own, user: user, conv: conv, cancel: cancel}
+	held := &heldRequest{request: own, user: user, conv: conv, cancel: cancel}
 	if !e.leases.tryLock(held) {
 		cancel(nil)
 		return
@@ -55,15 +55,15 @@ func (e *Engine) Settle(user string, inter resource.URI, stopped bool) {
 	went := e.life.Go(func() {
 		defer leave()
 		e.turns.Retry("what a turn has queued cannot be settled yet", func() error { return e.settleQueue(ctx, c, inter, stopped) },
-			func(err error) bool { return e.gone(user, conv, err) }, "interaction", inter.String())
+			func(err error) bool { return e.conversationGone(user, conv, err) }, "interaction", inter.String())
 	})
 	if !went {
 		leave()
 	}
 }
 
-// gone reports whether an error means that a conversation no longer exists.
-func (e *Engine) gone(user string, conv id.ID, err error) bool {
+// conversationGone reports whether an error means that a conversation no longer exists.
+func (e *Engine) conversationGone(user string, conv id.ID, err error) bool {
 	if !fault.Is(err, fault.NotFound) {
 		return false
 	}
@@ -72,7 +72,7 @@ func (e *Engine) gone(user string, conv id.ID, err error) bool {
 }
 
 // settleQueue executes what is queued below an interaction, and reports the
-// outcomes that have to be told.
+// outcomes that the conversation has to learn.
 func (e *Engine) settleQueue(ctx context.Context, c *turn.Conversation, inter resource.URI, stopped bool) error {
 	sc := store.ForUser(c.User)
 	rows, err := e.queuedRows(sc, inter)
@@ -97,7 +97,7 @@ func (e *Engine) settleQueue(ctx context.Context, c *turn.Conversation, inter re
 		return err
 	}
 	for i := range rows {
-		if err := e.toldQueued(c, &rows[i]); err != nil {
+		if err := e.deliverQueued(c, &rows[i]); err != nil {
 			return err
 		}
 	}
@@ -123,18 +123,18 @@ func (e *Engine) queuedEnded(c *turn.Conversation, inter resource.URI, call mess
 	at := inter.ChildID(record.TypeRequest, record.TaskID(call))
 	r, err := requests.Load(context.WithoutCancel(e.life), e.store, store.ForUser(c.User), at)
 	if err == nil && r.State == record.RequestOpen {
-		err = e.toldQueued(c, &r)
+		err = e.deliverQueued(c, &r)
 	}
 	if err != nil && !fault.Is(err, fault.NotFound) {
 		e.log.Warn("what became of a queued action could not be told yet", "request", at.String(), "error", err)
 	}
 }
 
-// toldQueued records the outcome of a queued action, and has it told if
+// deliverQueued records the outcome of a queued action, and has it delivered if
 // necessary.
-func (e *Engine) toldQueued(c *turn.Conversation, r *requests.Stored) error {
+func (e *Engine) deliverQueued(c *turn.Conversation, r *requests.Stored) error {
 	if e.leases.task(r.ID) != nil {
-		return nil // it is being told already
+		return nil // it is being delivered already
 	}
 	in, err := e.intentAt(context.WithoutCancel(e.life), store.ForUser(c.User), r.Intent)
 	if err != nil {
@@ -147,8 +147,8 @@ func (e *Engine) toldQueued(c *turn.Conversation, r *requests.Stored) error {
 	if err != nil {
 		return err
 	}
-	t := e.recordedCall(c, r)
-	t.result <- ended{res: res}
+	t := e.restoreCall(c, r)
+	t.result <- callEnd{res: res}
 	if !e.start(t) {
 		return turn.ErrClosed
 	}
@@ -164,10 +164,10 @@ func (e *Engine) intentAt(ctx context.Context, sc store.Scope, text string) (int
 	return e.effects.Intent(ctx, sc, uri)
 }
 
-// telling reports whether the conversation is to be told the outcome of a task.
-// It is not told of an action that went as requested, that the same turn had
-// requested twice, or that its user has stopped.
-func (e *Engine) telling(t *backgroundCall) (bool, error) {
+// needsDelivery reports whether the outcome of a task is delivered to its conversation. The
+// outcome of an action is not if the action went as requested, if the same turn had requested
+// it twice, or if its user has stopped it.
+func (e *Engine) needsDelivery(t *backgroundCall) (bool, error) {
 	if t.intent == "" {
 		return true, nil
 	}
@@ -191,9 +191,9 @@ func (e *Engine) telling(t *backgroundCall) (bool, error) {
 	return in.State == intent.Done || in.State == intent.Unknown, nil // otherwise nothing has changed for the model
 }
 
-// intentTold describes the outcome of an action for its conversation. It returns
+// intentText describes the outcome of an action for its conversation. It returns
 // "" for a task that is not about an action.
-func intentTold(r *requests.Stored, how message.Status) string {
+func intentText(r *requests.Stored, how message.Status) string {
 	what := r.Tool
 	if r.Args != "" && r.Args != "{}" {
 		what += " with " + llm.Line(r.Args)
@@ -201,16 +201,16 @@ func intentTold(r *requests.Stored, how message.Status) string {
 	at := r.Created.UTC().Format("2006-01-02 15:04:05 MST")
 	switch r.Wish {
 	case record.WishQueued:
-		return fmt.Sprintf("%s, which you had queued at %s, did not go as it should: %s. Tell the user, and what can be done.", what, at, ending(how))
+		return fmt.Sprintf("%s, which you had queued at %s, did not go as it should: %s. Tell the user, and what can be done.", what, at, statusText(how))
 	case record.WishRetry:
-		return fmt.Sprintf("At %s the user had %s tried again, which had not been done before: %s.", at, what, ending(how))
+		return fmt.Sprintf("At %s the user had %s tried again, which had not been done before: %s.", at, what, statusText(how))
 	case record.WishUndo:
 		if how == message.OK {
 			return fmt.Sprintf("At %s the user has taken back what %s had done. It is as it was before; do not do it again unless the user asks for it.", at, what)
 		}
-		return fmt.Sprintf("At %s the user wanted to take back what %s had done: %s.", at, what, ending(how))
+		return fmt.Sprintf("At %s the user wanted to take back what %s had done: %s.", at, what, statusText(how))
 	case record.WishResolve:
-		return fmt.Sprintf("It was not known what had become of %s. The user has looked since: %s.", what, ending(how))
+		return fmt.Sprintf("It was not known what had become of %s. The user has looked since: %s.", what, statusText(how))
 	}
 	return ""
 }

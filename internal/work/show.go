@@ -26,7 +26,7 @@ func (e *Engine) showTask(t *backgroundCall, status string) {
 	if v.Status == "" {
 		v.Status = status
 	}
-	t.chat.Feed.ShowTask(v, record.IDOf(t.at, record.TypeInteraction))
+	t.conversation.Feed.ShowTask(v, record.IDOf(t.at, record.TypeInteraction))
 }
 
 // callID returns the id of the call that began the task, or "" if none did.
@@ -51,14 +51,14 @@ func taskView(task id.ID, p effect.Progress) turn.TaskView {
 
 // showEnd shows the watchers that a background call has ended.
 func (e *Engine) showEnd(t *backgroundCall, r *requests.Stored) {
-	t.chat.Feed.EndTask(t.id, &turn.Frame{Kind: turn.FrameTask, Interaction: record.IDOf(t.at, record.TypeInteraction),
+	t.conversation.Feed.EndTask(t.id, &turn.Frame{Kind: turn.FrameTask, Interaction: record.IDOf(t.at, record.TypeInteraction),
 		Task: &turn.TaskView{ID: t.id, Call: t.callID(), Tool: t.spec.Name, Status: cmp.Or(r.Status, record.TaskError), Message: r.Message, Fraction: r.Progress}})
 }
 
 // StopTasks cancels the background calls of a deleted conversation and of the
 // conversations of the agents that were asked in it.
 func (e *Engine) StopTasks(ctx context.Context, user string, conv id.ID) {
-	if e.leases.none() {
+	if e.leases.empty() {
 		return
 	}
 	gone, err := e.conversations.Children(ctx, store.ForUser(user), conv)
@@ -125,7 +125,7 @@ func (e *Engine) cancelRequest(ctx context.Context, user string, r *requests.Sto
 	var begun error
 	for _, inter := range at {
 		e.stopRun(user, inter)
-		if err := e.endIdle(ctx, user, inter); err != nil {
+		if err := e.endParked(ctx, user, inter); err != nil {
 			return err
 		}
 		below, err := requests.Find(ctx, e.store, sc, store.Query{Under: inter})
