@@ -150,7 +150,7 @@ func (e *Engine) explainCall(ctx context.Context, j Tracer, asked policy.Questio
 	}
 	switch {
 	case ok:
-	case q.Effect == "" && e.opt.Kits.Awaited(q.Tool) != "":
+	case q.Effect == "" && e.opt.Kits.PendingSource(q.Tool) != "":
 		return Answer{}, e.opt.Kits.UnknownTool(q.Tool)
 	case q.Effect == "":
 		return Answer{}, fault.New(fault.NotFound, "tool_unknown", "there is no tool %.100q", q.Tool).

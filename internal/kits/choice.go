@@ -24,9 +24,9 @@ type ToolBudget struct {
 }
 
 const (
-	toolShare = 4 // the tools' descriptions take at most 1/toolShare of a window
-	wishTools = 8 // that may be chosen for one message
-	wishMust  = 2 // of these have to be shown: if there is no room, the choice begins again
+	toolShare  = 4 // the tools' descriptions take at most 1/toolShare of a window
+	maxSimilar = 8 // that may be chosen for one message
+	mustFit    = 2 // of these have to be shown: if there is no room, the choice begins again
 )
 
 // core lists Steward's own tools that a model is always shown, as far as they exist. Their order is
@@ -60,12 +60,12 @@ func (b *ToolBudget) take(n int64) bool {
 // Choice is which tools a model is shown in a conversation. Tools are only appended to it, so that
 // providers' caches of the prompt hold.
 type Choice struct {
-	Kit    *Kit       // nil: nothing was chosen yet
-	Window int64      // for which they were chosen
-	Shown  []int      // their indexes among the agent's; nil: all
-	left   ToolBudget // of the budget, for tools that are chosen by what the user says
-	More   ToolBudget // for what is called and found
-	Seen   id.ID      // the newest message that was considered
+	Kit         *Kit       // nil: nothing was chosen yet
+	Window      int64      // for which they were chosen
+	Shown       []int      // their indexes among the agent's; nil: all
+	textBudget  ToolBudget // of the budget, for tools that are chosen by what the user says
+	CallBudget  ToolBudget // for what is called and found
+	LastMessage id.ID      // the newest message that was considered
 }
 
 // Subset returns the agent's tools with these indexes; nil: all.
@@ -73,26 +73,26 @@ func (k *Kit) Subset(shown []int) *llm.Toolset {
 	if shown == nil {
 		return k.All
 	}
-	return k.chooser().of(shown)
+	return k.chooser().set(shown)
 }
 
 // Choice returns the tools that a conversation begins with: all if they fit the budget, otherwise
 // tools.find, the core, and the tools that are chosen by what the user says, if these fit together.
 func (k *Kit) Choice(budget ToolBudget) Choice {
-	c := Choice{Kit: k, left: budget, More: budget}
+	c := Choice{Kit: k, textBudget: budget, CallBudget: budget}
 	if len(k.All.Specs()) <= budget.Tools && k.All.Tokens() <= budget.Tokens {
 		return c
 	}
 	x := k.chooser()
 	c.Shown = []int{}
-	find := c.left.take(x.tools.TokensOf(x.find()))
+	find := c.textBudget.take(x.tools.TokensOf(x.find()))
 	for _, i := range x.core {
-		c.Take(&c.left, i)
+		c.Add(&c.textBudget, i)
 	}
 	if find {
 		c.Shown = append(c.Shown, x.find())
 	}
-	if all := c; all.takeAll(x.others) {
+	if all := c; all.addAll(x.others) {
 		c = all
 	}
 	return c
@@ -101,8 +101,8 @@ func (k *Kit) Choice(budget ToolBudget) Choice {
 // At returns the choice for a window of so many tokens.
 func (c Choice) At(window int64) Choice { c.Window = window; return c }
 
-// Take shows a tool, if it has room in a budget or is shown already.
-func (c *Choice) Take(of *ToolBudget, i int) bool {
+// Add shows a tool, if it has room in a budget or is shown already.
+func (c *Choice) Add(of *ToolBudget, i int) bool {
 	if slices.Contains(c.Shown, i) {
 		return true
 	}
@@ -113,28 +113,28 @@ func (c *Choice) Take(of *ToolBudget, i int) bool {
 	return true
 }
 
-func (c *Choice) takeAll(tools []int) bool {
+func (c *Choice) addAll(tools []int) bool {
 	for _, i := range tools {
-		if !c.Take(&c.left, i) {
+		if !c.Add(&c.textBudget, i) {
 			return false
 		}
 	}
 	return true
 }
 
-// Serve appends the tools that are most similar to what the user says. It returns false if those that
+// AddSimilar appends the tools that are most similar to what the user says. It returns false if those that
 // are needed most have no room.
-func (c *Choice) Serve(text string) bool {
-	for rank, i := range c.Kit.chooser().similar(text, wishTools) {
-		if !c.Take(&c.left, i) && rank < wishMust {
+func (c *Choice) AddSimilar(text string) bool {
+	for rank, i := range c.Kit.chooser().similar(text, maxSimilar) {
+		if !c.Add(&c.textBudget, i) && rank < mustFit {
 			return false
 		}
 	}
 	return true
 }
 
-// Meant returns the agent's tools that a call is about, by their indexes.
-func (k *Kit) Meant(name string, args []byte) []int {
+// IndexesOf returns the agent's tools that a call is about, by their indexes.
+func (k *Kit) IndexesOf(name string, args []byte) []int {
 	if name == FindTool {
 		return k.found(args)
 	}
@@ -173,7 +173,7 @@ func newChooser(tools *llm.Toolset, selected bool) *chooser {
 	for i, s := range specs {
 		switch {
 		case slices.Contains(c.core, i):
-		case selected || !broughtAlong(s.Origin):
+		case selected || !isBuiltIn(s.Origin):
 			c.others = append(c.others, i)
 		default:
 			hidden = append(hidden, s.Name)
@@ -190,8 +190,8 @@ func newChooser(tools *llm.Toolset, selected bool) *chooser {
 // maxHidden bounds the names of tools that tools.find tells of itself, in bytes.
 const maxHidden = 800
 
-// broughtAlong reports whether Steward brings tools of an origin along.
-func broughtAlong(origin string) bool {
+// isBuiltIn reports whether Steward brings tools of an origin along.
+func isBuiltIn(origin string) bool {
 	return !strings.Contains(origin, ":") || strings.HasPrefix(origin, "domain:")
 }
 
@@ -215,8 +215,8 @@ func (c *chooser) similar(text string, most int) []int {
 	return tool.Best(scores, most)
 }
 
-// of returns the set of the tools with these indexes.
-func (c *chooser) of(tools []int) *llm.Toolset {
+// set returns the set of the tools with these indexes.
+func (c *chooser) set(tools []int) *llm.Toolset {
 	key := make([]byte, 0, 2*len(tools))
 	for _, i := range tools {
 		key = binary.AppendUvarint(key, uint64(i))

@@ -40,7 +40,7 @@ type Engine struct {
 	warned   map[string]bool // messages that were logged already
 }
 
-// Options are the parts of kits. Tools, Models, Ask, Design and Log are required.
+// Options are the parts of an Engine. Tools, Models, Ask, Design and Log are required.
 type Options struct {
 	Tools  *tool.Registry
 	Models *llm.Models
@@ -59,7 +59,7 @@ type Options struct {
 	Log    *slog.Logger
 }
 
-// New returns kits without any agent: see build.
+// New returns an engine without any agent: see Build.
 func New(o Options) *Engine {
 	return &Engine{opt: o, Fixed: map[string]*Kit{}, Small: map[string]*Kit{}}
 }
@@ -67,7 +67,7 @@ func New(o Options) *Engine {
 // Build builds the kits of the fixed and the small agents, when all tools are there.
 func (k *Engine) Build(fixed ...agent.Definition) error {
 	for _, d := range fixed {
-		kit, err := k.kit(d)
+		kit, err := k.fixedKit(d)
 		if err != nil {
 			return err
 		}
@@ -130,7 +130,7 @@ func (k *Engine) Of(path string) (*Kit, error) {
 	if a == nil || a.Path == "" && path != DefaultAgent {
 		return nil, UnknownAgent(path)
 	}
-	kit, err := k.level(tree, a)
+	kit, err := k.levelKit(tree, a)
 	if err == nil {
 		k.levels[path] = kit
 	}
@@ -188,12 +188,12 @@ func (k *Engine) ModelFor(kit *Kit, run *record.Run) (llm.Resolved, error) {
 		return llm.Resolved{}, fault.New(fault.NotFound, "model_not_found", "the agent %s has no llm service at a URL any more", kit.Name).
 			WithHint("begin a new turn")
 	}
-	return k.FarModel(kit.LLM)
+	return k.ServiceModel(kit.LLM)
 }
 
-// FarModel returns the model of an llm service at a URL, with the node's own as
+// ServiceModel returns the model of an llm service at a URL, with the node's own as
 // fallback if the agent is configured so.
-func (k *Engine) FarModel(b service.Binding) (llm.Resolved, error) {
+func (k *Engine) ServiceModel(b service.Binding) (llm.Resolved, error) {
 	p, err := k.opt.RemoteModels(b)
 	if err != nil {
 		return llm.Resolved{}, err
@@ -205,8 +205,8 @@ func (k *Engine) FarModel(b service.Binding) (llm.Resolved, error) {
 	return k.opt.Models.Beside(p, cmp.Or(b.Model, "default"), next)
 }
 
-// once logs a warning about an agent only once. The caller holds mu.
-func (k *Engine) once(what, path string, err error) {
+// warnOnce logs a warning about an agent only once. The caller holds mu.
+func (k *Engine) warnOnce(what, path string, err error) {
 	key := path + "\x00" + err.Error()
 	if k.warned[key] {
 		return
@@ -232,22 +232,22 @@ func (k *Engine) OwnModel(path string) string {
 // patterns select; without patterns it has all. If the agent takes over the
 // conversation (over), patterns that name tools it lacks are ignored. Otherwise a
 // name that no agent has is an error (tool_unknown).
-func (k *Engine) Narrow(of *Kit, patterns []string, over bool) (*Kit, error) {
+func (k *Engine) Narrow(base *Kit, patterns []string, over bool) (*Kit, error) {
 	if len(patterns) == 0 {
-		return of, nil
+		return base, nil
 	}
-	kit := *of
+	kit := *base
 	kit.Registry = &tool.Registry{}
 	here := slices.DeleteFunc(slices.Clone(patterns), func(p string) bool {
-		return !of.Registry.Knows(p) && (over || k.opt.Tools.Knows(p)) // another agent's, perhaps
+		return !base.Registry.Knows(p) && (over || k.opt.Tools.Knows(p)) // another agent's, perhaps
 	})
 	if len(here) > 0 {
-		specs, err := of.Registry.Select(here...)
+		specs, err := base.Registry.Select(here...)
 		if err != nil {
 			return nil, err
 		}
 		for _, sp := range specs {
-			if err := kit.Registry.AddFrom(of.Registry, sp.Name); err != nil {
+			if err := kit.Registry.AddFrom(base.Registry, sp.Name); err != nil {
 				return nil, err
 			}
 		}
@@ -259,14 +259,14 @@ func (k *Engine) Narrow(of *Kit, patterns []string, over bool) (*Kit, error) {
 // Usable returns a kit's tool as it may be called now. If the catalog has changed
 // since the kit was built, it checks again. Error codes: agent_not_approved,
 // tool_changed, tool_unavailable.
-func (k *Engine) Usable(of *Kit, name string) (tool.Tool, error) {
-	t, ok := of.Registry.Get(name)
-	if !ok || of.Tree == 0 || k.opt.Catalog.Tree().Version == of.Tree {
+func (k *Engine) Usable(base *Kit, name string) (tool.Tool, error) {
+	t, ok := base.Registry.Get(name)
+	if !ok || base.Tree == 0 || k.opt.Catalog.Tree().Version == base.Tree {
 		return t, nil
 	}
-	now, err := k.Of(of.Name)
+	now, err := k.Of(base.Name)
 	if err != nil {
-		return nil, fault.New(fault.Denied, "agent_not_approved", "the agent %s may not be used any more: it has changed, or its approval was taken back", of.Name).
+		return nil, fault.New(fault.Denied, "agent_not_approved", "the agent %s may not be used any more: it has changed, or its approval was taken back", base.Name).
 			WithHint("steward agents list shows what waits for an approval")
 	}
 	u, ok := now.Registry.Get(name)
@@ -331,9 +331,9 @@ func (k *Engine) Callee(path, name string) (tool.Tool, bool) {
 	return kit.Registry.Get(name)
 }
 
-// Awaited returns the agent or the source of tools that must be approved before there is a tool of
+// PendingSource returns the agent or the source of tools that must be approved before there is a tool of
 // this name; empty: none.
-func (k *Engine) Awaited(name string) string {
+func (k *Engine) PendingSource(name string) string {
 	if k.opt.Catalog == nil {
 		return ""
 	}
@@ -348,7 +348,7 @@ func (k *Engine) Awaited(name string) string {
 
 // UnknownTool returns the error for the name of a tool that does not exist, or not yet.
 func (k *Engine) UnknownTool(name string) *fault.Error {
-	if path := k.Awaited(name); path != "" {
+	if path := k.PendingSource(name); path != "" {
 		return fault.New(fault.Denied, "agent_not_approved", "%.80q waits for your approval", name).WithHint("steward agents approve %s", path)
 	}
 	return fault.New(fault.NotFound, "tool_unknown", "there is no tool named %.80q", name)

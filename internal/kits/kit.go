@@ -84,8 +84,8 @@ const DesignedPrefix = "designed/"
 // agent's path follows.
 const AskedOrigin = "agent:"
 
-// kit builds the kit of a fixed agent.
-func (k *Engine) kit(d agent.Definition) (*Kit, error) {
+// fixedKit builds the kit of a fixed agent.
+func (k *Engine) fixedKit(d agent.Definition) (*Kit, error) {
 	if d.Name == "" {
 		return nil, fault.New(fault.Invalid, "agent_invalid", "an agent needs a name")
 	}

@@ -15,10 +15,10 @@ import (
 	"steward/internal/tool"
 )
 
-// level builds the kit of a catalog agent: the node's tools that it lists (the
+// levelKit builds the kit of a catalog agent: the node's tools that it lists (the
 // root level: all), its own tools, and a tool for each child. If names collide,
 // the first in this order wins.
-func (k *Engine) level(tree *catalog.Tree, a *catalog.Agent) (*Kit, error) {
+func (k *Engine) levelKit(tree *catalog.Tree, a *catalog.Agent) (*Kit, error) {
 	kit := &Kit{Registry: &tool.Registry{}, Tree: tree.Version, Own: true, Hooks: a.Hooks, Asks: map[string]bool{}}
 	from := k.Fixed[DefaultAgent].Names
 	if a.Path == "" {
@@ -27,18 +27,18 @@ func (k *Engine) level(tree *catalog.Tree, a *catalog.Agent) (*Kit, error) {
 		kit.Definition = agent.Definition{Name: a.Path, Version: a.Version, Prompt: promptOf(a), Model: modelOf(tree, a),
 			Sampling: a.Sampling, Limits: NarrowLimits(a.Limits, k.opt.Limits)}
 		kit.Meta = a.Metadata
-		kit.serve(a.Bindings[service.LLM])
+		kit.useService(a.Bindings[service.LLM])
 		from = k.uses(a)
 	}
-	k.join(kit, k.opt.Tools, from, a.Deferred)
+	k.addTools(kit, k.opt.Tools, from, a.Deferred)
 	if a.Tools != nil {
-		k.join(kit, a.Tools, a.Tools.Names(), a.Deferred)
+		k.addTools(kit, a.Tools, a.Tools.Names(), a.Deferred)
 	}
 	var below taint.Needs
 	for _, c := range a.Children {
 		t := k.opt.Ask(c)
 		if err := kit.Registry.Add(t); err != nil {
-			k.once("an agent cannot be asked", c.Path, err)
+			k.warnOnce("an agent cannot be asked", c.Path, err)
 			continue
 		}
 		kit.Asks[t.Spec().Name] = true
@@ -51,9 +51,9 @@ func (k *Engine) level(tree *catalog.Tree, a *catalog.Agent) (*Kit, error) {
 	return kit, nil
 }
 
-// serve sets the kit's model and sampling from the agent's llm service, unless
+// useService sets the kit's model and sampling from the agent's llm service, unless
 // the definition names its own.
-func (k *Kit) serve(b service.Binding) {
+func (k *Kit) useService(b service.Binding) {
 	k.LLM = b
 	switch {
 	case b.Source == service.Remote:
@@ -71,7 +71,7 @@ func (k *Engine) uses(a *catalog.Agent) []string {
 	known := slices.DeleteFunc(slices.Clone(a.Uses), func(p string) bool {
 		missing := !k.opt.Tools.Knows(p)
 		if missing {
-			k.once("an agent names a tool that is not there", a.Path, fault.New(fault.NotFound, "tool_unknown", "there is no tool named %s", p))
+			k.warnOnce("an agent names a tool that is not there", a.Path, fault.New(fault.NotFound, "tool_unknown", "there is no tool named %s", p))
 		}
 		return missing
 	})
@@ -80,7 +80,7 @@ func (k *Engine) uses(a *catalog.Agent) []string {
 	}
 	specs, err := k.opt.Tools.Select(known...)
 	if err != nil {
-		k.once("an agent's list of tools cannot be read: it has none of them", a.Path, err)
+		k.warnOnce("an agent's list of tools cannot be read: it has none of them", a.Path, err)
 	}
 	for _, sp := range specs {
 		if sp.Name != effect.ReadToolName {
@@ -90,13 +90,13 @@ func (k *Engine) uses(a *catalog.Agent) []string {
 	return names
 }
 
-// join adds tools of a registry to a kit, except those whose name is taken. Those
+// addTools adds tools of a registry to a kit, except those whose name is taken. Those
 // that match a pattern in defers wait for the end of the turn.
-func (k *Engine) join(kit *Kit, from *tool.Registry, names, defers []string) {
+func (k *Engine) addTools(kit *Kit, from *tool.Registry, names, defers []string) {
 	for _, name := range names {
 		t, ok := from.Get(name)
 		if !ok || taint.Plans(name) {
-			continue // removed in the meantime; for planning tools see plan
+			continue // removed in the meantime; planning tools are added by what they are needed for
 		}
 		add := func() error { return kit.Registry.AddFrom(from, name) }
 		if s := t.Spec(); s.Effect == tool.Action && !s.Async && s.AsyncAfter == 0 &&
@@ -104,7 +104,7 @@ func (k *Engine) join(kit *Kit, from *tool.Registry, names, defers []string) {
 			add = func() error { return kit.Registry.Add(deferred{t}) }
 		}
 		if err := add(); err != nil {
-			k.once("an agent does not get a tool", kit.Name, err)
+			k.warnOnce("an agent does not get a tool", kit.Name, err)
 		}
 	}
 }

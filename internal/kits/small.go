@@ -78,7 +78,7 @@ func (k *Engine) addSmallAgents() error {
 		if !slices.ContainsFunc(d.Tools, func(name string) bool { return strings.HasPrefix(name, own) }) {
 			continue
 		}
-		kit, err := k.kit(d)
+		kit, err := k.fixedKit(d)
 		if err == nil {
 			err = (taint.Needs{}).AddTools(kit.Registry, k.opt.Tools, nil)
 		}

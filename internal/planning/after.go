@@ -50,22 +50,22 @@ func (e *Engine) AfterPlan(ctx context.Context, x *turn.Calls, failed error) (*m
 	if len(tasks) == 0 {
 		return e.fallBack(ctx, x, msgs, failed)
 	}
-	if asked := msgs[len(msgs)-2].Calls(); len(asked) > 0 && asked[0].Origin == originFallback {
+	if calls := msgs[len(msgs)-2].Calls(); len(calls) > 0 && calls[0].Origin == originFallback {
 		x.Run.Route.Fallback = true
 	}
 	if failed != nil || res.Status != message.OK || tasks[0].State != plan.Done {
 		return nil, nil
 	}
-	did, err := requests.SumUp(ctx, st, sc, record.ConversationURI(tasks[0].Output.Conversation))
-	final := did.Final
+	gist, err := requests.SumUp(ctx, st, sc, record.ConversationURI(tasks[0].Output.Conversation))
+	final := gist.Final
 	if err != nil || final == nil || len(work.SharedContent(final)) == 0 {
 		return nil, err
 	}
 	return &message.Message{ID: id.New(), Role: message.Assistant, Stop: final.Stop, Model: final.Model, Blocks: work.SharedContent(final)}, nil
 }
 
-// reserve returns the agent that routing has kept for the case that planning fails, or "".
-func (e *Engine) reserve(x *turn.Calls) string {
+// fallbackAgent returns the agent that routing has kept in reserve, in case planning fails, or "".
+func (e *Engine) fallbackAgent(x *turn.Calls) string {
 	if r := x.Run.Route; r != nil && r.Candidate != "" && r.Candidate != kits.PlannerAgent && e.routing.Answers(r.Candidate, true) {
 		return r.Candidate
 	}
@@ -95,16 +95,16 @@ func (e *Engine) fallBack(ctx context.Context, x *turn.Calls, msgs []*message.Me
 	case refused >= maxRefused:
 		why = fmt.Sprintf("%d plans did not hold", refused)
 	default:
-		asked := msgs[len(msgs)-2].Calls()
-		if len(asked) == 0 {
+		calls := msgs[len(msgs)-2].Calls()
+		if len(calls) == 0 {
 			return nil, nil
 		}
-		if d, err := plan.Parse(asked[len(asked)-1].Args); err != nil || d.Confidence >= minSure {
+		if d, err := plan.Parse(calls[len(calls)-1].Args); err != nil || d.Confidence >= minSure {
 			return nil, nil
 		}
 		why = "the model was not sure of its plan"
 	}
-	to := e.reserve(x)
+	to := e.fallbackAgent(x)
 	recorded, err := x.Messages(ctx)
 	if err != nil || to == "" {
 		return nil, err

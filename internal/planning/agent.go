@@ -23,24 +23,24 @@ func designedPath(t *plan.Task) string { return kits.DesignedPrefix + t.ID.Strin
 func (w *treeWorker) assign(ctx context.Context, t *plan.Task, ec effect.Call) (effect.Call, error) {
 	give := func(path string) effect.Call {
 		ec.Name = t.Name + ".ask"
-		ec.Tool = w.plans.work.TaskTool(path, tool.Spec{Name: ec.Name, Effect: tool.Query, Reach: tool.ReachHere, Origin: kits.AskedOrigin + path,
+		ec.Tool = w.engine.work.TaskTool(path, tool.Spec{Name: ec.Name, Effect: tool.Query, Reach: tool.ReachHere, Origin: kits.AskedOrigin + path,
 			Description: "Works on the task " + t.Name, Log: tool.LogSpec{Summary: "Work on " + t.Name}})
 		return ec
 	}
 	if t.Assistant != "" {
 		return give(t.Assistant), nil
 	}
-	path, err := w.similar(ctx, t)
+	path, err := w.catalogAgent(ctx, t)
 	if err != nil {
 		return ec, err
 	}
 	if path != "" {
 		given := give(path)
-		if d, err := w.plans.effects.Authorize(ctx, policy.PointTool, given); err == nil && d.Verdict == policy.Allow {
+		if d, err := w.engine.effects.Authorize(ctx, policy.PointTool, given); err == nil && d.Verdict == policy.Allow {
 			return given, nil
 		}
 	}
-	_, err = w.plans.design(t)
+	_, err = w.engine.design(t)
 	return give(designedPath(t)), err
 }
 

@@ -29,8 +29,8 @@ func (idle) Call(context.Context, tool.Invocation) (tool.Result, error) {
 	return tool.Text("done"), nil
 }
 
-// tooled returns a worker whose assistant has n tools.
-func tooled(tb testing.TB, n int) *treeWorker {
+// workerWithTools returns a worker whose assistant has n tools.
+func workerWithTools(tb testing.TB, n int) *treeWorker {
 	tools := &tool.Registry{}
 	for i := range n {
 		if err := tools.Add(idle{fmt.Sprintf("idle.t%d", i)}); err != nil {
@@ -41,17 +41,17 @@ func tooled(tb testing.TB, n int) *treeWorker {
 	if err := plans.kits.Build(agent.Definition{Name: kits.DefaultAgent}); err != nil {
 		tb.Fatal(err)
 	}
-	return &treeWorker{plans: plans, InnerCall: (&turn.Calls{}).Inner(agent.Call{}, nil), at: record.ConversationURI(id.New()).ChildID(record.TypeMessage, id.New()),
-		tasks: map[id.ID]*knownTask{}}
+	return &treeWorker{engine: plans, InnerCall: (&turn.Calls{}).Inner(agent.Call{}, nil), at: record.ConversationURI(id.New()).ChildID(record.TypeMessage, id.New()),
+		tasks: map[id.ID]*trackedTask{}}
 }
 
 // BenchmarkDesign measures how an agent is designed for a task: with 5 tools of the assistant's 60.
 func BenchmarkDesign(b *testing.B) {
-	w := tooled(b, 60)
+	w := workerWithTools(b, 60)
 	b.ReportAllocs()
 	for b.Loop() {
 		t := &plan.Task{ID: id.New(), Draft: plan.Draft{Name: "look", Plan: "look, then say what there is", Tools: []string{"idle.t1", "idle.t2", "idle.t30", "idle.t40", "idle.t59"}}}
-		if _, err := w.plans.design(t); err != nil {
+		if _, err := w.engine.design(t); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -77,10 +77,10 @@ func waiting(tb testing.TB, trees int) float64 {
 	var held []any
 	before := used()
 	for range trees {
-		w := tooled(tb, 0)
+		w := workerWithTools(tb, 0)
 		tasks := plan.Tree(id.New(), d, message.Private)
 		for _, t := range tasks {
-			w.of(t).version = 1
+			w.track(t).version = 1
 		}
 		held = append(held, w, plan.New(w, tasks, plan.Options{}))
 	}

@@ -22,16 +22,16 @@ import (
 	"steward/internal/turn"
 )
 
-// The bounds of what a task is told of the tree around it, in bytes.
+// The bounds of what the agent of a task learns of the tree around it, in bytes.
 const (
 	maxOutputs = 32 << 10 // of the tasks before it
 	maxPurpose = 1 << 10  // of each task above it
 	maxTree    = 32 << 10 // of the whole tree, for the answer to a task's question
 )
 
-// above returns the tasks that a task is a part of, the nearest first, and the
+// ancestors returns the tasks that a task is a part of, the nearest first, and the
 // outputs of the tasks that these come after.
-func (w *treeWorker) above(t *plan.Task) (above, before []*plan.Task) {
+func (w *treeWorker) ancestors(t *plan.Task) (above, before []*plan.Task) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for p := w.tasks[t.Parent]; p != nil; p = w.tasks[p.Parent] {
@@ -45,9 +45,9 @@ func (w *treeWorker) above(t *plan.Task) (above, before []*plan.Task) {
 	return above, before
 }
 
-// partOf tells a task what it is a part of. It is marked as data, so that nobody
-// takes it for what is to be done.
-func partOf(above []*plan.Task) string {
+// purposesOf lists the purposes of the tasks that a task is a part of. They are marked as
+// data, so that no agent takes them for what it is to do.
+func purposesOf(above []*plan.Task) string {
 	var lines []string
 	for _, p := range above {
 		if p.Purpose != "" {
@@ -83,7 +83,7 @@ const askPlanTool = "plan.ask"
 
 // askPlan is plan.ask: the planner's model answers, from the plan and from what its
 // tasks have brought so far.
-type askPlan struct{ plans *Engine }
+type askPlan struct{ engine *Engine }
 
 // Spec implements tool.Tool.
 func (askPlan) Spec() tool.Spec {
@@ -100,20 +100,20 @@ const askPlanPrompt = "You have divided a request into tasks, and an agent that 
 
 // Call implements tool.Tool.
 func (t askPlan) Call(ctx context.Context, in tool.Invocation) (tool.Result, error) {
-	var asked struct{ Question string }
-	a, err := turn.InTurn(ctx, askPlanTool, in.Args, &asked)
+	var args struct{ Question string }
+	a, err := turn.InTurn(ctx, askPlanTool, in.Args, &args)
 	if err != nil {
 		return tool.Result{}, err
 	}
 	own := strings.TrimPrefix(a.Run.Agent, kits.DesignedPrefix)
-	live, _, ok := t.plans.liveTask(a.Conversation.User, own)
+	live, _, ok := t.engine.liveTask(a.Conversation.User, own)
 	if !ok {
 		return tool.Result{}, fault.New(fault.Conflict, "tree_over", "nobody works on this plan any more").WithHint("go on with what you know")
 	}
 	text, labels := live.worker.describe(own)
 	labels |= a.Call().Labels
 	answer, err := a.Ask(ctx, live.worker.Run.Model, &llm.Request{System: askPlanPrompt, Labels: labels, Sampling: llm.Sampling{MaxTokens: 1000}},
-		text+"\n"+llm.Fenced("the question", asked.Question))
+		text+"\n"+llm.Fenced("the question", args.Question))
 	if err != nil {
 		return tool.Result{Labels: labels}, err
 	}
@@ -122,7 +122,7 @@ func (t askPlan) Call(ctx context.Context, in tool.Invocation) (tool.Result, err
 
 // readTask is plan.read: an agent that was designed for a task reads on in the output of
 // another one, of which it was given the beginning.
-type readTask struct{ plans *Engine }
+type readTask struct{ engine *Engine }
 
 const (
 	readTaskTool = "plan.read"
@@ -140,34 +140,34 @@ func (readTask) Spec() tool.Spec {
 
 // Call implements tool.Tool.
 func (r readTask) Call(ctx context.Context, in tool.Invocation) (tool.Result, error) {
-	var asked struct {
+	var args struct {
 		Task   string
 		Offset int
 	}
-	a, err := turn.InTurn(ctx, readTaskTool, in.Args, &asked)
+	a, err := turn.InTurn(ctx, readTaskTool, in.Args, &args)
 	if err != nil {
 		return tool.Result{}, err
 	}
-	own, _, _ := r.plans.liveTask(a.Conversation.User, strings.TrimPrefix(a.Run.Agent, kits.DesignedPrefix))
-	live, of, ok := r.plans.liveTask(a.Conversation.User, asked.Task)
+	own, _, _ := r.engine.liveTask(a.Conversation.User, strings.TrimPrefix(a.Run.Agent, kits.DesignedPrefix))
+	live, taskID, ok := r.engine.liveTask(a.Conversation.User, args.Task)
 	if !ok || live != own {
-		return tool.Result{}, fault.New(fault.NotFound, "task_not_found", "the plan has no task %.60q", asked.Task).WithHint("use the task as it stands below the output")
+		return tool.Result{}, fault.New(fault.NotFound, "task_not_found", "the plan has no task %.60q", args.Task).WithHint("use the task as it stands below the output")
 	}
 	live.worker.mu.Lock()
-	t := *live.worker.tasks[of].Task
+	t := *live.worker.tasks[taskID].Task
 	live.worker.mu.Unlock()
-	did, err := requests.SumUp(ctx, r.plans.store, store.ForUser(a.Conversation.User), record.ConversationURI(t.Output.Conversation))
-	if err != nil || did.Final == nil || t.Output.Conversation.Zero() || t.State != plan.Done {
+	gist, err := requests.SumUp(ctx, r.engine.store, store.ForUser(a.Conversation.User), record.ConversationURI(t.Output.Conversation))
+	if err != nil || gist.Final == nil || t.Output.Conversation.Zero() || t.State != plan.Done {
 		return tool.Result{}, cmp.Or[error](err, fault.New(fault.NotFound, "output_not_found", "the task %s has no more than you were given", t.Name))
 	}
-	text := did.Final.Text()
-	from := min(asked.Offset, len(text))
+	text := gist.Final.Text()
+	from := min(args.Offset, len(text))
 	end := min(from+maxRead, len(text))
 	for end < len(text) && !utf8.RuneStart(text[end]) {
 		end--
 	}
 	res := tool.Text(fmt.Sprintf("%s\n[Bytes %d to %d of %d.]", text[from:end], from, end, len(text)))
-	res.Labels, res.Sources = plan.LabelsOf(&t)|did.Labels, did.Sources
+	res.Labels, res.Sources = plan.LabelsOf(&t)|gist.Labels, gist.Sources
 	return res, nil
 }
 
@@ -193,22 +193,22 @@ func (askPerson) Preview(context.Context, tool.Invocation) (string, error) {
 
 // Call implements tool.Tool: the user has allowed the answer.
 func (askPerson) Call(_ context.Context, in tool.Invocation) (tool.Result, error) {
-	var said struct{ Answer string }
-	if err := json.Unmarshal(in.Args, &said); err != nil {
+	var args struct{ Answer string }
+	if err := json.Unmarshal(in.Args, &args); err != nil {
 		return tool.Result{}, tool.NotDone(err)
 	}
-	if strings.TrimSpace(said.Answer) == "" {
+	if strings.TrimSpace(args.Answer) == "" {
 		return tool.Text("The user leaves it to you."), nil
 	}
-	return tool.Text("The user answers: " + said.Answer), nil
+	return tool.Text("The user answers: " + args.Answer), nil
 }
 
-// describe tells of the tree for the answer to the question of one of its tasks, with
+// describe describes the tree for the answer to the question of one of its tasks, with
 // the labels of all that it says.
 func (w *treeWorker) describe(asking string) (string, message.Labels) {
 	var b strings.Builder
 	var labels message.Labels
-	for _, t := range w.inOrder() {
+	for _, t := range w.tasksInOrder() {
 		labels |= t.Labels | t.Output.Labels
 		mark := ""
 		if t.ID.String() == asking {
@@ -227,23 +227,23 @@ func (w *treeWorker) describe(asking string) (string, message.Labels) {
 	return b.String(), labels
 }
 
-// similar returns the path of the agent of the catalog that a task is for, by the
+// catalogAgent returns the path of the agent of the catalog that a task is for, by the
 // router that messages go through; "" if none is certainly. An agent that lacks a
 // tool that the plan selected is none.
-func (w *treeWorker) similar(ctx context.Context, t *plan.Task) (string, error) {
-	n := w.plans
-	if n.opt.Catalog == nil {
+func (w *treeWorker) catalogAgent(ctx context.Context, t *plan.Task) (string, error) {
+	e := w.engine
+	if e.opt.Catalog == nil {
 		return "", nil
 	}
-	agents, own := n.routing.Candidates()
-	router, err := n.routing.Router(ctx, w.Conversation.User, agents, own)
+	agents, own := e.routing.Candidates()
+	router, err := e.routing.Router(ctx, w.Conversation.User, agents, own)
 	if err != nil {
 		return "", err
 	}
 	path := ""
 	var best, all float64 // those that are built in do not compete: a designed agent has the same tools
 	for _, x := range router.Rank(t.Purpose) {
-		switch ours := n.routing.OfCatalog(routing.Agent{Name: x.Agent}); {
+		switch ours := e.routing.InCatalog(routing.Agent{Name: x.Agent}); {
 		case ours && x.P > best:
 			path, best, all = x.Agent, x.P, all+x.P
 		case ours || x.Agent == "":
@@ -253,7 +253,7 @@ func (w *treeWorker) similar(ctx context.Context, t *plan.Task) (string, error) 
 	if best < routing.Certain*all || path == "" {
 		return "", nil
 	}
-	kit, err := n.kits.Of(path)
+	kit, err := e.kits.Of(path)
 	if err != nil {
 		return "", nil // it was taken away meanwhile
 	}

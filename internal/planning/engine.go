@@ -17,7 +17,7 @@ import (
 	"steward/internal/work"
 )
 
-// Options are the parts of a planEngine. All are required but Catalog and Limits.
+// Options are the parts of an Engine. All are required but Catalog and Limits.
 type Options struct {
 	Store    store.Store
 	Turns    *turn.Engine

@@ -27,8 +27,8 @@ const (
 // examples finds plans by their requests. Of each user it holds the words of the
 // newest plans that may be examples, but not the plans.
 type examples struct {
-	mu   sync.Mutex
-	made map[string]*exampleIndex // by user
+	mu     sync.Mutex
+	byUser map[string]*exampleIndex // by user
 }
 
 type exampleIndex struct {
@@ -51,14 +51,14 @@ func isExample(p *client.Plan) bool {
 	return p.Outcome == string(plan.Done) && !slices.ContainsFunc(p.Tasks, undone) && !p.Fallback && len(p.Labels) == 0 && len(p.Plan)+len(p.Request) <= maxExample
 }
 
-// learn adds a plan that was recorded. An index that has grown too large is made
+// add adds a plan that was recorded. An index that has grown too large is made
 // again when it is needed.
-func (e *examples) learn(user string, p *client.Plan) {
+func (e *examples) add(user string, p *client.Plan) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if x := e.made[user]; x != nil {
+	if x := e.byUser[user]; x != nil {
 		if x.add(p); len(x.plans) > 2*exampleCandidates {
-			delete(e.made, user)
+			delete(e.byUser, user)
 		}
 	}
 }
@@ -68,17 +68,17 @@ func (e *examples) learn(user string, p *client.Plan) {
 func (e *examples) Forget(user string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if delete(e.made, user); user == "" {
-		clear(e.made)
+	if delete(e.byUser, user); user == "" {
+		clear(e.byUser)
 	}
 }
 
-// like returns the ids of the user's plans whose requests are similar to this one, the most
+// similar returns the ids of the user's plans whose requests are similar to this one, the most
 // similar and newest first.
-func (e *examples) like(ctx context.Context, st store.Store, user, asked string) ([]string, error) {
+func (e *examples) similar(ctx context.Context, st store.Store, user, asked string) ([]string, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	x := e.made[user]
+	x := e.byUser[user]
 	if x == nil {
 		page, err := st.Query(ctx, store.ForUser(user), store.Query{Term: store.Term{Name: requests.TermPlans}, Type: requests.TypePlan, Reverse: true, Limit: exampleCandidates})
 		if err != nil {
@@ -92,10 +92,10 @@ func (e *examples) like(ctx context.Context, st store.Store, user, asked string)
 			}
 			x.add(&p)
 		}
-		if len(e.made) >= exampleUsers || e.made == nil {
-			e.made = map[string]*exampleIndex{}
+		if len(e.byUser) >= exampleUsers || e.byUser == nil {
+			e.byUser = map[string]*exampleIndex{}
 		}
-		e.made[user] = x
+		e.byUser[user] = x
 	}
 	scores, whole := x.requests.Scores(asked)
 	var order []int
@@ -112,15 +112,15 @@ func (e *examples) like(ctx context.Context, st store.Store, user, asked string)
 	return out, nil
 }
 
-// exemplify returns, for the planner's prompt, plans of the user that succeeded and
+// examplePlans returns, for the planner's prompt, plans of the user that succeeded and
 // whose requests are most similar to this one. They are read again, so that none is
 // shown that was deleted or erased.
-func (e *Engine) exemplify(ctx context.Context, user, asked string) (string, error) {
-	found, err := e.Examples.like(ctx, e.store, user, asked)
+func (e *Engine) examplePlans(ctx context.Context, user, asked string) (string, error) {
+	found, err := e.Examples.similar(ctx, e.store, user, asked)
 	if err != nil {
 		return "", err
 	}
-	shown := 0
+	count := 0
 	var b strings.Builder
 	for _, own := range found {
 		p, err := e.requests.PlanOf(ctx, store.ForUser(user), own)
@@ -135,7 +135,7 @@ func (e *Engine) exemplify(ctx context.Context, user, asked string) (string, err
 			return "", err
 		}
 		b.WriteString("\n" + string(text))
-		if shown++; shown == maxExamples {
+		if count++; count == maxExamples {
 			break
 		}
 	}
@@ -148,10 +148,10 @@ func (e *Engine) exemplify(ctx context.Context, user, asked string) (string, err
 // HistoryPrompt implements turn.Plans: it returns, for the planner's prompt, similar plans that succeeded, and
 // what was done for the user last.
 func (e *Engine) HistoryPrompt(ctx context.Context, user, asked string) (string, error) {
-	like, err := e.exemplify(ctx, user, asked)
+	plans, err := e.examplePlans(ctx, user, asked)
 	if err != nil {
 		return "", err
 	}
-	lately, err := e.lately(ctx, user)
-	return like + lately, err
+	recent, err := e.recentCalls(ctx, user)
+	return plans + recent, err
 }

@@ -59,23 +59,23 @@ func (e *Engine) Review(ctx context.Context, x *turn.Calls, answer *message.Mess
 	if len(x.Run.Models) > 0 && llm.Offline(x.Run.Models) {
 		return "" // it cannot judge
 	}
-	rounds, asked := 0, ""
+	rounds, requestText := 0, ""
 	for _, m := range slices.Backward(x.Session.Transcript().Messages()) {
 		if m.Role == message.Assistant && len(m.Calls()) == 0 && m.Stop != message.StopLength {
 			rounds++ // it fell short, or it would have ended the turn
 		}
 		if from := m.Blocks[0].Base().Origin; m.Role == message.User && from != "system" && !strings.HasPrefix(from, agent.OriginHook) {
-			asked = m.Text()
+			requestText = m.Text()
 			break
 		}
 	}
-	say := func(text string) {
+	notify := func(text string) {
 		x.Conversation.Emit(agent.Event{Kind: agent.Delta, ID: answer.ID, Stream: llm.Event{Kind: llm.Notice, Text: text}})
 	}
 	req := &llm.Request{System: answerPrompt, Labels: x.Session.Labels() | message.LabelsOf(answer.Blocks),
 		Schema: &llm.Schema{Name: "verdict", JSON: []byte(plan.VerdictSchema)}}
 	var v plan.Verdict
-	err := askFor(ctx, x.Inner(agent.Call{}, nil), req, fmt.Sprintf("%s\n\nTHE AGENT:\n%s\n%s\n\nTHE MEASURE:\n%s\n\n%s", llm.Fenced("the request", routing.Clipped(asked)),
+	err := askFor(ctx, x.Inner(agent.Call{}, nil), req, fmt.Sprintf("%s\n\nTHE AGENT:\n%s\n%s\n\nTHE MEASURE:\n%s\n\n%s", llm.Fenced("the request", routing.Clip(requestText)),
 		x.Kit.Meta.Purpose, x.Kit.Meta.Instructions, x.Kit.Meta.Evaluation, llm.Fenced("the answer", llm.Cut(answer.Text(), maxOutputs))), &v)
 	reasons := llm.Cut(v.Reasons, plan.MaxSummary)
 	switch {
@@ -83,11 +83,11 @@ func (e *Engine) Review(ctx context.Context, x *turn.Calls, answer *message.Mess
 		e.log.InfoContext(ctx, "an answer is given without having been judged", "agent", x.Kit.Name, "request", x.Request.ID.String(), "error", err)
 	case v.Achieved:
 	case rounds < plan.MaxRounds:
-		say("The answer falls short and is corrected: " + reasons)
+		notify("The answer falls short and is corrected: " + reasons)
 		return "Your answer was judged by this measure: " + x.Kit.Meta.Evaluation + "\nIt falls short. " + llm.Fenced("the reasons", reasons) +
 			"\nDo what is missing, but nothing again that was done already, and give the whole answer."
 	default:
-		say("The answer was judged and falls short: " + reasons)
+		notify("The answer was judged and falls short: " + reasons)
 		e.log.InfoContext(ctx, "an answer falls short of its agent's measure", "agent", x.Kit.Name, "request", x.Request.ID.String())
 	}
 	return ""

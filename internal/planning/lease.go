@@ -19,36 +19,36 @@ func queueOf(st store.Store) *lease.Queue {
 }
 
 // holdLease works on the tree until it is over, under a lease of it: everything that
-// its agents commit is committed under the lease too. Tasks that are made are saved
-// when the first of them begin; otherwise they are read from the store. If the lease
-// is lost (the process stood still for too long, or could not write), lead takes it
-// again and goes on from what is stored.
-func (w *treeWorker) holdLease(ctx context.Context, made []*plan.Task) error {
+// its agents commit is committed under the lease too. newTasks are those of a plan that
+// has not begun; they are saved when the first of them begin. Otherwise the tasks are read
+// from the store. If the lease is lost (the process was suspended for too long, or could not
+// write), holdLease takes it again and continues from what is stored.
+func (w *treeWorker) holdLease(ctx context.Context, newTasks []*plan.Task) error {
 	for {
-		l, err := w.plans.queue.Begin(ctx, store.ForUser(w.Conversation.User), lease.At(w.at))
+		l, err := w.engine.queue.Begin(ctx, store.ForUser(w.Conversation.User), lease.At(w.at))
 		if err != nil {
 			return err
 		}
 		err = l.Hold(ctx, func(ctx context.Context) error {
-			if len(made) > 0 && l.Number() == 0 { // nothing of it was saved yet
-				return w.work(ctx, made, true)
+			if len(newTasks) > 0 && l.Number() == 0 { // nothing of it was saved yet
+				return w.workThrough(ctx, newTasks, true)
 			}
-			tasks, err := w.load(ctx)
+			tasks, err := w.loadTasks(ctx)
 			if err != nil {
 				return err
 			}
-			return w.work(ctx, tasks, false)
+			return w.workThrough(ctx, tasks, false)
 		})
 		if !errors.Is(err, lease.ErrLost) || ctx.Err() != nil {
 			return err
 		}
-		w.plans.log.Warn("the lease of a tree of tasks was lost; its work is taken up again", "tree", w.at.String())
+		w.engine.log.Warn("the lease of a tree of tasks was lost; its work is taken up again", "tree", w.at.String())
 	}
 }
 
-// suspended returns the error of a step in the work on a tree. If it says that the
-// work is put aside, the context ends too, perhaps a moment later: until then it
-// would look like a failure of the task.
+// suspended returns the error of a step in the work on a tree. If the node is closing, the
+// context ends too, perhaps a moment later. suspended waits for that, because until then the
+// error would look like a failure of the task.
 func suspended(ctx context.Context, err error) error {
 	if errors.Is(err, request.ErrSuspend) && ctx.Done() != nil {
 		<-ctx.Done()
@@ -59,9 +59,9 @@ func suspended(ctx context.Context, err error) error {
 	return err
 }
 
-// work works through the tasks of the tree, which are fresh if they are not saved
+// workThrough works through the tasks of the tree, which are fresh if they are not saved
 // yet. While it does, a person can give orders.
-func (w *treeWorker) work(ctx context.Context, tasks []*plan.Task, fresh bool) error {
+func (w *treeWorker) workThrough(ctx context.Context, tasks []*plan.Task, fresh bool) error {
 	if !fresh {
 		w.mu.Lock()
 		w.show(ctx, tasks)
@@ -70,14 +70,14 @@ func (w *treeWorker) work(ctx context.Context, tasks []*plan.Task, fresh bool) e
 	check := func(d []plan.Draft) []plan.Problem {
 		return plan.Check(&plan.Draft{Purpose: "corrections", Subtasks: d}, w.world(ctx))
 	}
-	n, live := w.plans, &liveTree{w, plan.New(w, tasks, plan.Options{Check: check, Fresh: fresh})}
-	n.mu.Lock()
-	n.trees[live] = struct{}{}
-	n.mu.Unlock()
+	e, live := w.engine, &liveTree{w, plan.New(w, tasks, plan.Options{Check: check, Fresh: fresh})}
+	e.mu.Lock()
+	e.trees[live] = struct{}{}
+	e.mu.Unlock()
 	defer func() {
-		n.mu.Lock()
-		delete(n.trees, live)
-		n.mu.Unlock()
+		e.mu.Lock()
+		delete(e.trees, live)
+		e.mu.Unlock()
 	}()
 	return live.run.Work(ctx)
 }

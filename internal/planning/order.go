@@ -30,7 +30,7 @@ func (e *Engine) liveTask(user, which string) (live *liveTree, own id.ID, ok boo
 		if t.worker.Conversation.User != user {
 			continue
 		}
-		for _, x := range t.worker.inOrder() {
+		for _, x := range t.worker.tasksInOrder() {
 			if strings.HasPrefix(x.ID.String(), which) {
 				live, own = t, x.ID
 				found++

@@ -9,14 +9,14 @@ import (
 	"steward/internal/store"
 )
 
-// maxLately bounds how many of the newest calls a planner is told of.
-const maxLately = 12
+// maxRecentCalls bounds how many of the newest calls the planner's prompt lists.
+const maxRecentCalls = 12
 
-// lately returns, for the planner's prompt, what was done for the user last, with its outcomes. It tells
-// only of tools by their names: what they were given and have returned may be labelled, and no label would
+// recentCalls returns, for the planner's prompt, what was done for the user last, with its outcomes. It has only
+// the names of tools: what they were given and have returned may be labelled, and no label would
 // show in the prompt. The last exchanges of the conversation are before the planner anyway.
-func (e *Engine) lately(ctx context.Context, user string) (string, error) {
-	entries, _, err := e.requests.WorkLog(user).Log(ctx, store.ForUser(user), worklog.Filter{}, "", maxLately)
+func (e *Engine) recentCalls(ctx context.Context, user string) (string, error) {
+	entries, _, err := e.requests.WorkLog(user).Log(ctx, store.ForUser(user), worklog.Filter{}, "", maxRecentCalls)
 	if err != nil || len(entries) == 0 {
 		return "", err
 	}

@@ -30,16 +30,16 @@ const maxAsked = 4 << 10
 func (w *treeWorker) record(ctx context.Context, tasks []*plan.Task, changes []store.Change) error {
 	root := tasks[0]
 	wrote, _ := tool.Canonical(w.Call().Args) // what is no JSON has not become a plan
-	begun, err := tool.Canonical(w.args)
+	started, err := tool.Canonical(w.args)
 	if err != nil {
 		return err
 	}
-	edited := !bytes.Equal(wrote, begun)
-	planned, err := plan.Parse(begun)
+	edited := !bytes.Equal(wrote, started)
+	planned, err := plan.Parse(started)
 	if err != nil {
 		return err
 	}
-	if planned.Purpose == "" { // then it was given the request's; see read
+	if planned.Purpose == "" { // then it was given the request's; see readPlan
 		planned.Purpose = root.Purpose
 	}
 	if w.Call().Origin != originFallback {
@@ -60,13 +60,13 @@ func (w *treeWorker) record(ctx context.Context, tasks []*plan.Task, changes []s
 	if err != nil {
 		return err
 	}
-	said, _ := taint.Words(turn)
-	p.Request = cmp.Or(said, p.Request)
+	requestText, _ := taint.Words(turn)
+	p.Request = cmp.Or(requestText, p.Request)
 	if i := slices.IndexFunc(turn, func(m *message.Message) bool { return m.ID == w.Call().Message }); i >= 0 {
 		p.Started = turn[i].At
 	}
 	p.Request = strings.ToValidUTF8(p.Request[:min(len(p.Request), maxAsked)], "")
-	below, err := requests.Find(ctx, w.plans.store, store.ForUser(w.Conversation.User), store.Query{Under: w.at.Parent()})
+	below, err := requests.Find(ctx, w.engine.store, store.ForUser(w.Conversation.User), store.Query{Under: w.at.Parent()})
 	if err != nil {
 		return err
 	}
@@ -92,7 +92,7 @@ func (w *treeWorker) record(ctx context.Context, tasks []*plan.Task, changes []s
 		return err
 	}
 	p.ID = root.ID.String()
-	w.plans.Examples.learn(w.Conversation.User, &p)
+	w.engine.Examples.add(w.Conversation.User, &p)
 	return nil
 }
 
@@ -108,8 +108,8 @@ func draftOf(tasks []*plan.Task) ([]byte, error) {
 // usedSoFar adds up what the turn has used, from what is stored: the memory of a process that was killed
 // is gone. below are the requests of the turn.
 func (w *treeWorker) usedSoFar(ctx context.Context, below []requests.Stored) (requests.Tally, error) {
-	st, sc := w.plans.store, store.ForUser(w.Conversation.User)
-	sum := w.plans.requests.Tally()
+	st, sc := w.engine.store, store.ForUser(w.Conversation.User)
+	sum := w.engine.requests.Tally()
 	for m, err := range requests.MessagesUnder(ctx, st, sc, w.at.Parent()) {
 		if err != nil {
 			return sum, err
@@ -135,7 +135,7 @@ func (w *treeWorker) usedSoFar(ctx context.Context, below []requests.Stored) (re
 
 // used adds what the agents did that a task was given to. below are the requests of the turn.
 func (w *treeWorker) used(ctx context.Context, t *plan.Task, below []requests.Stored, x *client.PlanTask, p *client.Plan) error {
-	st, sc := w.plans.store, store.ForUser(w.Conversation.User)
+	st, sc := w.engine.store, store.ForUser(w.Conversation.User)
 	for _, r := range below {
 		if r.Call.Message != t.ID {
 			continue
@@ -144,11 +144,11 @@ func (w *treeWorker) used(ctx context.Context, t *plan.Task, below []requests.St
 			x.Agent = r.Agent
 		}
 		conv := record.ConversationURI(r.Conversation)
-		did, err := requests.SumUp(ctx, st, sc, conv)
+		gist, err := requests.SumUp(ctx, st, sc, conv)
 		if err != nil {
 			return err
 		}
-		x.Iterations, x.Tools = x.Iterations+did.Replies, message.JoinSources(x.Tools, did.Called)
+		x.Iterations, x.Tools = x.Iterations+gist.Replies, message.JoinSources(x.Tools, gist.Called)
 		for _, err := range store.Items(ctx, st, sc, store.Query{Under: conv, Type: effect.TypeIntent, NoBody: true}) {
 			if err != nil {
 				return err

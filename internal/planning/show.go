@@ -15,11 +15,11 @@ import (
 // designed stands for the path of an agent that is made for a task.
 const designed = "designed"
 
-// show tells the conversation's watchers how tasks stand. The root is not told if it only
+// show shows the conversation's watchers the state of tasks. The root is left out if it only
 // holds the others together. The caller holds w.mu.
 func (w *treeWorker) show(ctx context.Context, tasks []*plan.Task) {
 	root := work.AskedRequest(w.Call().Ref)
-	st, sc := w.plans.store, store.ForUser(w.Conversation.User)
+	st, sc := w.engine.store, store.ForUser(w.Conversation.User)
 	for _, t := range tasks {
 		if t.ID == root && t.Supervised() {
 			continue
@@ -31,10 +31,10 @@ func (w *treeWorker) show(ctx context.Context, tasks []*plan.Task) {
 				worked = append(worked, r)
 			}
 		}
-		v := turn.PlannedView{Call: requests.CallID(w.Call().Ref), Order: t.Order, At: w.of(t).at}
+		v := turn.PlannedView{Call: requests.CallID(w.Call().Ref), Order: t.Order, At: w.track(t).at}
 		var err error
-		if v.Task, err = requests.ViewTask(ctx, st, sc, requests.PlannedTask{Task: t, At: w.of(t).at}, worked); err != nil {
-			w.plans.log.Warn("a task of a plan cannot be shown", "task", t.ID.String(), "error", err)
+		if v.Task, err = requests.ViewTask(ctx, st, sc, requests.PlannedTask{Task: t, At: w.track(t).at}, worked); err != nil {
+			w.engine.log.Warn("a task of a plan cannot be shown", "task", t.ID.String(), "error", err)
 			continue
 		}
 		if v.Task.Agent == "" && !t.Supervised() {
@@ -43,24 +43,24 @@ func (w *treeWorker) show(ctx context.Context, tasks []*plan.Task) {
 		if v.Task.Parent = requests.IDText(t.Parent); t.Parent == root {
 			v.Task.Parent = ""
 		}
-		w.tell(w.of(t), v)
+		w.pushView(w.track(t), v)
 	}
 }
 
-// says tells the watchers what the agent of a task is doing, or what it has to ask.
-func (w *treeWorker) says(k *knownTask, p agent.Progress) {
-	if k.shown == nil {
+// showProgress shows the watchers what the agent of a task is doing, or asks a person.
+func (w *treeWorker) showProgress(k *trackedTask, p agent.Progress) {
+	if k.view == nil {
 		return
 	}
-	v := *k.shown
+	v := *k.view
 	v.Approval, v.Task.Status, v.Task.Message = "", string(k.State), p.Message
 	if q, asks := p.Approval.(*turn.ApprovalView); asks && p.Status == turn.CallAwaiting {
 		v.Approval, v.Task.Status = q.ID, turn.CallAwaiting
 	}
-	w.tell(k, v)
+	w.pushView(k, v)
 }
 
-func (w *treeWorker) tell(k *knownTask, v turn.PlannedView) {
-	k.shown = &v
+func (w *treeWorker) pushView(k *trackedTask, v turn.PlannedView) {
+	k.view = &v
 	w.Conversation.Feed.ShowPlanTask(turn.Frame{Kind: turn.FramePlanned, Interaction: w.Request.ID, Planned: &v})
 }

@@ -51,7 +51,7 @@ func (e *Engine) AddPlanner() error {
 		return nil
 	}
 	kit := &kits.Kit{Definition: planner, Registry: &tool.Registry{}, Asks: map[string]bool{requests.StartTool: true}}
-	if err := kit.Registry.Add(planTree{plans: e}); err != nil {
+	if err := kit.Registry.Add(startTool{engine: e}); err != nil {
 		return err
 	}
 	kit.Seal()
@@ -94,15 +94,15 @@ func (e *Engine) PlannableTools() (list string, tools *llm.Toolset) {
 	return b.String(), kit.All
 }
 
-// planTree is plan.start: it carries out a plan as a tree of tasks. Called again
+// startTool is plan.start: it carries out a plan as a tree of tasks. Called again
 // after a crash, it goes on with the tasks that it had made.
-type planTree struct {
-	plans *Engine
-	asks  bool // a person is asked about the plan
+type startTool struct {
+	engine *Engine
+	asks   bool // a person is asked about the plan
 }
 
 // Spec implements tool.Tool.
-func (p planTree) Spec() tool.Spec {
+func (p startTool) Spec() tool.Spec {
 	return tool.Spec{Name: requests.StartTool, Effect: tool.Query, Asks: p.asks, Version: "1", Reach: tool.ReachHere, Input: []byte(plan.Schema), Timeout: work.AskTimeout,
 		ResultCap: 256 << 10, Description: "Carries out a plan: its tasks are given to agents, and their outputs come back when all are over.",
 		Log: tool.LogSpec{Summary: "Carry out a plan: {plan}", Does: "begins with the tasks of the plan", Parameters: []string{"plan"}, Previewed: planShown}}
@@ -112,7 +112,7 @@ func (p planTree) Spec() tool.Spec {
 var planShown = slices.DeleteFunc(tool.Spec{Input: []byte(plan.Schema)}.Arguments(), func(name string) bool { return name == "confidence" })
 
 // Preview implements tool.Previewer: the plan as a person reads it.
-func (planTree) Preview(_ context.Context, in tool.Invocation) (string, error) {
+func (startTool) Preview(_ context.Context, in tool.Invocation) (string, error) {
 	d, err := plan.Parse(in.Args)
 	if err != nil {
 		return "", err
@@ -121,26 +121,26 @@ func (planTree) Preview(_ context.Context, in tool.Invocation) (string, error) {
 }
 
 // Call implements tool.Tool.
-func (p planTree) Call(ctx context.Context, in tool.Invocation) (tool.Result, error) {
+func (p startTool) Call(ctx context.Context, in tool.Invocation) (tool.Result, error) {
 	a, err := turn.InTurn(ctx, requests.StartTool, nil, nil)
 	if err != nil {
 		return tool.Result{}, err
 	}
-	w := &treeWorker{plans: p.plans, InnerCall: a.Inner(a.Call(), reserving(a.Meter())), at: a.Session.MessageURI(in.Call.Message), args: in.Args, tasks: map[id.ID]*knownTask{}}
-	tasks, err := w.load(ctx)
+	w := &treeWorker{engine: p.engine, InnerCall: a.Inner(a.Call(), reserving(a.Meter())), at: a.Session.MessageURI(in.Call.Message), args: in.Args, tasks: map[id.ID]*trackedTask{}}
+	tasks, err := w.loadTasks(ctx)
 	if err != nil {
 		return tool.Result{}, err
 	}
-	var made []*plan.Task
+	var newTasks []*plan.Task
 	if len(tasks) == 0 {
-		draft, problem := w.read(ctx, in.Args)
+		draft, problem := w.readPlan(ctx, in.Args)
 		if problem != "" {
 			return tool.Failure(problem), nil
 		}
-		made = plan.Tree(work.AskedRequest(in.Call), draft, a.Call().Labels)
+		newTasks = plan.Tree(work.AskedRequest(in.Call), draft, a.Call().Labels)
 	}
 	if len(tasks) == 0 || !tasks[0].State.Over() {
-		if err := w.holdLease(ctx, made); err != nil {
+		if err := w.holdLease(ctx, newTasks); err != nil {
 			return tool.Result{}, err
 		}
 	}
@@ -163,28 +163,28 @@ func reserving(turn *llm.Meter) *llm.Meter {
 // message that called plan.start.
 type treeWorker struct {
 	*turn.InnerCall
-	plans *Engine
-	at    resource.URI
-	args  []byte // the plan
+	engine *Engine
+	at     resource.URI
+	args   []byte // the plan
 
-	mu    sync.Mutex
-	tasks map[id.ID]*knownTask
-	told  agent.Progress
+	mu           sync.Mutex
+	tasks        map[id.ID]*trackedTask
+	lastProgress agent.Progress
 }
 
-// knownTask is what the worker of a tree knows of a task.
-type knownTask struct {
+// trackedTask is what the worker of a tree knows of a task.
+type trackedTask struct {
 	*plan.Task // as it was saved last
 	at         resource.URI
 	version    uint64            // zero: it is not saved yet
 	meter      *llm.Meter        // what it may use, with everything below it; nil: nothing bounds it
-	shown      *turn.PlannedView // to the conversation's watchers
-	saying     *agent.Progress   // by its agent; nil: nobody works on it
+	view       *turn.PlannedView // to the conversation's watchers
+	progress   *agent.Progress   // by its agent; nil: nobody works on it
 }
 
-// of returns what is known of a task, which stands below its parent. The caller holds
+// track returns what is known of a task, which stands below its parent. The caller holds
 // w.mu, or is alone.
-func (w *treeWorker) of(t *plan.Task) *knownTask {
+func (w *treeWorker) track(t *plan.Task) *trackedTask {
 	k := w.tasks[t.ID]
 	if k == nil {
 		above, meter := w.at, w.TaskMeter
@@ -192,7 +192,7 @@ func (w *treeWorker) of(t *plan.Task) *knownTask {
 			above, meter = p.at, p.meter
 		}
 		c := *t
-		k = &knownTask{Task: &c, at: above.ChildID(requests.TypeTask, t.ID), meter: meter}
+		k = &trackedTask{Task: &c, at: above.ChildID(requests.TypeTask, t.ID), meter: meter}
 		if l := (llm.Budget{MaxTokens: t.Tokens, MaxCost: t.Cost}); l != (llm.Budget{}) {
 			if k.meter = llm.NewMeter(l); meter != nil {
 				k.meter.Under(meter)
@@ -203,14 +203,14 @@ func (w *treeWorker) of(t *plan.Task) *knownTask {
 	return k
 }
 
-// know notes a task as it was saved. The caller holds w.mu.
-func (w *treeWorker) know(t *plan.Task, version uint64) {
-	c, k := *t, w.of(t)
+// setSaved notes a task as it was saved. The caller holds w.mu.
+func (w *treeWorker) setSaved(t *plan.Task, version uint64) {
+	c, k := *t, w.track(t)
 	k.Task, k.version = &c, version
 }
 
-// read parses and checks a plan. problem says what the model is to correct.
-func (w *treeWorker) read(ctx context.Context, args []byte) (d *plan.Draft, problem string) {
+// readPlan parses and checks a plan. problem says what the model is to correct.
+func (w *treeWorker) readPlan(ctx context.Context, args []byte) (d *plan.Draft, problem string) {
 	d, err := plan.Parse(args)
 	if err != nil {
 		return nil, err.Error()
@@ -221,7 +221,7 @@ func (w *treeWorker) read(ctx context.Context, args []byte) (d *plan.Draft, prob
 	if w.Call().Origin == originFallback {
 		return d, ""
 	}
-	if to := w.plans.reserve(w.Calls); to != "" && d.Confidence < minSure {
+	if to := w.engine.fallbackAgent(w.Calls); to != "" && d.Confidence < minSure {
 		return nil, "The plan was not begun, since you are not sure of it. The agent " + to + " gets the request."
 	}
 	if bad := plan.Check(d, w.world(ctx)); bad != nil {
@@ -233,19 +233,19 @@ func (w *treeWorker) read(ctx context.Context, args []byte) (d *plan.Draft, prob
 // world is what plans are held against: what the assistant itself could do, and policy
 // does not deny to the user whatever the arguments and whatever was read before.
 func (w *treeWorker) world(ctx context.Context) plan.World {
-	kit, err := w.plans.kits.Of(kits.DefaultAgent)
+	kit, err := w.engine.kits.Of(kits.DefaultAgent)
 	if err != nil {
 		return plan.World{}
 	}
 	can := func(name string, unknown plan.Code) plan.Code {
 		t, ok := kit.Registry.Get(name)
 		switch {
-		case !ok && w.plans.kits.Awaited(name) != "":
+		case !ok && w.engine.kits.PendingSource(name) != "":
 			return plan.NotApproved
 		case !ok || name == requests.StartTool || unknown == plan.UnknownAgent && !kit.Asks[name]:
 			return unknown
 		}
-		d, err := w.plans.effects.Authorize(ctx, policy.PointTool, effect.Call{Name: name, Tool: t, Message: w.at, Scope: w.Scope, Request: w.Request,
+		d, err := w.engine.effects.Authorize(ctx, policy.PointTool, effect.Call{Name: name, Tool: t, Message: w.at, Scope: w.Scope, Request: w.Request,
 			Agent: w.Kit.Name, Lineage: w.Request.Lineage, Flow: policy.Flow{Fixed: true}, Attended: true})
 		if err == nil && d.Always {
 			return plan.PermissionDenied
@@ -259,14 +259,14 @@ func (w *treeWorker) world(ctx context.Context) plan.World {
 	}
 }
 
-// load reads the tasks of the tree, in the order in which they were made.
-func (w *treeWorker) load(ctx context.Context) ([]*plan.Task, error) {
-	stored, err := requests.TasksBelow(ctx, w.plans.store, store.ForUser(w.Conversation.User), w.at)
+// loadTasks reads the tasks of the tree, in the order in which they were made.
+func (w *treeWorker) loadTasks(ctx context.Context) ([]*plan.Task, error) {
+	stored, err := requests.TasksBelow(ctx, w.engine.store, store.ForUser(w.Conversation.User), w.at)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var out []*plan.Task
 	for _, t := range stored {
-		w.know(t.Task, t.Version)
+		w.setSaved(t.Task, t.Version)
 		out = append(out, t.Task)
 	}
 	return out, err
@@ -280,7 +280,7 @@ func (w *treeWorker) Save(ctx context.Context, tasks, over []*plan.Task) error {
 	defer w.mu.Unlock()
 	var changes []store.Change
 	for _, t := range tasks {
-		k := w.of(t)
+		k := w.track(t)
 		cond := store.If{Version: k.version}
 		if cond.Version == 0 {
 			cond = store.If{Absent: true}
@@ -294,7 +294,7 @@ func (w *treeWorker) Save(ctx context.Context, tasks, over []*plan.Task) error {
 	var err error
 	rec := store.Receipt{Versions: make([]uint64, len(changes))} // nobody needs those of a tree that is over
 	if over == nil {
-		rec, err = w.plans.store.Commit(ctx, store.ForUser(w.Conversation.User), store.Batch{Request: w.Request.ID, Changes: changes})
+		rec, err = w.engine.store.Commit(ctx, store.ForUser(w.Conversation.User), store.Batch{Request: w.Request.ID, Changes: changes})
 	} else {
 		err = w.record(ctx, over, changes)
 	}
@@ -302,7 +302,7 @@ func (w *treeWorker) Save(ctx context.Context, tasks, over []*plan.Task) error {
 		return suspended(ctx, err)
 	}
 	for i, t := range tasks {
-		w.know(t, rec.Versions[i])
+		w.setSaved(t, rec.Versions[i])
 	}
 	w.show(ctx, tasks)
 	return nil
@@ -312,9 +312,9 @@ func (w *treeWorker) Save(ctx context.Context, tasks, over []*plan.Task) error {
 // called that agent's tool, so that policy decides about it and what it reads is
 // labelled.
 func (w *treeWorker) Work(ctx context.Context, t *plan.Task, before []*plan.Task) (plan.Output, error) {
-	above, inherited := w.above(t)
+	above, inherited := w.ancestors(t)
 	before = append(before, inherited...)
-	already, labels, err := w.earlier(ctx, t)
+	attempted, labels, err := w.earlierAttempt(ctx, t)
 	if err != nil {
 		return plan.Output{}, err
 	}
@@ -322,14 +322,14 @@ func (w *treeWorker) Work(ctx context.Context, t *plan.Task, before []*plan.Task
 	for _, x := range above {
 		labels |= x.Labels
 	}
-	args, err := json.Marshal(map[string]string{"request": assignment(t, above, before) + already})
+	args, err := json.Marshal(map[string]string{"request": assignment(t, above, before) + attempted})
 	if err != nil {
 		return plan.Output{}, err
 	}
 	w.mu.Lock()
-	known := w.of(t)
+	tracked := w.track(t)
 	w.mu.Unlock()
-	ec, err := w.assign(ctx, t, effect.Call{Args: args, Ref: taskCall(t, t.Attempt), Message: known.at, Scope: w.Scope, Request: w.Request, Agent: w.Kit.Name, Lineage: w.Request.Lineage,
+	ec, err := w.assign(ctx, t, effect.Call{Args: args, Ref: taskCall(t, t.Attempt), Message: tracked.at, Scope: w.Scope, Request: w.Request, Agent: w.Kit.Name, Lineage: w.Request.Lineage,
 		Labels: labels, Flow: policy.Flow{Fixed: !labels.Has(message.Untrusted)}, Attended: w.Run.Attended, Left: w.Conversation.Remaining(w.Request.ID)})
 	if err != nil {
 		return plan.Output{}, err
@@ -337,10 +337,10 @@ func (w *treeWorker) Work(ctx context.Context, t *plan.Task, before []*plan.Task
 	call := agent.Call{Call: message.Call{Ref: ec.Ref, ToolCall: &message.ToolCall{Name: ec.Name, Args: args}},
 		Labels: labels, Progress: func(p agent.Progress) { w.progress(t, p) }}
 	defer w.progress(t, agent.Progress{})
-	res, err := w.plans.effects.Run(taint.With(request.With(ctx, w.Request), w.Inner(call, known.meter)), ec)
+	res, err := w.engine.effects.Run(taint.With(request.With(ctx, w.Request), w.Inner(call, tracked.meter)), ec)
 	out := plan.Output{Conversation: record.AskedConversation(call.Ref)}
 	if err != nil {
-		out.Labels = w.plans.work.GistOf(ctx, w.Conversation.User, out.Conversation).Labels
+		out.Labels = w.engine.work.GistOf(ctx, w.Conversation.User, out.Conversation).Labels
 		return out, suspended(ctx, err)
 	}
 	if out.Labels, out.Summary = res.Labels, res.Text(); res.Status != message.OK {
@@ -354,19 +354,19 @@ func taskCall(t *plan.Task, attempt int) message.Ref {
 	return message.Ref{Message: t.ID, Block: attempt}
 }
 
-// maxEarlier bounds what a task is told of its earlier attempts, in bytes.
+// maxEarlier bounds what an agent learns of earlier attempts at its task, in bytes.
 const maxEarlier = 8 << 10
 
-// earlier tells what the last attempt at a task had called, so that the next one
+// earlierAttempt returns what the last attempt at a task had called, so that the next one
 // does not do it again, and the labels of what it had read.
-func (w *treeWorker) earlier(ctx context.Context, t *plan.Task) (string, message.Labels, error) {
+func (w *treeWorker) earlierAttempt(ctx context.Context, t *plan.Task) (string, message.Labels, error) {
 	if t.Attempt == 0 {
 		return "", 0, nil
 	}
 	ref := taskCall(t, t.Attempt-1)
 	conv := record.AskedConversation(ref)
 	var b strings.Builder
-	for m, err := range requests.MessagesUnder(ctx, w.plans.store, store.ForUser(w.Conversation.User), record.ConversationURI(conv)) {
+	for m, err := range requests.MessagesUnder(ctx, w.engine.store, store.ForUser(w.Conversation.User), record.ConversationURI(conv)) {
 		if err != nil {
 			return "", 0, err
 		}
@@ -382,7 +382,7 @@ func (w *treeWorker) earlier(ctx context.Context, t *plan.Task) (string, message
 	}
 	text := b.String()
 	return "\n\nIt was begun before. Do not do again what was done then.\n" + llm.Fenced("what was called then", strings.ToValidUTF8(text[:min(len(text), maxEarlier)], "")),
-		w.plans.work.GistOf(ctx, w.Conversation.User, conv).Labels, nil
+		w.engine.work.GistOf(ctx, w.Conversation.User, conv).Labels, nil
 }
 
 // assignment returns what the agent is asked: the task, what it is a part of, and
@@ -400,11 +400,11 @@ func assignment(t *plan.Task, above, before []*plan.Task) string {
 	if t.Told != "" {
 		b.WriteString("\nSomething has failed since this was planned. " + llm.Fenced("what you have to mind now", t.Told) + "\n")
 	}
-	return strings.TrimSpace(b.String()) + partOf(above) + outputs(before)
+	return strings.TrimSpace(b.String()) + purposesOf(above) + outputs(before)
 }
 
-// inOrder returns the tasks of the tree, in the order in which they were made.
-func (w *treeWorker) inOrder() []*plan.Task {
+// tasksInOrder returns the tasks of the tree, in the order in which they were made.
+func (w *treeWorker) tasksInOrder() []*plan.Task {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var out []*plan.Task
@@ -417,7 +417,7 @@ func (w *treeWorker) inOrder() []*plan.Task {
 
 // result returns what the tasks brought, for the planner to answer from.
 func (w *treeWorker) result() tool.Result {
-	tasks := w.inOrder()
+	tasks := w.tasksInOrder()
 	root := tasks[0]
 	res := tool.Result{Labels: plan.LabelsOf(tasks...), Failed: root.State != plan.Done}
 	var b strings.Builder
@@ -452,28 +452,28 @@ func outcomeOf(t *plan.Task) string {
 func (w *treeWorker) progress(t *plan.Task, p agent.Progress) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	k := w.of(t)
-	if k.saying = nil; p.Status != "" {
-		w.says(k, p)
+	k := w.track(t)
+	if k.progress = nil; p.Status != "" {
+		w.showProgress(k, p)
 		p.Message = strings.TrimSuffix(t.Name+": "+p.Message, ": ")
-		k.saying = &p
+		k.progress = &p
 	}
-	say := agent.Progress{Status: turn.CallRunning, Message: p.Message}
+	next := agent.Progress{Status: turn.CallRunning, Message: p.Message}
 	for _, x := range w.tasks {
-		if x := x.saying; x != nil && x.Status == turn.CallAwaiting && (say.Status != turn.CallAwaiting || x.Approval == w.told.Approval) {
-			say = *x
+		if x := x.progress; x != nil && x.Status == turn.CallAwaiting && (next.Status != turn.CallAwaiting || x.Approval == w.lastProgress.Approval) {
+			next = *x
 		}
 	}
-	if say.Approval != w.told.Approval || say.Status != w.told.Status || say.Message != w.told.Message {
-		w.told = say
-		w.Call().Progress(say)
+	if next.Approval != w.lastProgress.Approval || next.Status != w.lastProgress.Status || next.Message != w.lastProgress.Message {
+		w.lastProgress = next
+		w.Call().Progress(next)
 	}
 }
 
 // StartTool implements turn.Plans: it returns plan.start for a call after which a person is asked about
 // the plan, unless the plan does not hold: then the model corrects it first.
 func (e *Engine) StartTool(ctx context.Context, t *turn.InnerCall) tool.Tool {
-	w := &treeWorker{plans: e, InnerCall: t}
-	_, problem := w.read(ctx, t.Call().Args)
-	return planTree{plans: e, asks: problem == ""}
+	w := &treeWorker{engine: e, InnerCall: t}
+	_, problem := w.readPlan(ctx, t.Call().Args)
+	return startTool{engine: e, asks: problem == ""}
 }

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// plannerAbout tells routing what the planner is for.
-var plannerAbout = Agent{Name: kits.PlannerAgent,
+// plannerAgent tells routing what the planner is for.
+var plannerAgent = Agent{Name: kits.PlannerAgent,
 	Description: "plans and carries out requests that need several different steps by several agents or tools",
 	Examples: []string{"Plan a weekend trip: check the weather, find lodging and add it to my calendar", "Compare three phones, write me a report and mail it to Ana",
 		"Organise my move: find movers, make a list and set reminders", "Look through my mail for invoices, put them in a table and remind me of those that are due",
@@ -22,8 +22,8 @@ const (
 	maxExamples = 120 // of an agent
 )
 
-// learned returns what a router learns of the agents of the catalog.
-func learned(tree *catalog.Tree) (agents []Agent) {
+// catalogAgents returns what a router learns of the agents of the catalog.
+func catalogAgents(tree *catalog.Tree) (agents []Agent) {
 	for _, a := range tree.Root.Children[:min(len(tree.Root.Children), maxRouted)] {
 		c := Agent{Name: a.Path, Description: a.Description}
 		for _, e := range a.Examples[:min(len(a.Examples), maxExamples)] {
@@ -38,7 +38,7 @@ func learned(tree *catalog.Tree) (agents []Agent) {
 // assistant, and what the assistant's own tools do.
 func (e *Engine) Candidates() (agents []Agent, own []string) {
 	if e.opt.Catalog != nil {
-		agents = learned(e.opt.Catalog.Tree())
+		agents = catalogAgents(e.opt.Catalog.Tree())
 	}
 	taken := map[string]bool{}
 	for _, a := range e.opt.Kits.SmallAgents() {
@@ -53,5 +53,5 @@ func (e *Engine) Candidates() (agents []Agent, own []string) {
 			own = append(own, s.Name+" "+first)
 		}
 	}
-	return append(agents, plannerAbout), own
+	return append(agents, plannerAgent), own
 }

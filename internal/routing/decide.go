@@ -23,7 +23,7 @@ import (
 
 // A message that names no agent is routed before its turn begins, unless a person
 // has given its conversation to an agent. The words of the message decide if they
-// are clear (internal/routing); otherwise the fast model chooses among the
+// are clear (Router); otherwise the fast model chooses among the
 // likeliest agents, and if it is not certain either, the agent goes on that routing
 // had chosen before, or else the assistant. Whatever fails, the assistant answers.
 //
@@ -40,9 +40,9 @@ type Engine struct {
 	version uint64             // of the catalog's tree that they were made for
 }
 
-// Options are the parts of routing; all but Catalog are required.
+// Options are the parts of an Engine; all but Catalog are required.
 type Options struct {
-	Mode          string // RoutingOff, RoutingAuto or RoutingAlways
+	Mode          string // Off, Auto or Always
 	Store         store.Store
 	Conversations *conversation.Engine
 	Models        *llm.Models
@@ -126,9 +126,9 @@ func (e *Engine) Decide(ctx context.Context, q *Question) *Decision {
 	began := time.Now()
 	agents, own := e.Candidates()
 	fast, err := e.opt.Models.Resolve(llm.FastAlias)
-	some, asks := e.HasOwn(), err == nil && !llm.Offline(fast.Models)
+	some, asks := e.HasCatalogAgents(), err == nil && !llm.Offline(fast.Models)
 	alone := !some && e.opt.Mode != Always // without a model, and only if it cannot be missed
-	if alone && (q.Ongoing || !e.remote()) || !some && !alone && !asks {
+	if alone && (q.Ongoing || !e.hasModel()) || !some && !alone && !asks {
 		return nil
 	}
 	r, err := e.Router(ctx, q.User, agents, own)
@@ -143,14 +143,14 @@ func (e *Engine) Decide(ctx context.Context, q *Question) *Decision {
 			d.Ranked = append(d.Ranked, x)
 		}
 	}
-	goesOn := q.Agent
-	if goesOn == kits.PlannerAgent || goesOn != "" && !slices.ContainsFunc(d.Ranked, func(x Ranked) bool { return x.Agent == goesOn }) {
-		goesOn = "" // nothing follows up on a plan
+	current := q.Agent
+	if current == kits.PlannerAgent || current != "" && !slices.ContainsFunc(d.Ranked, func(x Ranked) bool { return x.Agent == current }) {
+		current = "" // nothing follows up on a plan
 	}
 	d.Steps = d.Ranked[0].Agent == kits.PlannerAgent && d.Ranked[0].P >= likely && len(joints.FindAllString(q.Text, minJoints)) == minJoints
 	switch best := d.Ranked[0]; {
 	case q.Before != "" && FollowsUp(q.Text):
-		d.Agent, d.Path = cmp.Or(goesOn, kits.DefaultAgent), record.RouteFollow
+		d.Agent, d.Path = cmp.Or(current, kits.DefaultAgent), record.RouteFollow
 	case alone && best.Agent == kits.SmallTalk: // what begins with a greeting may be about anything
 	case best.P >= Certain && best.Agent != kits.PlannerAgent:
 		d.Agent, d.Path, d.P = best.Agent, record.RouteLocal, best.P
@@ -160,8 +160,8 @@ func (e *Engine) Decide(ctx context.Context, q *Question) *Decision {
 	case asks:
 		e.askRouter(ctx, q, d, fast, agents)
 	}
-	if d.Path == record.RouteDefault && !alone && goesOn != "" && goesOn != kits.DefaultAgent {
-		d.Agent, d.Path = goesOn, record.RouteFollow
+	if d.Path == record.RouteDefault && !alone && current != "" && current != kits.DefaultAgent {
+		d.Agent, d.Path = current, record.RouteFollow
 	}
 	if !e.Answers(d.Agent, asks || alone) {
 		d.Agent = kits.DefaultAgent
@@ -170,13 +170,13 @@ func (e *Engine) Decide(ctx context.Context, q *Question) *Decision {
 	return d
 }
 
-// HasOwn reports whether the catalog has agents.
-func (e *Engine) HasOwn() bool {
+// HasCatalogAgents reports whether the catalog has agents.
+func (e *Engine) HasCatalogAgents() bool {
 	return e.opt.Catalog != nil && len(e.opt.Catalog.Tree().Root.Children) > 0
 }
 
-// remote reports whether the default model is one that can be asked, and not the built-in one.
-func (e *Engine) remote() bool {
+// hasModel reports whether the default model is one that can be asked, and not the built-in one.
+func (e *Engine) hasModel() bool {
 	m, err := e.opt.Models.Resolve(llm.DefaultAlias)
 	return err == nil && !llm.Offline(m.Models)
 }
@@ -185,7 +185,7 @@ func (e *Engine) remote() bool {
 // model for it, fast or not.
 func (e *Engine) Answers(path string, fast bool) bool {
 	kit, err := e.opt.Kits.Of(path)
-	if err != nil || !fast && !e.OfCatalog(Agent{Name: path}) {
+	if err != nil || !fast && !e.InCatalog(Agent{Name: path}) {
 		return false
 	}
 	if kit.Model != kits.RemoteModel {
@@ -194,8 +194,8 @@ func (e *Engine) Answers(path string, fast bool) bool {
 	return err == nil
 }
 
-// OfCatalog reports whether an agent is one of the catalog.
-func (e *Engine) OfCatalog(a Agent) bool {
+// InCatalog reports whether an agent is one of the catalog.
+func (e *Engine) InCatalog(a Agent) bool {
 	return e.opt.Catalog != nil && a.Name != "" && e.opt.Catalog.Tree().ByPath[a.Name] != nil
 }
 
@@ -218,9 +218,9 @@ func (e *Engine) askRouter(ctx context.Context, q *Question, d *Decision, fast l
 	var b strings.Builder
 	b.WriteString("THE AGENTS:\n" + list + "\n")
 	if q.Before != "" {
-		fmt.Fprintf(&b, "The agent %s answered the message before, which was:\n%s\n\n", cmp.Or(q.Agent, kits.DefaultAgent), llm.Fenced("the message before", Clipped(q.Before)))
+		fmt.Fprintf(&b, "The agent %s answered the message before, which was:\n%s\n\n", cmp.Or(q.Agent, kits.DefaultAgent), llm.Fenced("the message before", Clip(q.Before)))
 	}
-	b.WriteString(llm.Fenced("the message", Clipped(q.Text)))
+	b.WriteString(llm.Fenced("the message", Clip(q.Text)))
 	listed, err := json.Marshal(names)
 	if err != nil {
 		panic(err) // strings
@@ -283,5 +283,5 @@ func offers(ranked []Ranked, agents []Agent) (names []string, list string) {
 	return names, b.String() + "- " + kits.DefaultAgent + ": everything else\n"
 }
 
-// Clipped shortens a message to what the fast model is shown of it.
-func Clipped(text string) string { return llm.Cut(text, routeText) }
+// Clip shortens a message to what the fast model is shown of it.
+func Clip(text string) string { return llm.Cut(text, routeText) }

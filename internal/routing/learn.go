@@ -42,13 +42,13 @@ func (e *Engine) Router(ctx context.Context, user string, agents []Agent, own []
 	if e.routers == nil || e.version != version {
 		e.routers, e.version = map[string]*Router{}, version
 	}
-	if known := e.routers[user]; known != nil {
-		return known, nil
+	if cached := e.routers[user]; cached != nil {
+		return cached, nil
 	}
 	if len(e.routers) >= maxRouters {
 		clear(e.routers)
 	}
-	examples, err := e.taught(ctx, user)
+	examples, err := e.taughtExamples(ctx, user)
 	if err != nil {
 		return nil, err
 	}
@@ -59,23 +59,23 @@ func (e *Engine) Router(ctx context.Context, user string, agents []Agent, own []
 			agents[i].Examples = append(slices.Clip(agents[i].Examples), x.text)
 		}
 	}
-	made := e.routers[""]
-	if made == nil || len(examples) > 0 {
-		made = New(agents, own...)
+	router := e.routers[""]
+	if router == nil || len(examples) > 0 {
+		router = New(agents, own...)
 	}
-	if e.routers[user] = made; len(examples) == 0 {
-		e.routers[""] = made
+	if e.routers[user] = router; len(examples) == 0 {
+		e.routers[""] = router
 	}
-	return made, nil
+	return router, nil
 }
 
-// taught is an example of an agent by a user.
-type taught struct{ agent, text string }
+// example is an example of an agent by a user.
+type example struct{ agent, text string }
 
-// taught returns what a user has taught, the newest first.
-func (e *Engine) taught(ctx context.Context, user string) ([]taught, error) {
+// taughtExamples returns what a user has taught, the newest first.
+func (e *Engine) taughtExamples(ctx context.Context, user string) ([]example, error) {
 	sc, known := store.ForUser(user), map[string]bool{}
-	var out []taught
+	var out []example
 	for run, err := range routedRuns(ctx, e.opt.Store, sc, record.TermNamed, maxTaught) {
 		if err != nil {
 			return nil, err
@@ -95,7 +95,7 @@ func (e *Engine) taught(ctx context.Context, user string) ([]taught, error) {
 			continue
 		}
 		known[text] = true
-		out = append(out, taught{run.Agent, text})
+		out = append(out, example{run.Agent, text})
 	}
 	return out, nil
 }
@@ -152,7 +152,7 @@ func (e *Engine) Named(ctx context.Context, user string, s *conversation.Session
 // maxRecent is how many decisions a person may correct by naming another agent.
 const maxRecent = 20
 
-// routedBefore returns the agent that routing has lately chosen for the same words,
+// routedBefore returns the agent that routing has recently chosen for the same words,
 // in any conversation.
 func (e *Engine) routedBefore(ctx context.Context, user, text string) (string, bool) {
 	sc := store.ForUser(user)

@@ -1,4 +1,8 @@
-// Package routing finds the agent that a request is for, without asking a model.
+// Package routing finds the agent that a request is for.
+//
+// An Engine routes messages that name no agent: by their words where these are clear, and
+// otherwise with the fast model (decide.go). It learns from people, who name another agent
+// (learn.go). A Router does the first part, without asking a model.
 //
 // A Router learns from what agents say of themselves: descriptions, capabilities and
 // examples. Against them stand sentences that are for no agent in particular, by kind:

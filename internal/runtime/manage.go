@@ -79,7 +79,7 @@ func (n *Node) ServiceModel(b service.Binding) (llm.Resolved, error) {
 		return llm.Resolved{}, fault.New(fault.NotFound, "model_not_found", "the llm service of %s is at no URL any more", b.Owner).
 			WithHint("begin a new call")
 	}
-	r, err := n.Kits.FarModel(b)
+	r, err := n.Kits.ServiceModel(b)
 	if err == nil {
 		r.Model = recorded{r.Model, n}
 	}

@@ -164,7 +164,7 @@ func (x *Calls) call(ctx context.Context, call agent.Call) (*message.ToolResult,
 		Generate: x.Inner(call, nil).generate,
 	}
 	if !x.Kit.Has(call.Name) {
-		ec.Near, ec.Waits = x.Kit.Names, n.kits.Awaited(call.Name)
+		ec.Near, ec.Waits = x.Kit.Names, n.kits.PendingSource(call.Name)
 		return n.work.CallTool(ctx, c, x.Request, ec)
 	}
 	var err error

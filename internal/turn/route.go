@@ -62,7 +62,7 @@ func (c *Conversation) offerPlan(job *agent.Job) {
 
 // announceAgent notifies watchers that another agent answers than before.
 func (e *Engine) announceAgent(c *Conversation, run *record.Run, before string) {
-	if e.routing.Mode() == routing.Auto && !e.routing.HasOwn() {
+	if e.routing.Mode() == routing.Auto && !e.routing.HasCatalogAgents() {
 		return // a small agent does what the assistant would do
 	}
 	if run.Route != nil && run.Route.Path != record.RouteNamed && run.Agent != before {

@@ -34,24 +34,24 @@ func (f *fitter) choose() {
 // tools are shown then.
 func (f *fitter) extend(msgs []*message.Message) bool {
 	before := f.Shown
-	next := slices.IndexFunc(msgs, func(m *message.Message) bool { return m.ID == f.Seen }) + 1
+	next := slices.IndexFunc(msgs, func(m *message.Message) bool { return m.ID == f.LastMessage }) + 1
 	latest := ""
 	for _, m := range msgs[next:] {
 		if text := requestText(m); text != "" {
-			if !f.Serve(text) { // there is no room: it begins again with what was said last, if that helps
-				if fresh := f.kit.Choice(f.engine.opt.ToolBudget.In(f.Choice.Window)).At(f.Choice.Window); fresh.Serve(text) {
-					fresh.Serve(latest)
+			if !f.AddSimilar(text) { // there is no room: it begins again with what was said last, if that helps
+				if fresh := f.kit.Choice(f.engine.opt.ToolBudget.In(f.Choice.Window)).At(f.Choice.Window); fresh.AddSimilar(text) {
+					fresh.AddSimilar(latest)
 					f.Choice = fresh
 				}
 			}
 			latest = text
 		}
 		for _, call := range m.Calls() {
-			for _, i := range f.kit.Meant(call.Name, call.Args) {
-				f.Take(&f.More, i)
+			for _, i := range f.kit.IndexesOf(call.Name, call.Args) {
+				f.Add(&f.CallBudget, i)
 			}
 		}
-		f.Seen = m.ID
+		f.LastMessage = m.ID
 	}
 	return !slices.Equal(before, f.Shown)
 }
