@@ -73,6 +73,14 @@ func plannedBefore(ctx context.Context, s *session, which string) (client.Plan, 
 	return s.Plan(ctx, which)
 }
 
+// withCode returns an outcome with its error code in brackets, if it has one.
+func withCode(outcome, code string) string {
+	if code == "" {
+		return outcome
+	}
+	return outcome + " (" + code + ")"
+}
+
 func planText(p *client.Plan, width int) string {
 	edited := ""
 	if p.Edited {
@@ -81,7 +89,7 @@ func planText(p *client.Plan, width int) string {
 		edited = "by Steward, since planning failed"
 	}
 	text := fields(13, [][2]string{{"record", p.ID}, {"conversation", p.Conversation}, {"request", p.Request}, {"edited", edited},
-		{"outcome", strings.Trim(p.Outcome+" ("+p.Error+")", " ()")}, {"took", p.Ended.Sub(p.Started).Round(time.Millisecond).String()}, {"cost", planCost(p)},
+		{"outcome", withCode(p.Outcome, p.Error)}, {"took", p.Ended.Sub(p.Started).Round(time.Millisecond).String()}, {"cost", planCost(p)},
 		{"model calls", fmt.Sprint(p.Iterations)}, {"actions", fmt.Sprint(p.Intents)}, {"corrections", fmt.Sprint(p.Corrections)}, {"labels", strings.Join(p.Labels, ", ")}})
 	rows := [][]string{{"task", "outcome", "agent", "tools used"}}
 	for _, t := range p.Tasks {
@@ -89,7 +97,7 @@ func planText(p *client.Plan, width int) string {
 		if agent == "" {
 			agent = "designed"
 		}
-		rows = append(rows, []string{plainLine(t.Name), strings.Trim(t.State+" ("+t.Error+")", " ()"), plainLine(agent), plainLine(strings.Join(t.Tools, ", "))})
+		rows = append(rows, []string{plainLine(t.Name), withCode(t.State, t.Error), plainLine(agent), plainLine(strings.Join(t.Tools, ", "))})
 	}
 	lines, _ := table([]column{{}, {}, {}, {least: minWhat}}, rows, width)
 	text += "\n" + strings.Join(lines, "\n") + "\n"
