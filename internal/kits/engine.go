@@ -185,7 +185,7 @@ func (k *Engine) ModelFor(kit *Kit, run *record.Run) (llm.Resolved, error) {
 		return r, err
 	}
 	if kit.LLM.Source != service.Remote || k.opt.RemoteModels == nil {
-		return llm.Resolved{}, fault.New(fault.NotFound, "model_not_found", "the agent %s has no llm service at a URL any more", kit.Name).
+		return llm.Resolved{}, fault.New(fault.NotFound, "model_not_found", "the agent %s no longer has an llm service at a URL", kit.Name).
 			WithHint("begin a new turn")
 	}
 	return k.ServiceModel(kit.LLM)
@@ -266,17 +266,17 @@ func (k *Engine) Usable(base *Kit, name string) (tool.Tool, error) {
 	}
 	now, err := k.Of(base.Name)
 	if err != nil {
-		return nil, fault.New(fault.Denied, "agent_not_approved", "the agent %s may not be used any more: it has changed, or its approval was taken back", base.Name).
+		return nil, fault.New(fault.Denied, "agent_not_approved", "the agent %s may no longer be used: it has changed, or its approval was withdrawn", base.Name).
 			WithHint("steward agents list shows what waits for an approval")
 	}
 	u, ok := now.Registry.Get(name)
 	if !ok {
-		return nil, tool.NotDone(fault.New(fault.Unavailable, "tool_unavailable", "the tool %s is not offered any more, or not as it was approved", name).
+		return nil, tool.NotDone(fault.New(fault.Unavailable, "tool_unavailable", "the tool %s is no longer offered, or not as it was approved", name).
 			WithHint("steward agents list shows what waits for an approval"))
 	}
 	if tool.Fingerprint(u.Spec()) != tool.Fingerprint(t.Spec()) {
-		return nil, fault.New(fault.Denied, "tool_changed", "the tool %s is not there any more as it was when this turn began", name).
-			WithHint("with the next message it is as it is now")
+		return nil, fault.New(fault.Denied, "tool_changed", "the tool %s has changed since this turn began", name).
+			WithHint("send another message to use it as it is now")
 	}
 	return u, nil
 }

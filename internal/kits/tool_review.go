@@ -54,7 +54,7 @@ func LookAt(resolve func(name string) (llm.Resolved, error)) catalog.Looker {
 		var out struct{ Tools []catalog.Looked }
 		dec := json.NewDecoder(strings.NewReader(llm.Unfenced(answer)))
 		if dec.DisallowUnknownFields(); len(answer) > lookAnswer || dec.Decode(&out) != nil || out.Tools == nil {
-			return nil, "", fault.New(fault.Unavailable, "look_failed", "what %s answered does not have the asked-for form", m.Models[0])
+			return nil, "", fault.New(fault.Unavailable, "look_failed", "the answer of %s does not have the expected form", m.Models[0])
 		}
 		return out.Tools, m.Models[0], nil
 	}

@@ -93,7 +93,7 @@ func (e *Engine) fallBack(ctx context.Context, x *turn.Calls, msgs []*message.Me
 	case failed != nil:
 		why = "the model failed (" + fault.Of(failed).Code + ")"
 	case refused >= maxRefused:
-		why = fmt.Sprintf("%d plans did not hold", refused)
+		why = fmt.Sprintf("%d plans were not valid", refused)
 	default:
 		calls := msgs[len(msgs)-2].Calls()
 		if len(calls) == 0 {
@@ -117,7 +117,7 @@ func (e *Engine) fallBack(ctx context.Context, x *turn.Calls, msgs []*message.Me
 	}
 	own := id.New()
 	x.Conversation.Emit(agent.Event{Kind: agent.Delta, ID: own, Stream: llm.Event{Kind: llm.Notice,
-		Text: fmt.Sprintf("No plan came of this: %s. The agent %s answers instead.", why, to)}})
+		Text: fmt.Sprintf("Planning has failed: %s. The agent %s answers instead.", why, to)}})
 	return &message.Message{ID: own, Role: message.Assistant, Stop: message.StopTools, Blocks: []message.Block{&message.ToolCall{
 		Common: message.Common{Origin: originFallback}, CallID: "call_" + own.String(), Name: requests.StartTool, Args: args}}}, nil
 }

@@ -108,7 +108,7 @@ func (t askPlan) Call(ctx context.Context, in tool.Invocation) (tool.Result, err
 	own := strings.TrimPrefix(a.Run.Agent, kits.DesignedPrefix)
 	live, _, ok := t.engine.liveTask(a.Conversation.User, own)
 	if !ok {
-		return tool.Result{}, fault.New(fault.Conflict, "tree_over", "nobody works on this plan any more").WithHint("go on with what you know")
+		return tool.Result{}, fault.New(fault.Conflict, "tree_over", "this plan has ended").WithHint("go on with what you know")
 	}
 	text, labels := live.worker.describe(own)
 	labels |= a.Call().Labels
@@ -188,7 +188,7 @@ func (askPerson) Spec() tool.Spec {
 
 // Preview implements tool.Previewer.
 func (askPerson) Preview(context.Context, tool.Invocation) (string, error) {
-	return "A task of the plan asks you. Write what you have to say into \"answer\" and allow it. Deny it to say nothing: the task then goes on without.", nil
+	return "A task of the plan has a question for you. Write your answer into \"answer\" and allow it. If you deny it, the task continues without an answer.", nil
 }
 
 // Call implements tool.Tool: the user has allowed the answer.

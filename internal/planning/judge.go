@@ -80,7 +80,7 @@ func (e *Engine) Review(ctx context.Context, x *turn.Calls, answer *message.Mess
 	reasons := llm.Cut(v.Reasons, plan.MaxSummary)
 	switch {
 	case err != nil:
-		e.log.InfoContext(ctx, "an answer is given without having been judged", "agent", x.Kit.Name, "request", x.Request.ID.String(), "error", err)
+		e.log.InfoContext(ctx, "an answer could not be judged and is given as it is", "agent", x.Kit.Name, "request", x.Request.ID.String(), "error", err)
 	case v.Achieved:
 	case rounds < plan.MaxRounds:
 		notify("The answer falls short and is corrected: " + reasons)
@@ -104,7 +104,7 @@ func askFor(ctx context.Context, p *turn.InnerCall, req *llm.Request, text strin
 	}
 	dec := json.NewDecoder(strings.NewReader(llm.Unfenced(answer)))
 	if dec.DisallowUnknownFields(); dec.Decode(into) != nil {
-		return fault.New(fault.Unavailable, "judge_failed", "what the judge answered does not have the asked-for form")
+		return fault.New(fault.Unavailable, "judge_failed", "the judge's answer does not have the expected form")
 	}
 	return nil
 }

@@ -42,7 +42,7 @@ func (w *treeWorker) holdLease(ctx context.Context, newTasks []*plan.Task) error
 		if !errors.Is(err, lease.ErrLost) || ctx.Err() != nil {
 			return err
 		}
-		w.engine.log.Warn("the lease of a tree of tasks was lost; its work is taken up again", "tree", w.at.String())
+		w.engine.log.Warn("the lease of a plan was lost: it is taken again", "tree", w.at.String())
 	}
 }
 

@@ -47,12 +47,12 @@ func (e *Engine) liveTask(user, which string) (live *liveTree, own id.ID, ok boo
 func (e *Engine) OrderTask(ctx context.Context, user, which string, c plan.Command, edited *plan.Draft) error {
 	t, own, ok := e.liveTask(user, which)
 	if !ok {
-		return fault.New(fault.NotFound, "task_not_found", "nobody works on a task %.60q", which).
-			WithHint("steward requests show last lists the tasks of a plan; when its turn is over, ask anew")
+		return fault.New(fault.NotFound, "task_not_found", "no plan in progress has a task %.60q", which).
+			WithHint("steward requests show last lists the tasks of a plan; when its turn has ended, ask again")
 	}
 	if c == plan.Edit {
 		if bad := plan.Check(edited, t.worker.world(ctx)); bad != nil {
-			return fault.New(fault.Invalid, "plan_invalid", "the task cannot be like that:\n%s", plan.Describe(bad)).WithHint("correct these points")
+			return fault.New(fault.Invalid, "plan_invalid", "the edited task is not valid:\n%s", plan.Describe(bad)).WithHint("correct these points")
 		}
 		if len(edited.Subtasks) > 0 {
 			return fault.New(fault.Invalid, "plan_invalid", "an edited task cannot get subtasks").WithHint("describe what it is to do, and which tools it needs")

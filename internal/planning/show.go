@@ -34,7 +34,7 @@ func (w *treeWorker) show(ctx context.Context, tasks []*plan.Task) {
 		v := turn.PlannedView{Call: requests.CallID(w.Call().Ref), Order: t.Order, At: w.track(t).at}
 		var err error
 		if v.Task, err = requests.ViewTask(ctx, st, sc, requests.PlannedTask{Task: t, At: w.track(t).at}, worked); err != nil {
-			w.engine.log.Warn("a task of a plan cannot be shown", "task", t.ID.String(), "error", err)
+			w.engine.log.Warn("cannot show a task of a plan", "task", t.ID.String(), "error", err)
 			continue
 		}
 		if v.Task.Agent == "" && !t.Supervised() {

@@ -421,7 +421,7 @@ func (w *treeWorker) result() tool.Result {
 	root := tasks[0]
 	res := tool.Result{Labels: plan.LabelsOf(tasks...), Failed: root.State != plan.Done}
 	var b strings.Builder
-	fmt.Fprintf(&b, "The tasks are over. All of it: %s.\n", outcomeOf(root))
+	fmt.Fprintf(&b, "The plan has ended: %s.\n", outcomeOf(root))
 	for _, t := range tasks {
 		if t.Supervised() { // its output is that of its subtasks
 			continue
@@ -442,7 +442,7 @@ func outcomeOf(t *plan.Task) string {
 		s += ", judged: " + t.Verdict
 	}
 	if t.Told != "" {
-		s += ", told by the task above: " + t.Told
+		s += ", note from the task above: " + t.Told
 	}
 	return s
 }

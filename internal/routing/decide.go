@@ -236,7 +236,7 @@ func (e *Engine) askRouter(ctx context.Context, q *Question, d *Decision, fast l
 		err = json.Unmarshal([]byte(llm.Unfenced(answer)), &x)
 	}
 	if err == nil && (!slices.Contains(names, x.Agent) || x.Confidence < 0 || x.Confidence > 1 || x.Candidate != "" && !slices.Contains(names, x.Candidate)) {
-		err = fault.New(fault.Unavailable, "route_failed", "what the model answered does not have the asked-for form")
+		err = fault.New(fault.Unavailable, "route_failed", "the model's answer does not have the expected form")
 	}
 	if err != nil {
 		e.opt.Log.Warn("the fast model did not choose an agent", "error", err)

@@ -184,7 +184,7 @@ func (e *Engine) Learn(user string, run *record.Run) {
 	e.opt.Go(func() {
 		agents, own := e.Candidates()
 		if _, err := e.Router(e.opt.Life, user, agents, own); err != nil {
-			e.opt.Log.Warn("what was taught about routing is not known yet", "error", err)
+			e.opt.Log.Warn("cannot apply yet what was taught about routing", "error", err)
 		}
 	})
 }

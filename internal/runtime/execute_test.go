@@ -142,7 +142,7 @@ func TestInvalidExternalCalls(t *testing.T) {
 		{work.Execution{Tool: "math.twice", Args: []byte(`{"n":"x"}`)}, "args_invalid", "fix these and call the tool again"},
 		{work.Execution{Tool: "math.twice", Args: []byte(`{"n":1`)}, "args_invalid", ""},
 		{work.Execution{Tool: "ledger.add", Args: []byte(`{"what":""}`), ClientID: "x"}, "args_invalid", ""},
-		{work.Execution{Tool: "math.twice", ClientID: strings.Repeat("x", 257)}, "call_id_invalid", "use a shorter one: a UUID, say"},
+		{work.Execution{Tool: "math.twice", ClientID: strings.Repeat("x", 257)}, "call_id_invalid", "use a shorter one, for example a UUID"},
 	} {
 		_, err := o.ExecuteTool(t.Context(), "anna", c.e)
 		if !fault.HasCode(err, c.code) || c.remedy != "" && fault.Of(err).Remedy != c.remedy {

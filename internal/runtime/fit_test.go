@@ -323,7 +323,7 @@ func TestCalibrationIsKept(t *testing.T) {
 	_, err := w.store.Commit(t.Context(), store.ForNode(resource.System), store.Batch{Changes: []store.Change{{URI: resource.Root("llm.Calibration", "all"), Body: []byte("{")}}})
 	ok(t, err)
 	w.open()
-	if c := w.models.Counter("test/m"); c.Kind() == "calibrated" || !strings.Contains(w.log.String(), "learned anew") {
+	if c := w.models.Counter("test/m"); c.Kind() == "calibrated" || !strings.Contains(w.log.String(), "starting over") {
 		t.Errorf("%s: %s", c.Kind(), w.log.String())
 	}
 	w.answered("hello", "ok")

@@ -31,7 +31,7 @@ func TestBackgroundCallOfAToolThatIsGone(t *testing.T) {
 	w.more = nil
 	w.open()
 	w.settled()
-	if msgs := w.openings(conv); len(msgs) != 1 || !strings.Contains(msgs[0].Text(), "is not there any more") {
+	if msgs := w.openings(conv); len(msgs) != 1 || !strings.Contains(msgs[0].Text(), "no longer exists") {
 		t.Errorf("%v", msgs)
 	}
 	if r := w.rows()[record.RequestTask][0]; r.Outcome != "unavailable" {

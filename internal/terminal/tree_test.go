@@ -58,7 +58,7 @@ func TestAPlanIsShownAsATree(t *testing.T) {
 	}
 	failed := took(time.Second)
 	failed.Error, failed.Message = "task_fell_short", "no\x1b[2J\u202e hut"
-	got := show(tr, task(4, "again", "lodging", "failed", failed), task(3, "calendar", "", "done", took(time.Second)), result("p/0", "plan.start", "error", "The tasks are over."))
+	got := show(tr, task(4, "again", "lodging", "failed", failed), task(3, "calendar", "", "done", took(time.Second)), result("p/0", "plan.start", "error", "The plan has ended."))
 	if got != "\n✗ 2 of 3 tasks done, 1 failed · 0s · $0.0300 · Ctrl-O: tasks" {
 		t.Errorf("%q", got)
 	}

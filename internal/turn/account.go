@@ -81,7 +81,7 @@ func (e *Engine) usageBelow(ctx context.Context, c *Conversation, inter resource
 		}
 	}
 	if err != nil {
-		e.log.Warn("what a turn has used cannot be added up", "error", err)
+		e.log.Warn("cannot add up what a turn has used", "error", err)
 	}
 	return sum.Usage
 }

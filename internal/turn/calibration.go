@@ -24,7 +24,7 @@ func (e *Engine) LoadCalibration(ctx context.Context) error {
 		return err
 	}
 	if err := e.opt.Models.Recall(r.Body); err != nil {
-		e.log.Warn("how models count tokens is learned anew", "error", err)
+		e.log.Warn("cannot read what was learned about how models count tokens: starting over", "error", err)
 	}
 	e.calibration = r.Body
 	return nil

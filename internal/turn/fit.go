@@ -159,7 +159,7 @@ func (f *fitter) Fit(ctx context.Context, refused bool) (bool, error) {
 	}
 	if refused { // the known window is wrong
 		if err := f.engine.SaveCalibration(ctx); err != nil {
-			f.engine.log.Warn("what a model said of its window is not kept", "error", err)
+			f.engine.log.Warn("cannot store the window that a model has named", "error", err)
 		}
 		room = min(room, now*3/4)
 	}
@@ -175,7 +175,7 @@ func (f *fitter) Fit(ctx context.Context, refused bool) (bool, error) {
 		return false, f.tooLarge("what has to be shown of the conversation takes", f.lowerBound(left), w-fixed).
 			WithHint("shorten the last message, choose a model with a larger window, or correct the window in the setting windows")
 	}
-	f.conversation.Feed.notice("Earlier messages were left out or summarised, so that the conversation fits the model's context window.", false)
+	f.conversation.Feed.notice("Earlier messages were left out or summarized, so that the conversation fits the model's context window.", false)
 	return left < now, nil
 }
 
@@ -227,7 +227,7 @@ func (e *Engine) Compact(ctx context.Context, sc store.Scope, user string, conv 
 	e.MarkToPack(f.conversation.Key)
 	if err == nil && !fits {
 		err = fault.New(fault.TooLarge, "cannot_compact", "what is left of the conversation cannot be made smaller").
-			WithHint("begin a new conversation, or take pins off")
+			WithHint("begin a new conversation, or unpin messages")
 	}
 	return err
 }

@@ -171,7 +171,7 @@ func (h *Hooks) narrowArgs(ctx context.Context, at resource.URI, c agent.Call) (
 		}
 		narrowed, err := tool.Canonical(ans.Args)
 		if err != nil {
-			return fault.New(fault.Denied, "hook_failed", "a hook of %s gave arguments that are none: %w", ev.Agent, err)
+			return fault.New(fault.Denied, "hook_failed", "a hook of %s returned arguments that are not valid: %w", ev.Agent, err)
 		}
 		ev.Args, args = narrowed, narrowed
 		return nil

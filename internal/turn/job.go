@@ -64,7 +64,7 @@ func (e *Engine) Job(ctx context.Context, c *Conversation, s *conversation.Sessi
 	if e.opt.Skills != nil && kit.Has("skills.read") {
 		list, err := e.opt.Skills(c.User)
 		if err != nil {
-			e.log.Warn("the skills cannot be listed: the model does not know them", "error", err)
+			e.log.Warn("cannot list the skills for the model", "error", err)
 		}
 		system = strings.TrimSpace(system + "\n\n" + list)
 	}

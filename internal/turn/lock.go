@@ -64,7 +64,7 @@ func (c *Conversation) deduplicate(ctx, life context.Context, k idempotencyKey) 
 	}
 }
 
-var errWithdrawn = fault.New(fault.Conflict, "turn_withdrawn", "the conversation was deleted or rewound before this message had its turn").
+var errWithdrawn = fault.New(fault.Conflict, "turn_withdrawn", "the conversation was deleted or rewound while this message waited").
 	WithHint("look at the conversation, and send it again where it still belongs")
 
 // BlockTurns lets no turn begin in the conversation until the returned function is

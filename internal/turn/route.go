@@ -54,7 +54,7 @@ func (c *Conversation) offerPlan(job *agent.Job) {
 	next := job.Emit
 	job.Emit = func(ev agent.Event) {
 		if ev.Kind == agent.Finished && ev.Outcome == agent.Answered {
-			c.Feed.notice("This has several steps. With /plan and what you want, you see a plan before anything is done.", false)
+			c.Feed.notice("This request has several steps. With /plan and your request, you see a plan before anything is done.", false)
 		}
 		next(ev)
 	}

@@ -90,7 +90,7 @@ func (e *Engine) send(ctx context.Context, user string, t Input) (Accepted, erro
 
 // ErrResumed reports that an interrupted run of the conversation was resumed
 // first.
-var ErrResumed = errors.New("an interrupted run goes on first")
+var ErrResumed = errors.New("an interrupted run is resumed first")
 
 // accept begins a turn whose sender holds the turn lock, unless the turn was
 // accepted before, perhaps while this sender waited.
@@ -147,7 +147,7 @@ func UserMessage(user string, t *Input) (*message.Message, error) {
 	m := &message.Message{Role: message.User, Blocks: t.Content, At: t.At}
 	if !t.Regenerate.Zero() {
 		if len(t.Content) > 0 || t.Steer || !t.Replace.Zero() {
-			return nil, fault.New(fault.Invalid, "turn_invalid", "an answer is regenerated without a message").
+			return nil, fault.New(fault.Invalid, "turn_invalid", "a turn that regenerates an answer has no message").
 				WithHint("send a message, or ask for another answer, not both")
 		}
 		return nil, nil
@@ -326,7 +326,7 @@ func (e *Engine) openingChanges(ctx context.Context, c *Conversation, s *convers
 func (e *Engine) admit(s *conversation.Session, t *Input, path string) error {
 	conv := s.Conversation()
 	if !conv.Asked.Zero() && t.Origin == "" {
-		return fault.New(fault.Conflict, "conversation_asked", "in this conversation the agent %s answers another one; nobody else can speak in it", conv.Agent).
+		return fault.New(fault.Conflict, "conversation_asked", "in this conversation the agent %s answers another agent; nobody else can write in it", conv.Agent).
 			WithHint("talk to the agent in a conversation of its own: steward chat --agent %s", conv.Agent)
 	}
 	if t.Origin == "" {
@@ -416,7 +416,7 @@ func (e *Engine) run(ctx context.Context, c *Conversation, s *conversation.Sessi
 	}()
 	out, err := agent.Run(ctx, job)
 	if err != nil && !errors.Is(err, request.ErrSuspend) && !errors.As(err, new(unrecorded)) {
-		e.log.Error("a run could not go on", "conversation", c.ID.String(), "error", err)
+		e.log.Error("a run could not continue", "conversation", c.ID.String(), "error", err)
 		c.Feed.fail(err)
 	}
 	hasRequests := err == nil && e.work.RunEnded(c, s, live)

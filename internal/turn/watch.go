@@ -312,7 +312,7 @@ func ParseCursor(s string) (Cursor, error) {
 	if s == "" {
 		return Cursor{}, nil
 	}
-	bad := fault.New(fault.Invalid, "cursor_invalid", "%.80q is no cursor", s).WithHint("send one as it came, or none to begin at the beginning")
+	bad := fault.New(fault.Invalid, "cursor_invalid", "%.80q is not a cursor", s).WithHint("send a cursor as you received it, or none to start at the beginning")
 	parts := strings.Split(s, ".")
 	if len(parts) != 1 && len(parts) != 4 {
 		return Cursor{}, bad

@@ -79,12 +79,12 @@ func (t *askTool) Call(ctx context.Context, in tool.Invocation) (tool.Result, er
 	inner, _ := taint.From(ctx)
 	a, ok := inner.(*turn.InnerCall)
 	if !ok {
-		return tool.Result{}, fault.New(fault.Unsupported, "ask_outside", "agents are asked in conversations only").
+		return tool.Result{}, fault.New(fault.Unsupported, "ask_outside", "agents can be asked only in conversations").
 			WithHint("talk to it: steward chat --agent %s", t.path)
 	}
 	if a.Request.Depth >= maxDepth {
 		return tool.Result{}, fault.New(fault.Exhausted, "agent_too_deep", "the agent %s cannot be asked: %d levels of agents are asking each other already", t.path, a.Request.Depth).
-			WithHint("do without it")
+			WithHint("answer without it")
 	}
 	res, err := t.engine.ask(ctx, a, t.path, in)
 	if errors.Is(err, request.ErrSuspend) {
@@ -116,7 +116,7 @@ func (t *askTool) Call(ctx context.Context, in tool.Invocation) (tool.Result, er
 func (e *Engine) GistOf(ctx context.Context, user string, conv id.ID) requests.Gist {
 	m, err := requests.SumUp(context.WithoutCancel(ctx), e.store, store.ForUser(user), record.ConversationURI(conv))
 	if err != nil {
-		e.log.ErrorContext(ctx, "what an agent had read cannot be told", "conversation", conv.String(), "error", err)
+		e.log.ErrorContext(ctx, "cannot find out what an agent has read: its answer counts as private and untrusted", "conversation", conv.String(), "error", err)
 		m.Labels = message.Private | message.Untrusted
 	}
 	return m
@@ -267,7 +267,7 @@ func failure(path string, r record.Run, why *fault.Error) *fault.Error {
 	case agent.Stopped:
 		return fault.New(fault.Cancelled, cmp.Or(r.Error, "agent_stopped"), "the agent %s was stopped before it had an answer", path)
 	case agent.Bounded:
-		return fault.New(fault.Exhausted, cmp.Or(r.Error, "agent_bound"), "the agent %s has stopped at a limit, without an answer", path).
+		return fault.New(fault.Exhausted, cmp.Or(r.Error, "agent_bound"), "the agent %s has reached a limit before it had an answer", path).
 			WithHint("ask for less at once")
 	}
 	text := ""
@@ -344,13 +344,13 @@ func (e *Engine) RunEnded(c *turn.Conversation, s *conversation.Session, live *t
 		var err error
 		if closed, err = answer(); err != nil {
 			e.life.Go(func() {
-				e.turns.Retry("that a run has ended could not be recorded yet", func() error { _, err := answer(); return err }, nil, "request", at.String())
+				e.turns.Retry("cannot record the end of a run yet", func() error { _, err := answer(); return err }, nil, "request", at.String())
 			})
 		}
 	}
 	if hasRequests = e.requests.Forget(live.Interaction) && !closed; hasRequests {
 		if err := e.stopBelow(ctx, c.User, record.InteractionURI(c.ID, live.Interaction)); err != nil {
-			e.log.Error("what agents were asked could not be stopped", "conversation", c.ID.String(), "error", err)
+			e.log.Error("cannot stop the agents that a turn has asked", "conversation", c.ID.String(), "error", err)
 		}
 	}
 	return hasRequests

@@ -109,7 +109,7 @@ func IsFinal(err error) bool {
 // answer to it. The recorded part of the result stays.
 func (e *Engine) giveUpDelivery(t *backgroundCall, level int, why error) error {
 	cause := fault.Of(why)
-	e.log.Warn("the result of a task could not be told", "task", t.id.String(), "tool", t.spec.Name, "level", level, "error", why)
+	e.log.Warn("cannot deliver the result of a task", "task", t.id.String(), "tool", t.spec.Name, "level", level, "error", why)
 	ctx := context.WithoutCancel(e.life)
 	_, err := e.requests.Change(ctx, t.call.Scope, t.at, func(r *requests.Stored) error {
 		if r.Error == requests.CodeUntold {

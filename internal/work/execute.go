@@ -134,7 +134,7 @@ type externalCall struct {
 func parseExecution(user string, e Execution) (*externalCall, error) {
 	if len(e.ClientID) > maxClientID {
 		return nil, fault.New(fault.Invalid, "call_id_invalid", "the call's id has more than %d bytes", maxClientID).
-			WithHint("use a shorter one: a UUID, say")
+			WithHint("use a shorter one, for example a UUID")
 	}
 	raw := e.Args
 	if strings.TrimSpace(string(raw)) == "" {
@@ -308,8 +308,8 @@ func (e *Engine) executeAction(ctx context.Context, x *externalCall) (Executed, 
 	case <-p.done:
 		return x.outcome(p.res, repeated), p.err
 	case <-ctx.Done():
-		return Executed{}, fault.New(fault.Of(ctx.Err()).Kind, "call_goes_on", "%s goes on", x.Tool).
-			WithHint("call it again with the id %s to learn what became of it", x.ClientID).
+		return Executed{}, fault.New(fault.Of(ctx.Err()).Kind, "call_goes_on", "%s continues", x.Tool).
+			WithHint("call it again with the id %s to get its outcome", x.ClientID).
 			Detail("id", x.ClientID).Retrying(fault.RetryBackoff, 0)
 	}
 }
@@ -439,6 +439,6 @@ func (e *Engine) settleCall(ctx context.Context, r record.Request) {
 		_, err = e.runAction(ctx, x)
 	}
 	if err != nil && ctx.Err() == nil && !fault.HasCode(err, "effect_contended") { // contended: its caller has called again, and executes it
-		e.log.Warn("a call from outside that was interrupted cannot be settled yet", "tool", r.Tool, "request", r.ID.String(), "error", err)
+		e.log.Warn("cannot settle an interrupted call from outside yet", "tool", r.Tool, "request", r.ID.String(), "error", err)
 	}
 }

@@ -80,7 +80,7 @@ func actorOf(path string) string { return "agent:" + path }
 func (e *Engine) rerun(t *backgroundCall) (*message.ToolResult, error) {
 	if t.intent == "" && t.call.Tool == nil {
 		return turn.SystemResult(t.call.Ref, t.call.Name, message.Unavailable,
-			"The tool "+t.call.Name+" is not there any more. If it had begun to change something, that may be done or not."), nil
+			"The tool "+t.call.Name+" no longer exists. If it had begun to change something, the change may have happened or not."), nil
 	}
 	if t.intent == "" {
 		return e.effects.Run(t.ctx, t.call)
@@ -121,7 +121,7 @@ func (e *Engine) follow(t *backgroundCall, recorded func()) {
 		e.showEnd(t, &r)
 	}
 	recorded()
-	err = e.turns.Retry("the result of a task cannot be told yet", func() error {
+	err = e.turns.Retry("cannot deliver the result of a task yet", func() error {
 		r, err := requests.Load(ctx, e.store, t.call.Scope, t.at)
 		if err != nil {
 			return err
@@ -137,7 +137,7 @@ func (e *Engine) follow(t *backgroundCall, recorded func()) {
 // abandon gives up a background call until the next start takes it up.
 func (e *Engine) abandon(t *backgroundCall, err error) {
 	if err != nil && e.life.Err() == nil && !fault.Is(err, fault.NotFound) {
-		e.log.Error("a task cannot go on before the next start", "task", t.id.String(), "tool", t.spec.Name, "error", err)
+		e.log.Error("a task cannot continue before the next start", "task", t.id.String(), "tool", t.spec.Name, "error", err)
 	}
 	t.conversation.Feed.EndTask(t.id, nil)
 }
@@ -179,7 +179,7 @@ func (e *Engine) awaitResult(t *backgroundCall) (requests.Stored, error) {
 			return nil
 		})
 		if err != nil {
-			e.log.Warn("how far a task is could not be recorded", "task", t.id.String(), "error", err)
+			e.log.Warn("cannot record the progress of a task", "task", t.id.String(), "error", err)
 		}
 		recorded, at = p, time.Now()
 	}
@@ -190,7 +190,7 @@ func (e *Engine) awaitResult(t *backgroundCall) (requests.Stored, error) {
 func (e *Engine) finish(t *backgroundCall, end callEnd) (requests.Stored, error) {
 	var r requests.Stored
 	hooksApplied, failed := false, false
-	err := e.turns.Retry("the result of a task cannot be recorded yet", func() (err error) {
+	err := e.turns.Retry("cannot record the result of a task yet", func() (err error) {
 		if failed {
 			end.res, end.err = e.rerun(t)
 		}

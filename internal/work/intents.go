@@ -51,7 +51,7 @@ func (e *Engine) repeatIntent(ctx context.Context, user, which string, step effe
 	}
 	t, ok := e.kits.Callee(in.Agent, in.Tool)
 	if !ok {
-		return client.Intent{}, fault.New(fault.NotFound, "tool_unknown", "the tool %s is not there any more, or its agent may not be used any more", in.Tool).
+		return client.Intent{}, fault.New(fault.NotFound, "tool_unknown", "the tool %s no longer exists, or its agent may no longer be used", in.Tool).
 			WithHint("look at steward agents list")
 	}
 	requestURI := func(at resource.URI) resource.URI {
@@ -182,7 +182,7 @@ func (e *Engine) CancelIntent(ctx context.Context, user, which string) (client.I
 	v, err := e.requests.Intent(ctx, user, uri.String())
 	if err == nil && !ok {
 		err = fault.New(fault.Conflict, "intent_transition_illegal", "the action is %s: it cannot be cancelled any more", v.State).
-			Detail("from", string(v.State)).Detail("to", "cancelled").WithHint("what was done can perhaps be taken back: steward intents undo")
+			Detail("from", string(v.State)).Detail("to", "cancelled").WithHint("it can perhaps be undone: steward intents undo")
 	}
 	return v, err
 }

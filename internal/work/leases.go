@@ -45,7 +45,7 @@ func (e *Engine) RecoverRequests(ctx context.Context) error {
 			err = e.settleOrphan(ctx, user, r)
 		}
 		if err != nil {
-			e.log.Error("an open request cannot be settled", "request", r.At.String(), "error", err)
+			e.log.Error("cannot settle an open request", "request", r.At.String(), "error", err)
 		}
 	})
 	return e.recoverQueues(ctx, queues)

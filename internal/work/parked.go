@@ -26,7 +26,7 @@ const codeParked = "turn_parked"
 
 func errParked(r conversation.OpenRun) error {
 	return fault.New(fault.Conflict, codeParked, "the turn %s is parked: Steward crashed %d times in a row while it ran", r.Interaction, r.Crashes).
-		WithHint("steward requests resume %s goes on with it, steward requests cancel %s ends it", r.Interaction, r.Interaction).
+		WithHint("steward requests resume %s continues it, steward requests cancel %s ends it", r.Interaction, r.Interaction).
 		Detail("request", r.Interaction.String())
 }
 
@@ -60,7 +60,7 @@ func (e *Engine) recordStart(ctx context.Context) (crashed bool, err error) {
 func (e *Engine) RecordRunning(ctx context.Context, open bool) {
 	_, err := e.store.Commit(ctx, store.ForNode(resource.System), store.Batch{Changes: []store.Change{{URI: lifeURI(), Body: record.Encode(lifeRecord{open})}}})
 	if err != nil {
-		e.log.Warn("whether Steward runs could not be recorded", "error", err)
+		e.log.Warn("cannot record whether Steward is running", "error", err)
 	}
 }
 

@@ -58,12 +58,12 @@ func (e *Engine) resume(ctx context.Context, c *turn.Conversation, s *conversati
 	used := e.turns.NewAccount(c.User, record.InteractionURI(c.ID, r.Interaction))
 	job, err := e.turns.Job(ctx, c, s, &r.Run, rc, used)
 	if err != nil {
-		e.log.Warn("an interrupted run cannot go on", "conversation", c.ID.String(), "error", err)
+		e.log.Warn("cannot resume an interrupted run", "conversation", c.ID.String(), "error", err)
 		switch {
 		case !fault.Is(err, fault.NotFound) && !fault.Is(err, fault.Denied) && !fault.Is(err, fault.Invalid): // this may have changed at the next start
 			return false, err
 		case fault.HasCode(err, "agent_not_found"):
-			err = fault.New(fault.Denied, "agent_not_approved", "the agent %s is not there any more, or may not be used any more", r.Agent)
+			err = fault.New(fault.Denied, "agent_not_approved", "the agent %s no longer exists, or may no longer be used", r.Agent)
 		}
 		return false, e.endRun(ctx, c, s, r, agent.Failure, fault.Of(err).Code)
 	}
@@ -190,7 +190,7 @@ func (e *Engine) Recover(ctx context.Context) error {
 	parallel(len(runs), func(i int) {
 		r := runs[i]
 		if err := e.recoverRun(ctx, r, crashed); err != nil && !fault.HasCode(err, codeParked) {
-			e.log.Error("an interrupted run cannot go on", "run", r.URI.String(), "error", err)
+			e.log.Error("cannot resume an interrupted run", "run", r.URI.String(), "error", err)
 		}
 	})
 	return nil

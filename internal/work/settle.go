@@ -54,7 +54,7 @@ func (e *Engine) Settle(user string, inter resource.URI, stopped bool) {
 	}
 	went := e.life.Go(func() {
 		defer leave()
-		e.turns.Retry("what a turn has queued cannot be settled yet", func() error { return e.settleQueue(ctx, c, inter, stopped) },
+		e.turns.Retry("cannot settle the queued actions of a turn yet", func() error { return e.settleQueue(ctx, c, inter, stopped) },
 			func(err error) bool { return e.conversationGone(user, conv, err) }, "interaction", inter.String())
 	})
 	if !went {
@@ -126,7 +126,7 @@ func (e *Engine) queuedEnded(c *turn.Conversation, inter resource.URI, call mess
 		err = e.deliverQueued(c, &r)
 	}
 	if err != nil && !fault.Is(err, fault.NotFound) {
-		e.log.Warn("what became of a queued action could not be told yet", "request", at.String(), "error", err)
+		e.log.Warn("cannot deliver the outcome of a queued action yet", "request", at.String(), "error", err)
 	}
 }
 

@@ -63,7 +63,7 @@ func (e *Engine) StopTasks(ctx context.Context, user string, conv id.ID) {
 	}
 	gone, err := e.conversations.Children(ctx, store.ForUser(user), conv)
 	if err != nil { // they notice when they have a result
-		e.log.Warn("the tasks of a deleted conversation go on", "conversation", conv.String(), "error", err)
+		e.log.Warn("cannot stop the tasks of a deleted conversation", "conversation", conv.String(), "error", err)
 	}
 	e.leases.cancel(user, append(gone, conv), errDeleted)
 }
@@ -93,13 +93,13 @@ func (e *Engine) cancelRequest(ctx context.Context, user string, r *requests.Sto
 	case r.State == "" && r.Kind != "":
 		return fault.New(fault.Conflict, "request_closed", "request %s is closed already", r.ID)
 	case r.Kind == record.RequestCall:
-		return fault.New(fault.Conflict, "request_begun", "%s was called from outside, and goes on to its end", r.Tool).
-			WithHint("call it again with the id %s to learn what becomes of it", r.CallID)
+		return fault.New(fault.Conflict, "request_begun", "%s was called from outside and cannot be cancelled", r.Tool).
+			WithHint("call it again with the id %s to get its outcome", r.CallID)
 	case r.Wish == record.WishQueued && r.State == record.RequestOpen:
 		withdrawn, err := e.cancelIntent(ctx, sc, r.Intent)
 		if err == nil && !withdrawn {
-			err = fault.New(fault.Conflict, "request_begun", "%s has begun, and goes on to its end", r.Tool).
-				WithHint("look with steward requests show at what becomes of it")
+			err = fault.New(fault.Conflict, "request_begun", "%s has begun and cannot be cancelled", r.Tool).
+				WithHint("steward requests show shows its outcome")
 		}
 		return err
 	case r.Kind == record.RequestTask && r.State == record.RequestOpen:

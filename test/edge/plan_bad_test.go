@@ -102,7 +102,7 @@ func TestAPlanHasNoMoreThanItIsGiven(t *testing.T) {
 	n.Serve()
 	c := n.Dial()
 	defer c.Close()
-	for name, want := range map[string][]string{"no tools": {"Said:"}, "denied": {"permission_denied: in request, this user may not use the tool \"files.write\": plan without it"}, "expensive": {"talk: done", "more: failed", "the agent of this task has stopped at a limit", "does not cover this call", "of 20000 tokens are spent"}} {
+	for name, want := range map[string][]string{"no tools": {"Said:"}, "denied": {"permission_denied: in request, this user may not use the tool \"files.write\": plan without it"}, "expensive": {"talk: done", "more: failed", "the agent of this task has reached a limit", "does not cover this call", "of 20000 tokens are spent"}} {
 		a := c.Turn(map[string]any{"content": name, "agent": "planner"}, nil)
 		for _, w := range want {
 			if !strings.Contains(a.Text, w) || len(a.Asked) > 0 {

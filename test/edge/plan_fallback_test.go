@@ -19,7 +19,7 @@ func TestTheAgentInReserveAnswersIfPlanningFails(t *testing.T) {
 		asked int32
 		why   string
 	}{
-		"refused": {edge.Reply{Calls: []edge.Call{{Name: "plan.start", Args: bad}}}, 2, "2 plans did not hold"},
+		"refused": {edge.Reply{Calls: []edge.Call{{Name: "plan.start", Args: bad}}}, 2, "2 plans were not valid"},
 		"unsure":  {edge.Reply{Calls: []edge.Call{{Name: "plan.start", Args: object{"analysis": "a", "plan": "p", "purpose": "guess", "confidence": 0.3}}}}, 1, "not sure of its plan"},
 		"failed":  {edge.Refuse(400, `{"error":{"message":"no","type":"invalid_request_error"}}`), 1, "the model failed (request_refused)"},
 	} {

@@ -84,7 +84,7 @@ func TestATaskAsksThePerson(t *testing.T) {
 		}
 	}
 	out := n.Must("approvals", "show", waits)
-	if named(out); !strings.Contains(out, "A task of the plan asks you") {
+	if named(out); !strings.Contains(out, "A task of the plan has a question") {
 		t.Error(out)
 	}
 	c.Close()

@@ -104,7 +104,7 @@ func TestThePlansOfTheReadme(t *testing.T) {
 	}
 	down.Store(true)
 	out = n.Must("ask", "-q", "--agent", "planner", said[1])
-	if !inOrder(out, []string{"All of it: failed (task_fell_short)", "check_the_weather: failed", "find_lodging: failed", "add_it_to_the_calendar: skipped"}) {
+	if !inOrder(out, []string{"The plan has ended: failed (task_fell_short)", "check_the_weather: failed", "find_lodging: failed", "add_it_to_the_calendar: skipped"}) {
 		t.Error(out)
 	}
 	if tree := n.Must("requests", "show", "last"); !inOrder(tree, []string{"✗ check_the_weather (failed", "✗ find_lodging (failed", "✗ add_it_to_the_calendar (skipped"}) {
