@@ -11,6 +11,7 @@ import (
 	"steward/internal/plan"
 	"steward/internal/policy"
 	"steward/internal/requests"
+	"steward/internal/routing"
 	"steward/internal/taint"
 	"steward/internal/tool"
 )
@@ -88,4 +89,42 @@ func (e *Engine) design(t *plan.Task) (*kits.Kit, error) {
 	kit.Seal()
 	e.kits.KeepDesigned(kit)
 	return kit, nil
+}
+
+// catalogAgent returns the path of the agent of the catalog that a task is for, by the
+// router that messages go through; "" if none is certainly. An agent that lacks a
+// tool that the plan selected is none.
+func (w *treeWorker) catalogAgent(ctx context.Context, t *plan.Task) (string, error) {
+	e := w.engine
+	if e.opt.Catalog == nil {
+		return "", nil
+	}
+	agents, own := e.routing.Candidates()
+	router, err := e.routing.Router(ctx, w.Conversation.User, agents, own)
+	if err != nil {
+		return "", err
+	}
+	path := ""
+	var best, all float64 // those that are built in do not compete: a designed agent has the same tools
+	for _, x := range router.Rank(t.Purpose) {
+		switch ours := e.routing.InCatalog(routing.Agent{Name: x.Agent}); {
+		case ours && x.P > best:
+			path, best, all = x.Agent, x.P, all+x.P
+		case ours || x.Agent == "":
+			all += x.P
+		}
+	}
+	if best < routing.Certain*all || path == "" {
+		return "", nil
+	}
+	kit, err := e.kits.Of(path)
+	if err != nil {
+		return "", nil // it was taken away meanwhile
+	}
+	for _, name := range t.Tools {
+		if !kit.Has(name) {
+			return "", nil
+		}
+	}
+	return path, nil
 }

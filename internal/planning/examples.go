@@ -144,14 +144,3 @@ func (e *Engine) examplePlans(ctx context.Context, user, asked string) (string, 
 	}
 	return "\n\nPlans of similar requests that succeeded, as examples. Plan what is asked now, not what was asked then:" + b.String(), nil
 }
-
-// HistoryPrompt implements turn.Plans: it returns, for the planner's prompt, similar plans that succeeded, and
-// what was done for the user last.
-func (e *Engine) HistoryPrompt(ctx context.Context, user, asked string) (string, error) {
-	plans, err := e.examplePlans(ctx, user, asked)
-	if err != nil {
-		return "", err
-	}
-	recent, err := e.recentCalls(ctx, user)
-	return plans + recent, err
-}

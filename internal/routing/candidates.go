@@ -1,10 +1,11 @@
 package routing
 
 import (
+	"strings"
+
 	"steward/internal/catalog"
 	"steward/internal/kits"
 	"steward/internal/taint"
-	"strings"
 )
 
 // plannerAgent tells routing what the planner is for.

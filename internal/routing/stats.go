@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"slices"
+
 	"steward/internal/kits"
 	"steward/internal/record"
 	"steward/internal/store"

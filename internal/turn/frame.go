@@ -5,77 +5,15 @@ import (
 
 	"steward/client"
 	"steward/internal/effect"
-	"steward/internal/intent"
-	"steward/internal/tool"
-
 	"steward/internal/fault"
 	"steward/internal/id"
+	"steward/internal/intent"
 	"steward/internal/llm"
 	"steward/internal/message"
-	"steward/internal/record"
-	"steward/internal/request"
+	"steward/internal/requests"
 	"steward/internal/resource"
+	"steward/internal/tool"
 )
-
-// Input is a message, or a request to regenerate an answer, that a person sends.
-type Input struct {
-	Conversation id.ID  // zero: a new conversation
-	ClientID     string // the client's own id of the message; sending it again has no effect
-	Content      []message.Block
-	Agent        string // path of an agent, which becomes the conversation's; empty: the conversation's, else "assistant"
-	Model        string // "provider/model" or an alias; empty: the conversation's, else the agent's
-	Sampling     llm.Sampling
-	Tools        []string          // of a new conversation: names and globs that narrow its agent's tools
-	Metadata     map[string]string // of a new conversation
-	Attended     bool              // a person is present who can be asked for approvals
-	Plan         bool              // the person is shown a plan, and decides about it, before it is carried out
-	Steer        bool              // if a run is active, reach it at its next safe point instead of waiting
-
-	// Replace is a user message that this turn's message replaces, on a new
-	// branch. The old one is kept.
-	Replace id.ID
-	// Opens is the new id of the interaction that the turn opens; zero: Send makes
-	// one. A server that sets it recognizes the turn's frames before Send returns.
-	Opens id.ID
-	// Regenerate is an answer to be generated again, on a new branch. The old one
-	// is kept. Content must be empty.
-	Regenerate id.ID
-
-	offerPlan bool // a plan is offered after the answer
-	fresh     bool // the conversation's id was made for this turn
-	Derived   bool // the id was derived from something known: the conversation may exist
-
-	// For turns that do not come from outside:
-	Origin         string          // who opens it: "tool:NAME", "agent:PATH", "alarm:ID"; empty: the user
-	At             time.Time       // of the message; zero: when it is recorded
-	Labels         message.Labels  // of the content
-	Sources        []string        // whose private data the content is
-	RequestContext request.Context // its lineage; zero: it has no parent
-	AskedBy        resource.URI    // the request that the conversation, if it is created, answers
-	Request        record.Request  // that one, if it is to be recorded with the turn
-	ParentMeter    *llm.Meter      // the meter of the asking turn; nil: none
-}
-
-// Accepted reports that a turn's user message is durable.
-type Accepted struct {
-	Conversation id.ID
-	Interaction  id.ID
-	Message      id.ID    // zero if an answer is regenerated
-	Branch       string   // that the message is on
-	Seq          uint64   // of its log entry
-	Duplicate    bool     // this client id was accepted before
-	Hidden       []string // names of secrets that were masked in the message
-}
-
-// Cursor is how far a watcher has come: everything up to the log position Seq,
-// and of the message in flight everything before Block and the first Offset bytes
-// of Block.
-type Cursor struct {
-	Seq     uint64
-	Message id.ID // zero: none was seen in flight
-	Block   int
-	Offset  int
-}
 
 // FrameKind is the kind of a Frame.
 type FrameKind string
@@ -198,4 +136,21 @@ func ViewApproval(q *effect.Question) *ApprovalView {
 	return &ApprovalView{ID: q.ID, Hash: q.Hash, Reason: q.Reason, Expires: q.Expires, Rule: q.Rule, Labels: q.Labels,
 		Read: q.Read, Approvers: q.Approvers, Foreign: !q.Yours, Preview: q.Preview, Pattern: q.Pattern, NoGrant: q.NoGrant, Arguments: q.Arguments,
 		Summary: q.Summary, Why: q.Why, Values: q.Values, More: q.More, Widths: q.Widths}
+}
+
+func callView(c message.Call, status string) CallView {
+	return CallView{ID: requests.CallID(c.Ref), Name: c.Name, Args: string(c.Args), Status: status, labels: c.Labels}
+}
+
+func resultView(r *message.ToolResult, args string) CallView {
+	return CallView{ID: requests.CallID(r.Call), Name: r.Name, Args: args, Status: string(r.Status), Result: r}
+}
+
+// textFrame returns the frame of a piece of text that ends at a cursor.
+func textFrame(at Cursor, kind llm.Kind, text string) Frame {
+	fr := Frame{Kind: FrameToken, Message: at.Message, Block: at.Block, Text: text, Cursor: at}
+	if kind == llm.ReasoningDelta {
+		fr.Kind = FrameReasoning
+	}
+	return fr
 }

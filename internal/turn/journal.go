@@ -2,13 +2,10 @@ package turn
 
 import (
 	"context"
-	"slices"
-	"time"
 
 	"steward/internal/conversation"
 	"steward/internal/message"
 	"steward/internal/record"
-	"steward/internal/request"
 	"steward/internal/requests"
 	"steward/internal/store"
 )
@@ -41,22 +38,4 @@ func (j Journal) Finish(ctx context.Context, final *message.Message, outcome, co
 		}
 		return []store.Change{requests.Put(at, &r.Request, r.State, store.If{Version: r.Version})}, nil
 	})
-}
-
-// Retry runs do until it succeeds, fails with a final error (nil: no error is
-// final), or the node closes. It logs each failure and waits after it: one second
-// first, then twice as long each time, up to one minute.
-func (e *Engine) Retry(what string, do func() error, final func(error) bool, about ...any) error {
-	for pause := time.Second; ; pause = min(2*pause, time.Minute) {
-		err := do()
-		if err == nil || e.life.Err() != nil || final != nil && final(err) {
-			return err
-		}
-		e.log.Warn(what, append(slices.Clip(about), "error", err)...)
-		select {
-		case <-time.After(pause):
-		case <-e.life.Done():
-			return request.ErrSuspend
-		}
-	}
 }

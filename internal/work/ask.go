@@ -13,7 +13,6 @@ import (
 
 	"steward/internal/agent"
 	"steward/internal/catalog"
-	"steward/internal/conversation"
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/kits"
@@ -21,7 +20,6 @@ import (
 	"steward/internal/record"
 	"steward/internal/request"
 	"steward/internal/requests"
-	"steward/internal/resource"
 	"steward/internal/store"
 	"steward/internal/taint"
 	"steward/internal/tool"
@@ -189,40 +187,6 @@ func (e *Engine) stopWaiting(ctx context.Context, c *turn.Conversation, live *tu
 	return context.Cause(ctx)
 }
 
-// resumeRun resumes the run of an interaction that was interrupted and is not running.
-// If somebody else holds the turn lock, it waits for them if wait is set. It
-// returns false if the run is over.
-func (e *Engine) resumeRun(ctx context.Context, c *turn.Conversation, inter id.ID, wait bool) (bool, error) {
-	changed := c.RunChange()
-	if c.Running(inter) != nil {
-		return true, nil
-	}
-	open := func() ([]conversation.OpenRun, error) {
-		return e.conversations.OpenRuns(ctx, store.ForUser(c.User), record.InteractionURI(c.ID, inter))
-	}
-	if runs, err := open(); err != nil || len(runs) == 0 {
-		return false, err
-	}
-	if !c.TryLock() {
-		if wait {
-			return true, e.awaitClosed(ctx, changed)
-		}
-		return true, nil
-	}
-	launched := false
-	runs, err := open()                                                  // it may have been resumed, and have ended, meanwhile
-	if err == nil && len(runs) > 0 && wait && !runs[0].Parked.IsZero() { // its asker was resumed
-		runs[0].Run, err = e.unpark(ctx, c, runs[0])
-	}
-	if err == nil && len(runs) > 0 {
-		launched, err = e.openAndResume(ctx, c, runs[0])
-	}
-	if !launched {
-		c.Unlock()
-	}
-	return len(runs) > 0, err
-}
-
 // awaitClosed waits for a channel to be closed.
 func (e *Engine) awaitClosed(ctx context.Context, ch <-chan struct{}) error {
 	select {
@@ -329,73 +293,4 @@ func askedText(args []byte) string {
 		return only
 	}
 	return strings.Join(members, "\n")
-}
-
-// RunEnded implements turn.Work: it records the consequences of a run's end. It closes what waited for the run's
-// request (which is open still if it was recorded as the run ended), and stops the
-// agents that the run asked and that still work. It reports whether the run led to
-// requests that are not closed, among them perhaps queued actions: the caller has
-// them settled once it has released the turn lock.
-func (e *Engine) RunEnded(c *turn.Conversation, s *conversation.Session, live *turn.Run) (hasRequests bool) {
-	ctx := context.WithoutCancel(e.life) // the end is recorded even if the node closes now
-	closed := false
-	if at, run := e.requests.WorksOn(s), s.Run(); !at.Zero() {
-		answer := func() (bool, error) { return e.requests.Answer(ctx, c.User, at, run.Outcome, run.Error) }
-		var err error
-		if closed, err = answer(); err != nil {
-			e.life.Go(func() {
-				e.turns.Retry("cannot record the end of a run yet", func() error { _, err := answer(); return err }, nil, "request", at.String())
-			})
-		}
-	}
-	if hasRequests = e.requests.Forget(live.Interaction) && !closed; hasRequests {
-		if err := e.stopBelow(ctx, c.User, record.InteractionURI(c.ID, live.Interaction)); err != nil {
-			e.log.Error("cannot stop the agents that a turn has asked", "conversation", c.ID.String(), "error", err)
-		}
-	}
-	return hasRequests
-}
-
-// stopBelow stops the agents that were asked in a turn that is over, since nobody
-// waits for them any more. It answers for those that had not begun.
-func (e *Engine) stopBelow(ctx context.Context, user string, inter resource.URI) error {
-	open, err := requests.Find(ctx, e.store, store.ForUser(user), store.Query{Under: inter, State: record.RequestOpen})
-	if err != nil {
-		return err
-	}
-	for i := range open {
-		if open[i].Kind != record.RequestAgent {
-			continue
-		}
-		if err := e.stopAsked(ctx, user, &open[i]); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// StopChildren stops what agents still do on behalf of a deleted conversation,
-// and drops their sessions from memory.
-func (e *Engine) StopChildren(ctx context.Context, user string, conv id.ID) error {
-	below, err := e.conversations.Children(ctx, store.ForUser(user), conv)
-	for _, x := range below {
-		e.turns.StopCached(user, x)
-	}
-	return err
-}
-
-// stopAsked stops an asked agent, or answers for it if its conversation is gone.
-func (e *Engine) stopAsked(ctx context.Context, user string, r *requests.Stored) error {
-	inter := record.InteractionURI(r.Conversation, r.Interaction)
-	if e.stopRun(user, inter) {
-		return nil
-	}
-	c := e.turns.Enter(user, r.Conversation)
-	defer e.turns.Exit(c)
-	open, err := e.resumeRun(ctx, c, r.Interaction, false) // it was never resumed: resume ends it
-	if open || err != nil {
-		return err
-	}
-	_, err = e.requests.Answer(ctx, user, r.At, string(agent.Stopped), "agent_stopped")
-	return err
 }

@@ -96,21 +96,6 @@ func (e *Engine) CallTool(ctx context.Context, c *turn.Conversation, rc request.
 	return e.runDetachable(ctx, rc, t)
 }
 
-// enqueue runs a call that is queued until its turn ends. The request to settle
-// it is recorded before the model learns that it is queued.
-func (e *Engine) enqueue(ctx context.Context, rc request.Context, ec effect.Call, t *backgroundCall) (*message.ToolResult, error) {
-	res, err := e.effects.Run(request.With(ctx, rc), ec)
-	if err != nil || res.Status != message.Queued {
-		return res, err
-	}
-	row := t.record(rc)
-	row.Intent, row.Wish = effect.IntentURI(ec.Message, ec.Ref.Block).String(), record.WishQueued
-	if err := e.requests.Open(context.WithoutCancel(ctx), t.conversation.User, t.at, row); err != nil {
-		return nil, err
-	}
-	return res, nil
-}
-
 // runDetachable runs a call that may continue as a task. A call that does gets the
 // result "accepted".
 func (e *Engine) runDetachable(ctx context.Context, rc request.Context, t *backgroundCall) (*message.ToolResult, error) {

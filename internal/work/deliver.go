@@ -11,6 +11,7 @@ import (
 	"steward/internal/effect"
 	"steward/internal/fault"
 	"steward/internal/id"
+	"steward/internal/intent"
 	"steward/internal/kits"
 	"steward/internal/llm"
 	"steward/internal/message"
@@ -143,28 +144,6 @@ func (e *Engine) awaitDelivery(ctx context.Context, user string, conv, inter id.
 	return e.awaitRun(ctx, c, inter, func(live *turn.Run) error { return e.awaitClosed(ctx, live.Done) })
 }
 
-// awaitRun waits, by means of wait, until the run of an interaction is over. It
-// resumes a run that was interrupted and that nobody has resumed. Its error says
-// why the run could not continue.
-func (e *Engine) awaitRun(ctx context.Context, c *turn.Conversation, inter id.ID, wait func(*turn.Run) error) error {
-	for {
-		if live := c.Running(inter); live != nil {
-			err := wait(live)
-			if err != nil {
-				return err
-			}
-			return live.Err
-		}
-		open, err := e.resumeRun(ctx, c, inter, true)
-		if err != nil || !open {
-			return err
-		}
-		if e.life.Err() != nil {
-			return context.Cause(e.life)
-		}
-	}
-}
-
 // answerDelivery builds the message that passes on an agent's answer to a result.
 func (e *Engine) answerDelivery(ctx context.Context, t *backgroundCall, c record.Conversation, inter id.ID) (delivery, error) {
 	at := record.InteractionURI(c.ID, inter)
@@ -241,4 +220,55 @@ func statusText(s message.Status) string {
 		return "it could not be reached"
 	}
 	return "it failed"
+}
+
+// needsDelivery reports whether the outcome of a task is delivered to its conversation. The
+// outcome of an action is not if the action went as requested, if the same turn had requested
+// it twice, or if its user has stopped it.
+func (e *Engine) needsDelivery(t *backgroundCall) (bool, error) {
+	if t.intent == "" {
+		return true, nil
+	}
+	in, err := e.intentAt(context.WithoutCancel(e.life), t.call.Scope, t.intent)
+	if fault.Is(err, fault.NotFound) { // no intent came of the request
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	switch t.wish {
+	case record.WishQueued:
+		if in.State != intent.Cancelled || in.Reason == reasonCancelled {
+			return in.State != intent.Done, nil
+		}
+		res, err := effect.ResultOf(&in)
+		return err != nil || res.Status != message.Interrupted, err // stopped, rewound, or asked for twice
+	case record.WishResolve:
+		return true, nil
+	}
+	return in.State == intent.Done || in.State == intent.Unknown, nil // otherwise nothing has changed for the model
+}
+
+// intentText describes the outcome of an action for its conversation. It returns
+// "" for a task that is not about an action.
+func intentText(r *requests.Stored, how message.Status) string {
+	what := r.Tool
+	if r.Args != "" && r.Args != "{}" {
+		what += " with " + llm.Line(r.Args)
+	}
+	at := r.Created.UTC().Format("2006-01-02 15:04:05 MST")
+	switch r.Wish {
+	case record.WishQueued:
+		return fmt.Sprintf("%s, which you had queued at %s, did not go as it should: %s. Tell the user, and what can be done.", what, at, statusText(how))
+	case record.WishRetry:
+		return fmt.Sprintf("At %s the user had %s tried again, which had not been done before: %s.", at, what, statusText(how))
+	case record.WishUndo:
+		if how == message.OK {
+			return fmt.Sprintf("At %s the user has taken back what %s had done. It is as it was before; do not do it again unless the user asks for it.", at, what)
+		}
+		return fmt.Sprintf("At %s the user wanted to take back what %s had done: %s.", at, what, statusText(how))
+	case record.WishResolve:
+		return fmt.Sprintf("It was not known what had become of %s. The user has looked since: %s.", what, statusText(how))
+	}
+	return ""
 }

@@ -186,3 +186,24 @@ func (e *Engine) CancelIntent(ctx context.Context, user, which string) (client.I
 	}
 	return v, err
 }
+
+// intentAt reads an intent by its URI text.
+func (e *Engine) intentAt(ctx context.Context, sc store.Scope, text string) (intent.Intent, error) {
+	uri, err := resource.Parse(text)
+	if err != nil {
+		return intent.Intent{}, err
+	}
+	return e.effects.Intent(ctx, sc, uri)
+}
+
+// reasonCancelled is the reason recorded for an action that a person cancelled.
+const reasonCancelled = "cancelled by the user"
+
+// cancelIntent cancels an action that has not begun, by its intent's URI text.
+func (e *Engine) cancelIntent(ctx context.Context, sc store.Scope, text string) (bool, error) {
+	uri, err := resource.Parse(text)
+	if err != nil {
+		return false, err
+	}
+	return e.effects.Cancel(ctx, sc, uri, reasonCancelled)
+}

@@ -27,3 +27,14 @@ func (e *Engine) recentCalls(ctx context.Context, user string) (string, error) {
 	}
 	return b.String(), nil
 }
+
+// HistoryPrompt implements turn.Plans: it returns, for the planner's prompt, similar plans that succeeded, and
+// what was done for the user last.
+func (e *Engine) HistoryPrompt(ctx context.Context, user, asked string) (string, error) {
+	plans, err := e.examplePlans(ctx, user, asked)
+	if err != nil {
+		return "", err
+	}
+	recent, err := e.recentCalls(ctx, user)
+	return plans + recent, err
+}

@@ -58,26 +58,3 @@ func suspended(ctx context.Context, err error) error {
 	}
 	return err
 }
-
-// workThrough works through the tasks of the tree, which are fresh if they are not saved
-// yet. While it does, a person can give orders.
-func (w *treeWorker) workThrough(ctx context.Context, tasks []*plan.Task, fresh bool) error {
-	if !fresh {
-		w.mu.Lock()
-		w.show(ctx, tasks)
-		w.mu.Unlock()
-	}
-	check := func(d []plan.Draft) []plan.Problem {
-		return plan.Check(&plan.Draft{Purpose: "corrections", Subtasks: d}, w.world(ctx))
-	}
-	e, live := w.engine, &liveTree{w, plan.New(w, tasks, plan.Options{Check: check, Fresh: fresh})}
-	e.mu.Lock()
-	e.trees[live] = struct{}{}
-	e.mu.Unlock()
-	defer func() {
-		e.mu.Lock()
-		delete(e.trees, live)
-		e.mu.Unlock()
-	}()
-	return live.run.Work(ctx)
-}

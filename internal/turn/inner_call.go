@@ -108,3 +108,28 @@ func InTurn(ctx context.Context, name string, args []byte, into any) (*InnerCall
 	}
 	return t.(*InnerCall), nil
 }
+
+// InnerCall is a call of a tool that works inside its turn: one that asks an agent,
+// plan.fix, text.extract or tools.find. The call's context carries it.
+type InnerCall struct {
+	*Calls
+	call      agent.Call
+	TaskMeter *llm.Meter // that of the task for which it is made; nil: the turn's
+}
+
+// Inner returns a call that works inside the turn. under is the meter of the task for
+// which it is made; nil: the turn's.
+func (x *Calls) Inner(call agent.Call, under *llm.Meter) *InnerCall {
+	return &InnerCall{x, call, under}
+}
+
+// Meter returns the meter that binds what the call leads to.
+func (p *InnerCall) Meter() *llm.Meter {
+	if p.TaskMeter != nil {
+		return p.TaskMeter
+	}
+	if live := p.Conversation.Running(p.Request.ID); live != nil {
+		return live.Meter
+	}
+	return nil
+}

@@ -3,15 +3,11 @@ package work
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 
-	"steward/internal/agent"
 	"steward/internal/effect"
 	"steward/internal/fault"
 	"steward/internal/id"
-	"steward/internal/intent"
-	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/record"
 	"steward/internal/request"
@@ -20,21 +16,6 @@ import (
 	"steward/internal/store"
 	"steward/internal/turn"
 )
-
-// recoverQueues settles what runs that had ended had queued. Runs that were
-// resumed settle their queue when they end.
-func (e *Engine) recoverQueues(ctx context.Context, queues map[resource.URI]string) error {
-	for inter, user := range queues {
-		run, found, err := requests.LastRun(ctx, e.store, store.ForUser(user), inter)
-		if err != nil {
-			return err
-		}
-		if found && !run.Ended.IsZero() {
-			e.Settle(user, inter, run.Outcome == string(agent.Stopped))
-		}
-	}
-	return nil
-}
 
 // Settle implements turn.Work: it executes what was queued in a turn, and retries until it is
 // settled or the node closes; the next start finds what is left.
@@ -155,74 +136,17 @@ func (e *Engine) deliverQueued(c *turn.Conversation, r *requests.Stored) error {
 	return nil
 }
 
-// intentAt reads an intent by its URI text.
-func (e *Engine) intentAt(ctx context.Context, sc store.Scope, text string) (intent.Intent, error) {
-	uri, err := resource.Parse(text)
-	if err != nil {
-		return intent.Intent{}, err
+// enqueue runs a call that is queued until its turn ends. The request to settle
+// it is recorded before the model learns that it is queued.
+func (e *Engine) enqueue(ctx context.Context, rc request.Context, ec effect.Call, t *backgroundCall) (*message.ToolResult, error) {
+	res, err := e.effects.Run(request.With(ctx, rc), ec)
+	if err != nil || res.Status != message.Queued {
+		return res, err
 	}
-	return e.effects.Intent(ctx, sc, uri)
-}
-
-// needsDelivery reports whether the outcome of a task is delivered to its conversation. The
-// outcome of an action is not if the action went as requested, if the same turn had requested
-// it twice, or if its user has stopped it.
-func (e *Engine) needsDelivery(t *backgroundCall) (bool, error) {
-	if t.intent == "" {
-		return true, nil
+	row := t.record(rc)
+	row.Intent, row.Wish = effect.IntentURI(ec.Message, ec.Ref.Block).String(), record.WishQueued
+	if err := e.requests.Open(context.WithoutCancel(ctx), t.conversation.User, t.at, row); err != nil {
+		return nil, err
 	}
-	in, err := e.intentAt(context.WithoutCancel(e.life), t.call.Scope, t.intent)
-	if fault.Is(err, fault.NotFound) { // no intent came of the request
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	switch t.wish {
-	case record.WishQueued:
-		if in.State != intent.Cancelled || in.Reason == reasonCancelled {
-			return in.State != intent.Done, nil
-		}
-		res, err := effect.ResultOf(&in)
-		return err != nil || res.Status != message.Interrupted, err // stopped, rewound, or asked for twice
-	case record.WishResolve:
-		return true, nil
-	}
-	return in.State == intent.Done || in.State == intent.Unknown, nil // otherwise nothing has changed for the model
-}
-
-// intentText describes the outcome of an action for its conversation. It returns
-// "" for a task that is not about an action.
-func intentText(r *requests.Stored, how message.Status) string {
-	what := r.Tool
-	if r.Args != "" && r.Args != "{}" {
-		what += " with " + llm.Line(r.Args)
-	}
-	at := r.Created.UTC().Format("2006-01-02 15:04:05 MST")
-	switch r.Wish {
-	case record.WishQueued:
-		return fmt.Sprintf("%s, which you had queued at %s, did not go as it should: %s. Tell the user, and what can be done.", what, at, statusText(how))
-	case record.WishRetry:
-		return fmt.Sprintf("At %s the user had %s tried again, which had not been done before: %s.", at, what, statusText(how))
-	case record.WishUndo:
-		if how == message.OK {
-			return fmt.Sprintf("At %s the user has taken back what %s had done. It is as it was before; do not do it again unless the user asks for it.", at, what)
-		}
-		return fmt.Sprintf("At %s the user wanted to take back what %s had done: %s.", at, what, statusText(how))
-	case record.WishResolve:
-		return fmt.Sprintf("It was not known what had become of %s. The user has looked since: %s.", what, statusText(how))
-	}
-	return ""
-}
-
-// reasonCancelled is the reason recorded for an action that a person cancelled.
-const reasonCancelled = "cancelled by the user"
-
-// cancelIntent cancels an action that has not begun, by its intent's URI text.
-func (e *Engine) cancelIntent(ctx context.Context, sc store.Scope, text string) (bool, error) {
-	uri, err := resource.Parse(text)
-	if err != nil {
-		return false, err
-	}
-	return e.effects.Cancel(ctx, sc, uri, reasonCancelled)
+	return res, nil
 }

@@ -1,0 +1,143 @@
+package kits
+
+import (
+	"cmp"
+	"slices"
+
+	"steward/internal/effect"
+	"steward/internal/id"
+	"steward/internal/llm"
+	"steward/internal/tool"
+)
+
+// ToolBudget bounds which tools a model is shown. Zero values mean the defaults: 40
+// tools, and 8,000 tokens of descriptions.
+type ToolBudget struct {
+	Tools  int
+	Tokens int64
+}
+
+const (
+	toolShare  = 4 // the tools' descriptions take at most 1/toolShare of a window
+	maxSimilar = 8 // that may be chosen for one message
+	mustFit    = 2 // of these have to be shown: if there is no room, the choice begins again
+)
+
+// core lists Steward's own tools that a model is always shown, as far as they exist. Their order is
+// that in which they are shown, so that a prefix of it serves a small window.
+var core = []string{
+	effect.ReadToolName, "skills.read",
+	"files.read", "web.search", "reminder.set", "todo.add", "calendar.list", "files.write", "web.fetch", "todo.list",
+	"weather.forecast", "calendar.add", "timer.set", "files.list", "math.evaluate", "time.now", "files.search", "files.edit",
+	"todo.complete", "reminder.list", "timer.list", "calendar.search", "notes.search", "notes.read", "notes.append", "notes.write",
+	"shell.run", "mail.search", "mail.list", "mail.read", "contacts.search", "conversation.search", "steward.abilities",
+}
+
+// In returns the budget in a window; 0: a window without limit.
+func (b ToolBudget) In(window int64) ToolBudget {
+	b = ToolBudget{cmp.Or(b.Tools, 40), cmp.Or(b.Tokens, 8000)}
+	if window > 0 {
+		b.Tokens = min(b.Tokens, window/toolShare)
+	}
+	return b
+}
+
+// take takes a tool of so many tokens out of the budget, if it fits.
+func (b *ToolBudget) take(n int64) bool {
+	if b.Tools < 1 || n > b.Tokens {
+		return false
+	}
+	b.Tools, b.Tokens = b.Tools-1, b.Tokens-n
+	return true
+}
+
+// Choice is which tools a model is shown in a conversation. Tools are only appended to it, so that
+// providers' caches of the prompt hold.
+type Choice struct {
+	Kit         *Kit       // nil: nothing was chosen yet
+	Window      int64      // for which they were chosen
+	Shown       []int      // their indexes among the agent's; nil: all
+	textBudget  ToolBudget // of the budget, for tools that are chosen by what the user says
+	CallBudget  ToolBudget // for what is called and found
+	LastMessage id.ID      // the newest message that was considered
+}
+
+// Subset returns the agent's tools with these indexes; nil: all.
+func (k *Kit) Subset(shown []int) *llm.Toolset {
+	if shown == nil {
+		return k.All
+	}
+	return k.chooser().set(shown)
+}
+
+// Choice returns the tools that a conversation begins with: all if they fit the budget, otherwise
+// tools.find, the core, and the tools that are chosen by what the user says, if these fit together.
+func (k *Kit) Choice(budget ToolBudget) Choice {
+	c := Choice{Kit: k, textBudget: budget, CallBudget: budget}
+	if len(k.All.Specs()) <= budget.Tools && k.All.Tokens() <= budget.Tokens {
+		return c
+	}
+	x := k.chooser()
+	c.Shown = []int{}
+	find := c.textBudget.take(x.tools.TokensOf(x.find()))
+	for _, i := range x.core {
+		c.Add(&c.textBudget, i)
+	}
+	if find {
+		c.Shown = append(c.Shown, x.find())
+	}
+	if all := c; all.addAll(x.others) {
+		c = all
+	}
+	return c
+}
+
+// At returns the choice for a window of so many tokens.
+func (c Choice) At(window int64) Choice { c.Window = window; return c }
+
+// Add shows a tool, if it has room in a budget or is shown already.
+func (c *Choice) Add(of *ToolBudget, i int) bool {
+	if slices.Contains(c.Shown, i) {
+		return true
+	}
+	if !of.take(c.Kit.chooser().tools.TokensOf(i)) {
+		return false
+	}
+	c.Shown = append(slices.Clip(c.Shown), i) // others may hold the list
+	return true
+}
+
+func (c *Choice) addAll(tools []int) bool {
+	for _, i := range tools {
+		if !c.Add(&c.textBudget, i) {
+			return false
+		}
+	}
+	return true
+}
+
+// AddSimilar appends the tools that are most similar to what the user says. It returns false if those that
+// are needed most have no room.
+func (c *Choice) AddSimilar(text string) bool {
+	for rank, i := range c.Kit.chooser().similar(text, maxSimilar) {
+		if !c.Add(&c.textBudget, i) && rank < mustFit {
+			return false
+		}
+	}
+	return true
+}
+
+// IndexesOf returns the agent's tools that a call is about, by their indexes.
+func (k *Kit) IndexesOf(name string, args []byte) []int {
+	if name == FindTool {
+		return k.found(args)
+	}
+	if i := k.index(name); i >= 0 {
+		return []int{i}
+	}
+	return nil
+}
+
+func (k *Kit) index(name string) int {
+	return slices.IndexFunc(k.All.Specs(), func(s tool.Spec) bool { return s.Name == name })
+}
