@@ -21,7 +21,7 @@ type chooser struct {
 	sets map[string]*llm.Toolset // sets that were chosen, since a provider encodes each set once
 }
 
-// newChooser returns a chooser of tools. Those that Steward brings along are found by tools.find only,
+// newChooser returns a chooser of tools. Those that come with Steward are found by tools.find only,
 // unless all of them were selected for the agent.
 func newChooser(tools *llm.Toolset, selected bool) *chooser {
 	specs := tools.Specs()
@@ -49,10 +49,10 @@ func newChooser(tools *llm.Toolset, selected bool) *chooser {
 	return c
 }
 
-// maxHidden bounds the names of tools that tools.find tells of itself, in bytes.
+// maxHidden bounds the names of hidden tools in the description of tools.find, in bytes.
 const maxHidden = 800
 
-// isBuiltIn reports whether Steward brings tools of an origin along.
+// isBuiltIn reports whether tools of an origin come with Steward.
 func isBuiltIn(origin string) bool {
 	return !strings.Contains(origin, ":") || strings.HasPrefix(origin, "domain:")
 }

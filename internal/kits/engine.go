@@ -138,7 +138,7 @@ func (k *Engine) Of(path string) (*Kit, error) {
 }
 
 // Named returns an agent that a caller names. One that was designed for a task
-// works on that task only, and is named by nobody.
+// works on that task only, and cannot be named.
 func (k *Engine) Named(path string) (*Kit, error) {
 	if strings.HasPrefix(path, DesignedPrefix) {
 		return nil, UnknownAgent(path)

@@ -92,8 +92,8 @@ func (e *Engine) design(t *plan.Task) (*kits.Kit, error) {
 }
 
 // catalogAgent returns the path of the agent of the catalog that a task is for, by the
-// router that messages go through; "" if none is certainly. An agent that lacks a
-// tool that the plan selected is none.
+// router that messages go through; "" if the router is certain of none. An agent that
+// lacks a tool that the plan selected does not count.
 func (w *treeWorker) catalogAgent(ctx context.Context, t *plan.Task) (string, error) {
 	e := w.engine
 	if e.opt.Catalog == nil {

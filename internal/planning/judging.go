@@ -53,8 +53,8 @@ func (w *treeWorker) Steer(ctx context.Context, t *plan.Task, parts []*plan.Task
 }
 
 // Review implements turn.Plans: it judges an answer by its agent's own measure before it is given. It returns a
-// note for the agent if the answer fell short, and notifies whoever watches. The answer
-// itself is never changed; that it could not be judged stands in the log.
+// note for the agent if the answer fell short, and notifies the watchers. The answer
+// itself is never changed. If it cannot be judged, the log says so.
 func (e *Engine) Review(ctx context.Context, x *turn.Calls, answer *message.Message) (note string) {
 	if len(x.Run.Models) > 0 && llm.Offline(x.Run.Models) {
 		return "" // it cannot judge

@@ -25,7 +25,7 @@ import (
 // maxAsked bounds the request in a plan's record, in bytes.
 const maxAsked = 4 << 10
 
-// record records what became of a plan whose tasks are over, in one batch with their last
+// record records the outcome of a plan whose tasks have ended, in one batch with their last
 // changes and the end of the lease.
 func (w *treeWorker) record(ctx context.Context, tasks []*plan.Task, changes []store.Change) error {
 	root := tasks[0]
@@ -43,7 +43,7 @@ func (w *treeWorker) record(ctx context.Context, tasks []*plan.Task, changes []s
 		planned.Purpose = root.Purpose
 	}
 	if w.Call().Origin != originFallback {
-		plan.Check(planned, plan.World{}) // brings names into their form, as before the tasks were made
+		plan.Check(planned, plan.World{}) // normalizes names, as before the tasks were made
 	}
 	before, err := draftOf(plan.Tree(root.ID, planned, 0))
 	if err != nil {

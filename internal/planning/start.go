@@ -21,7 +21,7 @@ import (
 )
 
 // startTool is plan.start: it carries out a plan as a tree of tasks. Called again
-// after a crash, it goes on with the tasks that it had made.
+// after a crash, it continues with the tasks that it had made.
 type startTool struct {
 	engine *Engine
 	asks   bool // a person is asked about the plan
@@ -85,7 +85,7 @@ func reserving(turn *llm.Meter) *llm.Meter {
 	return m
 }
 
-// readPlan parses and checks a plan. problem says what the model is to correct.
+// readPlan parses and checks a plan. problem describes what the model has to correct.
 func (w *treeWorker) readPlan(ctx context.Context, args []byte) (d *plan.Draft, problem string) {
 	d, err := plan.Parse(args)
 	if err != nil {
@@ -135,7 +135,7 @@ func (w *treeWorker) world(ctx context.Context) plan.World {
 	}
 }
 
-// result returns what the tasks brought, for the planner to answer from.
+// result returns the outputs of the tasks, from which the planner writes its answer.
 func (w *treeWorker) result() tool.Result {
 	tasks := w.tasksInOrder()
 	root := tasks[0]
@@ -152,7 +152,7 @@ func (w *treeWorker) result() tool.Result {
 	return res
 }
 
-// outcomeOf says in words how a task ended.
+// outcomeOf describes how a task ended.
 func outcomeOf(t *plan.Task) string {
 	s := string(t.State)
 	if t.Error != "" {

@@ -26,7 +26,7 @@ import (
 const askPlanTool = "plan.ask"
 
 // askPlan is plan.ask: the planner's model answers, from the plan and from what its
-// tasks have brought so far.
+// tasks have put out so far.
 type askPlan struct{ engine *Engine }
 
 // Spec implements tool.Tool.
@@ -148,7 +148,7 @@ func (askPerson) Call(_ context.Context, in tool.Invocation) (tool.Result, error
 }
 
 // describe describes the tree for the answer to the question of one of its tasks, with
-// the labels of all that it says.
+// the labels of all of it.
 func (w *treeWorker) describe(asking string) (string, message.Labels) {
 	var b strings.Builder
 	var labels message.Labels

@@ -45,7 +45,7 @@ type trackedTask struct {
 	version    uint64            // zero: it is not saved yet
 	meter      *llm.Meter        // what it may use, with everything below it; nil: nothing bounds it
 	view       *turn.PlannedView // to the conversation's watchers
-	progress   *agent.Progress   // by its agent; nil: nobody works on it
+	progress   *agent.Progress   // by its agent; nil: no agent works on it
 }
 
 // track returns what is known of a task, which stands below its parent. The caller holds
@@ -89,7 +89,7 @@ func (w *treeWorker) loadTasks(ctx context.Context) ([]*plan.Task, error) {
 }
 
 // Save implements plan.Worker. A version that somebody else has written since
-// refuses the whole change. What became of the plan, and the end of the lease, are
+// refuses the whole change. The outcome of the plan, and the end of the lease, are
 // recorded with the last change.
 func (w *treeWorker) Save(ctx context.Context, tasks, over []*plan.Task) error {
 	w.mu.Lock()
@@ -108,7 +108,7 @@ func (w *treeWorker) Save(ctx context.Context, tasks, over []*plan.Task) error {
 		changes = append(changes, store.Change{URI: k.at, Body: record.Encode(t), State: state, If: cond, Terms: []store.Term{{Name: requests.TermTask, Value: t.ID.String()}}})
 	}
 	var err error
-	rec := store.Receipt{Versions: make([]uint64, len(changes))} // nobody needs those of a tree that is over
+	rec := store.Receipt{Versions: make([]uint64, len(changes))} // those of a tree that has ended are not needed
 	if over == nil {
 		rec, err = w.engine.store.Commit(ctx, store.ForUser(w.Conversation.User), store.Batch{Request: w.Request.ID, Changes: changes})
 	} else {

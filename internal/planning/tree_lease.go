@@ -12,13 +12,13 @@ import (
 )
 
 // queueOf returns the queue of the trees of tasks. A data folder is locked by the
-// one process that writes to it, so whoever else holds a tree has ended.
+// one process that writes to it, so any other holder of a lease has ended.
 func queueOf(st store.Store) *lease.Queue {
 	self := id.New().String()
 	return lease.New(lease.Options{Store: st, Holder: self, Dead: func(holder string) bool { return holder != self }})
 }
 
-// holdLease works on the tree until it is over, under a lease of it: everything that
+// holdLease works on the tree until it has ended, under a lease of it: everything that
 // its agents commit is committed under the lease too. newTasks are those of a plan that
 // has not begun; they are saved when the first of them begin. Otherwise the tasks are read
 // from the store. If the lease is lost (the process was suspended for too long, or could not

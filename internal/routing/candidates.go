@@ -8,7 +8,7 @@ import (
 	"steward/internal/taint"
 )
 
-// plannerAgent tells routing what the planner is for.
+// plannerAgent describes to routing what the planner is for.
 var plannerAgent = Agent{Name: kits.PlannerAgent,
 	Description: "plans and carries out requests that need several different steps by several agents or tools",
 	Examples: []string{"Plan a weekend trip: check the weather, find lodging and add it to my calendar", "Compare three phones, write me a report and mail it to Ana",

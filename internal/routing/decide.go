@@ -43,7 +43,7 @@ type Question struct {
 	User, Text string
 	Labels     message.Labels
 	Before     string // what the person said before; empty: this is the first message
-	Agent      string // the agent that goes on; empty: none was chosen before
+	Agent      string // the agent that answered before; empty: none was chosen
 	Allowed    func(path string) bool
 	Meter      *llm.Meter
 	local      bool // no model is asked

@@ -166,7 +166,7 @@ const maxShort = 6
 const when = " today tomorrow tonight yesterday later week weekend month year morning afternoon evening night monday tuesday wednesday thursday friday saturday sunday next last other same instead "
 
 // FollowsUp reports whether a text is short and names no subject of its own, so that
-// it goes on with what was said before.
+// it continues what was said before.
 func FollowsUp(text string) bool {
 	list := words.Split(text)
 	return len(list) <= maxShort && !slices.ContainsFunc(list, func(w string) bool {

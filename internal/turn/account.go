@@ -13,9 +13,10 @@ import (
 	"steward/internal/store"
 )
 
-// Account records what a turn's model calls used that are in none of its messages: those for routing, judging,
-// summaries and what tools ask, and answers that were lost, empty or refused. Each is a record below the turn's
-// interaction, so that it counts for the turn, its request, and the user's day.
+// Account records the usage of a turn's model calls that no message of the turn records: calls for
+// routing, judging, summaries and tools, and answers that were lost, empty or refused. Each is a
+// record below the turn's interaction, so that it counts for the turn, its request, and the
+// user's day.
 type Account struct {
 	engine *Engine
 	user   string
@@ -35,7 +36,7 @@ func (a *Account) Record(model string, u message.Usage) error {
 	a.mu.Lock()
 	a.sum = a.sum.Add(u)
 	a.mu.Unlock()
-	// The caller may have been stopped, and has used it nevertheless.
+	// The usage counts even if the caller has been stopped.
 	return a.engine.conversations.Record(context.WithoutCancel(a.engine.life), store.ForUser(a.user), a.at, model, u)
 }
 

@@ -13,7 +13,7 @@ const (
 	MaxAttachedBytes = 10 << 20 // of one file
 )
 
-// ReadAttached replaces files in a message's content that a model cannot read by what they say. Error
+// ReadAttached replaces files in a message's content that a model cannot read by their text. Error
 // codes: too_much_attached, and those of Options.Documents.
 func (e *Engine) ReadAttached(ctx context.Context, user, model string, content []message.Block) error {
 	files := 0

@@ -78,8 +78,8 @@ func (e *Engine) MarkToPack(key Key) {
 	e.toPack[key] = struct{}{}
 }
 
-// evict evicts the idle conversations, which nobody is using, whose time is over,
-// and the least recently used ones while there are too many or they hold too much
+// evict evicts the idle conversations (those without users) that are due, and the
+// least recently used ones while there are too many or they hold too much
 // memory. The others stay in memory, so that the next turn need not read them
 // from the store. It sets a timer for the next one that is due; no timer runs
 // while none is idle. The caller holds e.mu.

@@ -124,7 +124,7 @@ func (x *Calls) withTurn(ctx context.Context, call agent.Call) (context.Context,
 // findFlow computes where a call's data comes from (its information flow). If the
 // call may need an approval for the data it would carry, findFlow waits until no
 // other call to the same place is in that position, so that one answer counts
-// for all. leave lets the next one continue.
+// for all. leave admits the next one.
 func (x *Calls) findFlow(ctx context.Context, call agent.Call, ec *effect.Call) (leave func(), err error) {
 	nothing := func() {}
 	spec := ec.Tool.Spec()

@@ -36,11 +36,11 @@ type Conversation struct {
 	session    *conversation.Session   // nil: not loaded
 	cancel     context.CancelCauseFunc // of the run; nil: idle
 	live       *Run                    // the run; nil: idle
-	runChange  chan struct{}           // closed when a run begins or ends; nil: nobody waits for that
+	runChange  chan struct{}           // closed when a run begins or ends; nil: nothing waits for that
 	steering   []*steeringMessage
 	reads      taint.Gates
 	messageIDs []id.ID                          // of the turn's first messages and of those that steer it
-	sending    map[idempotencyKey]chan struct{} // by what is being sent: closed when the sending is over
+	sending    map[idempotencyKey]chan struct{} // by what is being sent: closed when it has been sent
 	blocking   int                              // callers that wait for the turn to delete or rewind it
 
 	// Guarded by Engine.mu:

@@ -39,15 +39,15 @@ type Options struct {
 	ExpireAtOnce bool
 	// ToolBudget bounds which of an agent's tools a model is shown.
 	ToolBudget kits.ToolBudget
-	// Profile returns what the model is told about a user (time zone, units,
+	// Profile describes a user to the model (time zone, units,
 	// …), as text for the system prompt. speaks is the path of the agent if it talks
 	// with the user; empty: another agent asks it. May be nil.
 	Profile func(ctx context.Context, user, speaks string) (string, error)
-	// Zone returns a user's time zone, in which models are told when messages were sent. If it is nil,
-	// they are not told. It may return nil for UTC.
+	// Zone returns a user's time zone, in which models are shown when messages were sent. If it is nil,
+	// they are not shown it. It may return nil for UTC.
 	Zone func(user string) *time.Location
-	// Skills returns what an agent with the tool skills.read is told about the
-	// skills that a user has when a turn begins. May be nil.
+	// Skills lists the skills that a user has when a turn begins, for an agent with the tool
+	// skills.read. May be nil.
 	Skills func(user string) (string, error)
 	// Documents turns a file that models cannot read into text, before the message
 	// that has it attached is recorded. model is the one that the message asks for,
@@ -89,7 +89,7 @@ type Engine struct {
 	calibration []byte // the stored calibration of the models' token counts
 }
 
-// New returns an engine. Before its first turn, Connect tells it what stands above it.
+// New returns an engine. Connect must be called before its first turn.
 func New(o Options) *Engine {
 	return &Engine{opt: o, kits: o.Kits, routing: o.Routing, conversations: o.Conversations, effects: o.Effects, requests: o.Requests,
 		life: o.Life, log: o.Log, cached: map[Key]*Conversation{}, toPack: map[Key]struct{}{}, slots: make(slots, 8*o.Parallel), workers: make(chan func())}
@@ -101,7 +101,7 @@ func (e *Engine) Connect(w Work, p Plans) { e.work, e.plans = w, p }
 // Work is what a turn needs of the engine of work that outlives it.
 type Work interface {
 	// CallTool has a tool call executed. It returns its result, or that of a call
-	// that goes on in the background or waits for the end of the turn.
+	// that continues in the background or waits for the end of the turn.
 	CallTool(ctx context.Context, c *Conversation, rc request.Context, ec effect.Call) (*message.ToolResult, error)
 	// ResumeUnfinished resumes a run of the conversation that was interrupted, and then
 	// returns ErrResumed. Otherwise it returns s.

@@ -80,7 +80,7 @@ func (f *Feed) Park(inter id.ID, why error) {
 	f.parked = true
 }
 
-// Unpark lets the turn go on or end. It reports whether it was parked here.
+// Unpark removes the parked error, because the turn continues or ends. It reports whether it was parked here.
 func (f *Feed) Unpark() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -318,7 +318,7 @@ func (f *Feed) EndTask(task id.ID, end *Frame) {
 	}
 }
 
-// ShowPlanTask pushes how a task of a plan stands, and keeps it for later watchers.
+// ShowPlanTask pushes the state of a task of a plan, and keeps it for later watchers.
 func (f *Feed) ShowPlanTask(fr Frame) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -30,7 +30,7 @@ const (
 	FrameReset     FrameKind = "reset"       // what was shown of Message is void; it starts again or never comes
 	FrameNotice    FrameKind = "notice"      // Text for the person
 	FrameTask      FrameKind = "task"        // Task: the progress of a background call
-	FramePlanned   FrameKind = "plan_task"   // Planned: how a task of a plan stands
+	FramePlanned   FrameKind = "plan_task"   // Planned: the state of a task of a plan
 	FrameOpened    FrameKind = "opened"      // a tool, an agent or an alarm began a turn: Message, Stored
 )
 
@@ -86,7 +86,7 @@ type TaskView struct {
 	Approval *ApprovalView
 }
 
-// PlannedView is how a task of a plan stands while the plan is carried out.
+// PlannedView is the state of a task of a plan while the plan is carried out.
 type PlannedView struct {
 	Call     string `json:"call_id"`              // that carries out the plan: "MESSAGE/BLOCK"
 	Order    int    `json:"order"`                // of its making; a task comes before its subtasks

@@ -150,7 +150,7 @@ func (h *Hooks) Call(ctx context.Context, at resource.URI, c agent.Call, next fu
 	return h.After(ctx, c, res), nil
 }
 
-// NeverRan reports whether a result only says, in Steward's own words, that its call was stopped.
+// NeverRan reports whether a result comes from Steward and means that its call was stopped.
 func NeverRan(res *message.ToolResult) bool {
 	return res.Status == message.Interrupted && res.Origin == "system"
 }

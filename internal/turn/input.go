@@ -23,7 +23,7 @@ type Input struct {
 	Sampling     llm.Sampling
 	Tools        []string          // of a new conversation: names and globs that narrow its agent's tools
 	Metadata     map[string]string // of a new conversation
-	Attended     bool              // a person is present who can be asked for approvals
+	Attended     bool              // a person is present and can be asked for approvals
 	Plan         bool              // the person is shown a plan, and decides about it, before it is carried out
 	Steer        bool              // if a run is active, reach it at its next safe point instead of waiting
 
@@ -97,7 +97,7 @@ func UserMessage(user string, t *Input) (*message.Message, error) {
 		b.Base().Origin = t.origin()
 		b.Base().Labels |= t.Labels
 		b.Base().Sources = t.Sources
-		if _, words := b.(*message.Text); !words { // nobody knows who wrote an attachment
+		if _, words := b.(*message.Text); !words { // the writer of an attachment is unknown
 			b.Base().Labels |= message.Private | message.Untrusted
 		}
 		if x, ok := b.(*message.Text); ok && !utf8.ValidString(x.Text) {

@@ -10,7 +10,7 @@ import (
 // sends it again, for example after a reconnect, gets the outcome of the first as
 // soon as it is known, and takes its place if the first gave up. Without this
 // both would wait for the turn lock, and the second for the end of its own turn.
-// deduplicate returns a function that lets the next caller continue.
+// deduplicate returns a function that admits the next caller.
 func (c *Conversation) deduplicate(ctx, life context.Context, k idempotencyKey) (func(), error) {
 	if k.id.Zero() {
 		return func() {}, nil
@@ -46,7 +46,7 @@ func (c *Conversation) deduplicate(ctx, life context.Context, k idempotencyKey) 
 var errWithdrawn = fault.New(fault.Conflict, "turn_withdrawn", "the conversation was deleted or rewound while this message waited").
 	WithHint("look at the conversation, and send it again where it still belongs")
 
-// BlockTurns lets no turn begin in the conversation until the returned function is
+// BlockTurns prevents turns from beginning in the conversation until the returned function is
 // called. Turns that wait are refused, and one that has just begun is stopped.
 // Otherwise each of them would run first, and perhaps wait for a person.
 func (c *Conversation) BlockTurns() func() {
@@ -94,7 +94,7 @@ func (c *Conversation) Lock(ctx, life context.Context) error {
 	}
 }
 
-// Unlock releases the turn lock to whoever has waited longest.
+// Unlock releases the turn lock to the caller that has waited longest.
 func (c *Conversation) Unlock() {
 	<-c.turnLock
 	c.mu.Lock()

@@ -15,9 +15,9 @@ import (
 	"steward/internal/taint"
 )
 
-// route chooses the agent of a turn that names none, and says what that has cost.
-// For a turn whose agent a person names, it says what routing learns from that. It
-// returns no record if neither is so.
+// route chooses the agent of a turn that names none, and returns what that has cost. For a
+// turn whose agent a person names, it returns the record from which routing learns. It
+// returns no record if neither applies.
 func (e *Engine) route(ctx context.Context, c *Conversation, s *conversation.Session, t *Input, m *message.Message, inter id.ID, used *Account) (string, *record.Route, llm.Spend) {
 	conv := s.Conversation()
 	if e.routing.Mode() == routing.Off || t.Origin != "" || !conv.Asked.Zero() || !t.AskedBy.Zero() {
@@ -49,7 +49,7 @@ func (e *Engine) route(ctx context.Context, c *Conversation, s *conversation.Ses
 	return d.Agent, &d.Route, q.Meter.Spent()
 }
 
-// offerPlan adds to the job that, when the request was answered, the person is told that it could be planned.
+// offerPlan makes the job notify the person, after the answer, that the request could be planned.
 func (c *Conversation) offerPlan(job *agent.Job) {
 	next := job.Emit
 	job.Emit = func(ev agent.Event) {

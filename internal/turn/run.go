@@ -91,7 +91,7 @@ func (e *Engine) run(ctx context.Context, c *Conversation, s *conversation.Sessi
 	defer e.Exit(c)
 	ended := false
 	defer func() {
-		if !ended { // the goroutine is exiting early (runtime.Goexit or a panic): nobody may wait for it
+		if !ended { // the goroutine is exiting early (runtime.Goexit or a panic): release those that wait
 			close(live.Done)
 		}
 	}()

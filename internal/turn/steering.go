@@ -66,8 +66,8 @@ func (c *Conversation) takeSteering() []*message.Message {
 	return out
 }
 
-// Emit passes an event to the feed, and tells the sender of a steering message
-// that it is durable.
+// Emit passes an event to the feed. If a steering message has become durable, it
+// notifies the message's sender.
 func (c *Conversation) Emit(ev agent.Event) {
 	c.Feed.publish(ev)
 	if ev.Kind != agent.Stored || ev.Message.Role != message.User {

@@ -10,16 +10,16 @@ import (
 	"steward/internal/message"
 )
 
-// A model is told with each message when it was sent. The note is part of the request to the model only: it
-// is neither stored nor shown, and nobody's words. It is derived from the message's own time, so that a
-// message is sent with the same bytes as long as the conversation lasts, and providers' caches hold. The
-// stable part of the prompt says where the user is.
+// Each message is sent to a model with a note of when it was written. The note is part of the request to the
+// model only: it is neither stored nor shown. It is derived from the message's own time, so that a message is
+// sent with the same bytes as long as the conversation lasts, and providers' caches hold. The stable part of
+// the prompt has the place of the user.
 
 // timeNoteTokens is how many tokens a note takes at most.
 const timeNoteTokens = 48
 
 // timeNotes returns a function that adds the notes to a transcript, in the time zone of a user, or nil if
-// nobody knows the zone.
+// there are no zones.
 func (e *Engine) timeNotes(user string) func(*llm.Transcript) *llm.Transcript {
 	if e.opt.Zone == nil {
 		return nil

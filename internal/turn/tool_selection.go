@@ -38,7 +38,7 @@ func (f *fitter) extend(msgs []*message.Message) bool {
 	latest := ""
 	for _, m := range msgs[next:] {
 		if text := requestText(m); text != "" {
-			if !f.AddSimilar(text) { // there is no room: it begins again with what was said last, if that helps
+			if !f.AddSimilar(text) { // there is no room: begin again with the latest text, if that helps
 				if fresh := f.kit.Choice(f.engine.opt.ToolBudget.In(f.Choice.Window)).At(f.Choice.Window); fresh.AddSimilar(text) {
 					fresh.AddSimilar(latest)
 					f.Choice = fresh
@@ -56,7 +56,7 @@ func (f *fitter) extend(msgs []*message.Message) bool {
 	return !slices.Equal(before, f.Shown)
 }
 
-// requestText returns what a message tells the agent to do, or "".
+// requestText returns what a message asks the agent to do, or "".
 func requestText(m *message.Message) string {
 	if m.Role != message.User || len(m.Blocks) == 0 || m.Blocks[0].Base().Origin == "system" {
 		return ""

@@ -170,7 +170,7 @@ func containsMessage(msgs []conversation.Entry, msg id.ID) bool {
 }
 
 // replay yields durable messages, each preceded by its notices: a short turn may
-// be over before anybody watches it.
+// have ended before anybody watches it.
 func (p *position) replay(msgs []conversation.Entry, start Cursor, notices []Frame) {
 	args := map[message.Ref]string{}
 	for i, m := range msgs {
@@ -194,7 +194,7 @@ func (p *position) replay(msgs []conversation.Entry, start Cursor, notices []Fra
 }
 
 // isUnfinished reports whether a message of the assistant is neither an answer that was given, nor one that
-// calls tools or goes on.
+// calls tools or continues.
 func isUnfinished(m *message.Message) bool {
 	return m.Role == message.Assistant && !m.Final && len(m.Calls()) == 0 && m.Stop != message.StopLength
 }

@@ -98,7 +98,7 @@ func (t *askTool) Call(ctx context.Context, in tool.Invocation) (tool.Result, er
 		if lookErr != nil {
 			return res, lookErr
 		}
-		if len(undone) > 0 { // whatever the agent says of it
+		if len(undone) > 0 { // whatever the agent claims
 			res.Failed = true
 			res.Content = append([]message.Block{&message.Text{Common: message.Common{Origin: "system"}, Text: "Not done: " + strings.Join(undone, ", ") + ".\n"}}, res.Content...)
 		}
@@ -109,7 +109,7 @@ func (t *askTool) Call(ctx context.Context, in tool.Invocation) (tool.Result, er
 // GistOf returns the labels of everything that was said and shown in the
 // conversation of an asked agent, and what was denied in it. The asking turn
 // takes these labels even if the agent did not answer, failed or was stopped,
-// since that alone may reveal what it read. If the labels cannot be read, seen
+// since that alone may reveal what it read. If the labels cannot be read, GistOf
 // assumes the worst.
 func (e *Engine) GistOf(ctx context.Context, user string, conv id.ID) requests.Gist {
 	m, err := requests.SumUp(context.WithoutCancel(ctx), e.store, store.ForUser(user), record.ConversationURI(conv))
@@ -199,7 +199,7 @@ func (e *Engine) awaitClosed(ctx context.Context, ch <-chan struct{}) error {
 	}
 }
 
-// answer reads an agent's answer. That there is none is a result too.
+// answer reads an agent's answer. If there is none, the result explains why.
 func (e *Engine) answer(ctx context.Context, c *turn.Conversation, inter id.ID, path string) (tool.Result, error) {
 	end, err := e.conversations.End(ctx, store.ForUser(c.User), c.ID, inter)
 	if err != nil {
@@ -219,11 +219,11 @@ func (e *Engine) answer(ctx context.Context, c *turn.Conversation, inter id.ID, 
 	return res, nil
 }
 
-// failure explains to the asker why a run has no answer. It returns nil if the
+// failure explains to the asking agent why a run has no answer. It returns nil if the
 // run has one.
 func failure(path string, r record.Run, why *fault.Error) *fault.Error {
 	if strings.HasPrefix(path, kits.DesignedPrefix) {
-		path = "of this task" // its name says nothing to anybody
+		path = "of this task" // its name is an id, which means nothing to a reader
 	}
 	switch agent.Outcome(r.Outcome) {
 	case agent.Answered:

@@ -199,7 +199,7 @@ func (t *backgroundCall) detach() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.turnNotify = nil
-	if t.progress.Status != "" { // only the turn has seen it: now the watchers of the task get it
+	if t.progress.Status != "" { // so far only the turn has got it: now the watchers of the task do
 		select {
 		case t.changed <- struct{}{}:
 		default:
@@ -272,7 +272,7 @@ func (t *backgroundCall) acceptedResult() *message.ToolResult {
 func (e *Engine) start(t *backgroundCall) bool {
 	held := &heldRequest{request: t.id, user: t.conversation.User, conv: t.conversation.ID, cancel: t.cancel, task: t}
 	release, ok := e.life.Hold()
-	if ok && !e.leases.tryLock(held) { // whoever works on it follows the call: see carryOut
+	if ok && !e.leases.tryLock(held) { // its owner follows the call: see carryOut
 		release()
 		ok = false
 	}

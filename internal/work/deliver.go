@@ -30,7 +30,7 @@ type delivery struct {
 }
 
 // deliver opens an interaction with the result of a background call. In an agent's
-// conversation, it then passes the agent's answer on to whoever asked the agent.
+// conversation, it then passes the agent's answer on to the conversation that asked the agent.
 // What was delivered before a crash is not delivered again.
 func (e *Engine) deliver(t *backgroundCall, r requests.Stored) error {
 	if r.State == "" { // erased in the meantime
@@ -106,8 +106,8 @@ func IsFinal(err error) bool {
 	return false
 }
 
-// giveUpDelivery closes a background call if nobody is left to receive its result or the
-// answer to it. The recorded part of the result stays.
+// giveUpDelivery closes a background call if its result, or the answer to it, can no longer
+// be delivered. The recorded part of the result stays.
 func (e *Engine) giveUpDelivery(t *backgroundCall, level int, why error) error {
 	cause := fault.Of(why)
 	e.log.Warn("cannot deliver the result of a task", "task", t.id.String(), "tool", t.spec.Name, "level", level, "error", why)
@@ -230,7 +230,7 @@ func (e *Engine) needsDelivery(t *backgroundCall) (bool, error) {
 		return true, nil
 	}
 	in, err := e.intentAt(context.WithoutCancel(e.life), t.call.Scope, t.intent)
-	if fault.Is(err, fault.NotFound) { // no intent came of the request
+	if fault.Is(err, fault.NotFound) { // the request led to no intent
 		return false, nil
 	}
 	if err != nil {

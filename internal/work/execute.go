@@ -420,7 +420,7 @@ func (e *Engine) intentOf(ctx context.Context, x *externalCall) (intent.Intent, 
 // settleCall settles an action called from outside that was in progress when the
 // process ended. If it may have been executed, the receiver is asked, or the
 // action is repeated if the receiver deduplicates. If it had not begun, it is
-// withdrawn, since nobody waits for it any more.
+// withdrawn, because its caller is gone.
 func (e *Engine) settleCall(ctx context.Context, r record.Request) {
 	x := newExternal(r.ID, r.User, r.Agent, r.Tool, r.CallID, []byte(r.Args))
 	err := e.findTool(x, r.Tool)

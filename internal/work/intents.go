@@ -92,7 +92,7 @@ func (e *Engine) carryOut(user string, at resource.URI) (*backgroundCall, error)
 	ctx, inter := context.WithoutCancel(e.life), at.Parent()
 	own := record.IDOf(inter, record.TypeInteraction)
 	e.requests.Note(own)
-	over, err := e.requests.AnswerByRun(ctx, user, inter.ChildID(record.TypeRequest, own), inter) // the turn was over before it led to anything
+	over, err := e.requests.AnswerByRun(ctx, user, inter.ChildID(record.TypeRequest, own), inter) // the turn had ended before it led to anything
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +124,7 @@ func (e *Engine) awaitRecorded(ctx context.Context, t *backgroundCall) error {
 }
 
 // ResolveIntent records a person's statement about an action whose outcome is
-// unknown, and tells the conversation. Error codes: intent_not_found,
+// unknown, and delivers it to the conversation. Error codes: intent_not_found,
 // intent_ambiguous, intent_transition_illegal (Conflict).
 func (e *Engine) ResolveIntent(ctx context.Context, user, which string, w effect.Resolution) (client.Intent, error) {
 	sc := store.ForUser(user)

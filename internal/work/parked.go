@@ -64,7 +64,7 @@ func (e *Engine) RecordRunning(ctx context.Context, open bool) {
 	}
 }
 
-// countCrash records how many consecutive crashes a run has seen, before the run
+// countCrash records during how many consecutive crashes a run was active, before the run
 // is resumed, or parks the run.
 func (e *Engine) countCrash(ctx context.Context, c *turn.Conversation, r conversation.OpenRun, crashed bool) error {
 	before := r.Crashes

@@ -21,7 +21,7 @@ func (r *relay) update(open []turn.CallView) {
 	q, key := r.question(open)
 	p := agent.Progress{Status: turn.CallRunning}
 	switch {
-	case q != nil && r.lastKey != "" && key != r.lastKey: // so that nobody takes the one for the other
+	case q != nil && r.lastKey != "" && key != r.lastKey: // so that the two are not taken for one
 		r.report(p)
 		fallthrough
 	case q != nil:

@@ -84,7 +84,7 @@ func (e *Engine) endRun(ctx context.Context, c *turn.Conversation, s *conversati
 	if err := e.answerOpenCalls(ctx, c, s, r); err != nil {
 		return err
 	}
-	e.requests.Note(r.Interaction) // it may have led to some
+	e.requests.Note(r.Interaction) // there may be requests below it
 	if _, err := e.turns.Journal(c, s).Finish(ctx, nil, string(out), code); err != nil {
 		return err
 	}
@@ -129,7 +129,7 @@ func (e *Engine) answerOpenCalls(ctx context.Context, c *turn.Conversation, s *c
 // askingTurn is the turn that asked for a run.
 type askingTurn struct {
 	found bool // some turn asked for the run
-	over  bool // that turn is over
+	over  bool // that turn has ended
 	run   conversation.OpenRun
 	live  *turn.Run // nil: it is not running
 }
@@ -208,7 +208,7 @@ func (e *Engine) resumeRun(ctx context.Context, c *turn.Conversation, inter id.I
 	}
 	launched := false
 	runs, err := open()                                                  // it may have been resumed, and have ended, meanwhile
-	if err == nil && len(runs) > 0 && wait && !runs[0].Parked.IsZero() { // its asker was resumed
+	if err == nil && len(runs) > 0 && wait && !runs[0].Parked.IsZero() { // the asking turn was resumed
 		runs[0].Run, err = e.unpark(ctx, c, runs[0])
 	}
 	if err == nil && len(runs) > 0 {

@@ -37,7 +37,7 @@ func (e *Engine) RunEnded(c *turn.Conversation, s *conversation.Session, live *t
 	return hasRequests
 }
 
-// stopBelow stops the agents that were asked in a turn that is over, since nobody
+// stopBelow stops the agents that were asked in a turn that has ended, since nothing
 // waits for them any more. It answers for those that had not begun.
 func (e *Engine) stopBelow(ctx context.Context, user string, inter resource.URI) error {
 	open, err := requests.Find(ctx, e.store, store.ForUser(user), store.Query{Under: inter, State: record.RequestOpen})

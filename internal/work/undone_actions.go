@@ -18,7 +18,7 @@ import (
 // (STATE)", sorted: also those of agents that it asked in turn. What was denied, withdrawn, not answered in
 // time or is uncertain stays undone, whatever else was done. What failed is made good by a later action of
 // its kind, such as another of files: an agent may reach the same in another way. A question to the person
-// is not counted: a task goes on without its answer.
+// is not counted: a task continues without its answer.
 func (e *Engine) undoneActions(ctx context.Context, user string, conv id.ID) ([]string, error) {
 	sc := store.ForUser(user)
 	var out []string
