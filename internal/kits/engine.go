@@ -230,16 +230,16 @@ func (k *Engine) OwnModel(path string) string {
 
 // Narrow returns the agent with only those of its tools that a conversation's
 // patterns select; without patterns it has all. If the agent takes over the
-// conversation (over), patterns that name tools it lacks are ignored. Otherwise a
+// conversation (takesOver), patterns that name tools it lacks are ignored. Otherwise a
 // name that no agent has is an error (tool_unknown).
-func (k *Engine) Narrow(base *Kit, patterns []string, over bool) (*Kit, error) {
+func (k *Engine) Narrow(base *Kit, patterns []string, takesOver bool) (*Kit, error) {
 	if len(patterns) == 0 {
 		return base, nil
 	}
 	kit := *base
 	kit.Registry = &tool.Registry{}
 	here := slices.DeleteFunc(slices.Clone(patterns), func(p string) bool {
-		return !base.Registry.Knows(p) && (over || k.opt.Tools.Knows(p)) // another agent's, perhaps
+		return !base.Registry.Knows(p) && (takesOver || k.opt.Tools.Knows(p)) // another agent's, perhaps
 	})
 	if len(here) > 0 {
 		specs, err := base.Registry.Select(here...)

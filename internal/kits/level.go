@@ -68,17 +68,17 @@ func (k *Kit) useService(b service.Binding) {
 // reads on in clipped results is always among them.
 func (k *Engine) uses(a *catalog.Agent) []string {
 	names := []string{effect.ReadToolName}
-	known := slices.DeleteFunc(slices.Clone(a.Uses), func(p string) bool {
+	existing := slices.DeleteFunc(slices.Clone(a.Uses), func(p string) bool {
 		missing := !k.opt.Tools.Knows(p)
 		if missing {
 			k.warnOnce("an agent names a tool that is not there", a.Path, fault.New(fault.NotFound, "tool_unknown", "there is no tool named %s", p))
 		}
 		return missing
 	})
-	if len(known) == 0 {
+	if len(existing) == 0 {
 		return names
 	}
-	specs, err := k.opt.Tools.Select(known...)
+	specs, err := k.opt.Tools.Select(existing...)
 	if err != nil {
 		k.warnOnce("an agent's list of tools cannot be read: it has none of them", a.Path, err)
 	}
@@ -142,14 +142,14 @@ func modelOf(tree *catalog.Tree, a *catalog.Agent) string {
 		if a.Model != "" {
 			return a.Model
 		}
-		above, _, _ := cutLast(a.Path)
-		a = tree.ByPath[above]
+		parent, _, _ := cutLast(a.Path)
+		a = tree.ByPath[parent]
 	}
 	return ""
 }
 
 // cutLast splits a path into the path of the level above and the agent's name.
-func cutLast(path string) (above, name string, nested bool) {
+func cutLast(path string) (parent, name string, nested bool) {
 	if i := strings.LastIndexByte(path, '/'); i >= 0 {
 		return path[:i], path[i+1:], true
 	}

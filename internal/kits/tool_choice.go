@@ -96,11 +96,11 @@ func (k *Kit) Choice(budget ToolBudget) Choice {
 func (c Choice) At(window int64) Choice { c.Window = window; return c }
 
 // Add shows a tool, if it has room in a budget or is shown already.
-func (c *Choice) Add(of *ToolBudget, i int) bool {
+func (c *Choice) Add(budget *ToolBudget, i int) bool {
 	if slices.Contains(c.Shown, i) {
 		return true
 	}
-	if !of.take(c.Kit.chooser().tools.TokensOf(i)) {
+	if !budget.take(c.Kit.chooser().tools.TokensOf(i)) {
 		return false
 	}
 	c.Shown = append(slices.Clip(c.Shown), i) // others may hold the list
@@ -132,12 +132,8 @@ func (k *Kit) IndexesOf(name string, args []byte) []int {
 	if name == FindTool {
 		return k.found(args)
 	}
-	if i := k.index(name); i >= 0 {
+	if i := slices.IndexFunc(k.All.Specs(), func(s tool.Spec) bool { return s.Name == name }); i >= 0 {
 		return []int{i}
 	}
 	return nil
-}
-
-func (k *Kit) index(name string) int {
-	return slices.IndexFunc(k.All.Specs(), func(s tool.Spec) bool { return s.Name == name })
 }

@@ -75,7 +75,7 @@ func (e *examples) Forget(user string) {
 
 // similar returns the ids of the user's plans whose requests are similar to this one, the most
 // similar and newest first.
-func (e *examples) similar(ctx context.Context, st store.Store, user, asked string) ([]string, error) {
+func (e *examples) similar(ctx context.Context, st store.Store, user, request string) ([]string, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	x := e.byUser[user]
@@ -97,7 +97,7 @@ func (e *examples) similar(ctx context.Context, st store.Store, user, asked stri
 		}
 		e.byUser[user] = x
 	}
-	scores, whole := x.requests.Scores(asked)
+	scores, whole := x.requests.Scores(request)
 	var order []int
 	for i, score := range scores {
 		if score > 0 && score >= minLike*whole {
@@ -115,8 +115,8 @@ func (e *examples) similar(ctx context.Context, st store.Store, user, asked stri
 // examplePlans returns, for the planner's prompt, plans of the user that succeeded and
 // whose requests are most similar to this one. They are read again, so that none is
 // shown that was deleted or erased.
-func (e *Engine) examplePlans(ctx context.Context, user, asked string) (string, error) {
-	found, err := e.Examples.similar(ctx, e.store, user, asked)
+func (e *Engine) examplePlans(ctx context.Context, user, request string) (string, error) {
+	found, err := e.Examples.similar(ctx, e.store, user, request)
 	if err != nil {
 		return "", err
 	}

@@ -30,8 +30,8 @@ func (e *Engine) recentCalls(ctx context.Context, user string) (string, error) {
 
 // HistoryPrompt implements turn.Plans: it returns, for the planner's prompt, similar plans that succeeded, and
 // what was done for the user last.
-func (e *Engine) HistoryPrompt(ctx context.Context, user, asked string) (string, error) {
-	plans, err := e.examplePlans(ctx, user, asked)
+func (e *Engine) HistoryPrompt(ctx context.Context, user, request string) (string, error) {
+	plans, err := e.examplePlans(ctx, user, request)
 	if err != nil {
 		return "", err
 	}

@@ -91,7 +91,7 @@ func (w *treeWorker) loadTasks(ctx context.Context) ([]*plan.Task, error) {
 // Save implements plan.Worker. A version that somebody else has written since
 // refuses the whole change. The outcome of the plan, and the end of the lease, are
 // recorded with the last change.
-func (w *treeWorker) Save(ctx context.Context, tasks, over []*plan.Task) error {
+func (w *treeWorker) Save(ctx context.Context, tasks, final []*plan.Task) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var changes []store.Change
@@ -109,10 +109,10 @@ func (w *treeWorker) Save(ctx context.Context, tasks, over []*plan.Task) error {
 	}
 	var err error
 	rec := store.Receipt{Versions: make([]uint64, len(changes))} // those of a tree that has ended are not needed
-	if over == nil {
+	if final == nil {
 		rec, err = w.engine.store.Commit(ctx, store.ForUser(w.Conversation.User), store.Batch{Request: w.Request.ID, Changes: changes})
 	} else {
-		err = w.record(ctx, over, changes)
+		err = w.record(ctx, final, changes)
 	}
 	if err != nil {
 		return suspended(ctx, err)

@@ -54,7 +54,7 @@ func (e *Engine) newCalls(c *Conversation, s *conversation.Session, kit *kits.Ki
 // records, executes and settles it. A call that continues in the background, or
 // waits for the end of the turn, is recorded as a request.
 func (x *Calls) call(ctx context.Context, call agent.Call) (*message.ToolResult, error) {
-	n, c := x.engine, x.Conversation
+	e, c := x.engine, x.Conversation
 	ec := effect.Call{
 		Name: call.Name, Args: call.Args, Ref: call.Ref, Message: x.Session.MessageURI(call.Message),
 		Scope: x.Scope, Request: x.Request, Agent: x.Kit.Name, Lineage: x.Request.Lineage, Labels: call.Labels, Left: c.Remaining(x.Request.ID),
@@ -62,12 +62,12 @@ func (x *Calls) call(ctx context.Context, call agent.Call) (*message.ToolResult,
 		Generate: x.Inner(call, nil).generate,
 	}
 	if !x.Kit.Has(call.Name) {
-		ec.Near, ec.Waits = x.Kit.Names, n.kits.PendingSource(call.Name)
-		return n.work.CallTool(ctx, c, x.Request, ec)
+		ec.Near, ec.Waits = x.Kit.Names, e.kits.PendingSource(call.Name)
+		return e.work.CallTool(ctx, c, x.Request, ec)
 	}
 	var err error
-	if ec.Tool, err = n.kits.Usable(x.Kit, call.Name); err != nil { // the call may have begun before a crash nevertheless
-		return n.effects.SettleOrphaned(ctx, ec, refusedResult(err), fault.Of(err).Message)
+	if ec.Tool, err = e.kits.Usable(x.Kit, call.Name); err != nil { // the call may have begun before a crash nevertheless
+		return e.effects.SettleOrphaned(ctx, ec, refusedResult(err), fault.Of(err).Message)
 	}
 	if fitted, err := tool.Correct(ec.Tool, call.Args, nil); err == nil { // what is judged is what is executed
 		c := *call.ToolCall
@@ -79,7 +79,7 @@ func (x *Calls) call(ctx context.Context, call agent.Call) (*message.ToolResult,
 			"Put what belongs together into one plan, or start this one when you have the result of the first."), nil
 	}
 	if x.Run.Plan && call.Name == requests.StartTool {
-		ec.Tool = n.plans.StartTool(ctx, x.Inner(call, nil))
+		ec.Tool = e.plans.StartTool(ctx, x.Inner(call, nil))
 	}
 	leave, err := x.findFlow(ctx, call, &ec)
 	if err != nil {
@@ -90,11 +90,11 @@ func (x *Calls) call(ctx context.Context, call agent.Call) (*message.ToolResult,
 		return nil, err
 	}
 	if !x.Kit.Asks[call.Name] {
-		p := &callSlot{pools: []slots{x.slots, n.slots}}
+		p := &callSlot{pools: []slots{x.slots, e.slots}}
 		defer p.close()
 		ec.Room = p.acquire
 	}
-	return n.work.CallTool(ctx, c, x.Request, ec)
+	return e.work.CallTool(ctx, c, x.Request, ec)
 }
 
 // startsSecondPlan reports whether the reply of a call carries out another plan before it. The tasks of both

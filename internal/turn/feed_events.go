@@ -187,7 +187,7 @@ func (f *Feed) stored(m *message.Message, seq uint64) {
 	case message.Tool:
 		f.seq = seq
 		v := resultView(m.Result(), f.args(m.Result().Call))
-		f.closeCall(v.ID)
+		f.open = slices.DeleteFunc(slices.Clone(f.open), func(o CallView) bool { return o.ID == v.ID })
 		f.push(Frame{Kind: FrameResult, Message: m.ID, Call: &v, Stored: m})
 	case message.User:
 		f.seq = seq
@@ -276,10 +276,6 @@ func (f *Feed) updateCall(ev agent.Event) {
 		}
 	}
 	f.push(Frame{Kind: FrameCall, Message: ev.Call.Message, Block: ev.Call.Block, Call: &v})
-}
-
-func (f *Feed) closeCall(call string) {
-	f.open = slices.DeleteFunc(slices.Clone(f.open), func(v CallView) bool { return v.ID == call })
 }
 
 // args returns the arguments of an open call.

@@ -47,8 +47,8 @@ func (h *Hooks) install(job *agent.Job, s *conversation.Session) {
 		return
 	}
 	if h.Has(tool.BeforeRequest) {
-		job.Hooks.Begin = func(ctx context.Context, asked string) (string, error) {
-			return h.collectNotes(ctx, tool.HookEvent{On: tool.BeforeRequest, Text: asked})
+		job.Hooks.Begin = func(ctx context.Context, text string) (string, error) {
+			return h.collectNotes(ctx, tool.HookEvent{On: tool.BeforeRequest, Text: text})
 		}
 	}
 	if h.Has(tool.BeforeModel) {

@@ -107,10 +107,10 @@ func (e *Engine) run(ctx context.Context, c *Conversation, s *conversation.Sessi
 	if err != nil {
 		c.session = nil // memory may differ from what is durable
 	}
-	left := c.steering
+	untaken := c.steering
 	c.steering, c.messageIDs = nil, nil
 	c.mu.Unlock()
-	for _, st := range left {
+	for _, st := range untaken {
 		close(st.done) // its sender begins a turn of its own
 	}
 	live.Err, ended = err, true

@@ -23,12 +23,12 @@ type callSlot struct {
 // acquire waits for the slot. It returns a function that releases the slot, which
 // may be called more than once.
 func (p *callSlot) acquire(ctx context.Context) (leave func(), err error) {
-	for i, of := range p.pools {
+	for i, pool := range p.pools {
 		select {
-		case of <- struct{}{}:
+		case pool <- struct{}{}:
 		case <-ctx.Done():
-			for _, of := range p.pools[:i] {
-				<-of
+			for _, pool := range p.pools[:i] {
+				<-pool
 			}
 			return nil, context.Cause(ctx)
 		}
@@ -48,8 +48,8 @@ func (p *callSlot) release() {
 	defer p.mu.Unlock()
 	if p.held {
 		p.held = false
-		for _, of := range p.pools {
-			<-of
+		for _, pool := range p.pools {
+			<-pool
 		}
 	}
 }

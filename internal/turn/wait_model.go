@@ -34,14 +34,14 @@ func (e *Engine) awaitModel(c *Conversation, s *conversation.Session, chain []st
 		}
 		pause := max(wait, fault.Of(why).After)
 		wait = min(2*wait, lastPoll)
-		var again <-chan time.Time
+		var retry <-chan time.Time
 		if !e.opt.Models.Missing(chain) {
 			timer := time.NewTimer(pause)
 			defer timer.Stop()
-			again = timer.C
+			retry = timer.C
 		}
 		select {
-		case <-again:
+		case <-retry:
 			return nil
 		case <-ctx.Done():
 			return context.Cause(ctx)

@@ -30,11 +30,11 @@ func (e *Engine) StopTasks(ctx context.Context, user string, conv id.ID) {
 	if e.leases.empty() {
 		return
 	}
-	gone, err := e.conversations.Children(ctx, store.ForUser(user), conv)
+	deleted, err := e.conversations.Children(ctx, store.ForUser(user), conv)
 	if err != nil { // they notice when they have a result
 		e.log.Warn("cannot stop the tasks of a deleted conversation", "conversation", conv.String(), "error", err)
 	}
-	e.leases.cancel(user, append(gone, conv), errDeleted)
+	e.leases.cancel(user, append(deleted, conv), errDeleted)
 }
 
 // Cancel cancels what a user's request still does: its background call, or

@@ -432,9 +432,9 @@ func (e *Engine) settleCall(ctx context.Context, r record.Request) {
 		err = broken
 	case err != nil: // the tool may be back at the next start
 	case in.State.InFlight() && in.State != intent.Executing:
-		gone, cancel := context.WithCancel(ctx)
+		cancelled, cancel := context.WithCancel(ctx)
 		cancel()
-		_, err = e.runAction(gone, x)
+		_, err = e.runAction(cancelled, x)
 	default:
 		_, err = e.runAction(ctx, x)
 	}

@@ -92,11 +92,11 @@ func (e *Engine) carryOut(user string, at resource.URI) (*backgroundCall, error)
 	ctx, inter := context.WithoutCancel(e.life), at.Parent()
 	own := record.IDOf(inter, record.TypeInteraction)
 	e.requests.Note(own)
-	over, err := e.requests.AnswerByRun(ctx, user, inter.ChildID(record.TypeRequest, own), inter) // the turn had ended before it led to anything
+	ended, err := e.requests.AnswerByRun(ctx, user, inter.ChildID(record.TypeRequest, own), inter) // the turn had ended before it led to anything
 	if err != nil {
 		return nil, err
 	}
-	if over {
+	if ended {
 		e.requests.Forget(own)
 	}
 	row, err := requests.Load(ctx, e.store, store.ForUser(user), at)

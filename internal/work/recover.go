@@ -57,7 +57,7 @@ func (e *Engine) recoverRun(ctx context.Context, r conversation.OpenRun, crashed
 	switch asking, err := e.asking(ctx, c, r); {
 	case err != nil:
 		return err
-	case asking.found && !asking.over:
+	case asking.found && !asking.ended:
 		return nil
 	case !asking.found:
 		if err := e.countCrash(ctx, c, r, crashed); err != nil {

@@ -45,7 +45,7 @@ func (e *Engine) resume(ctx context.Context, c *turn.Conversation, s *conversati
 	switch {
 	case err != nil:
 		return false, err
-	case asking.over: // the asking turn was stopped
+	case asking.ended: // the asking turn was stopped
 		return false, e.endRun(ctx, c, s, r, agent.Stopped, requests.CodeOrphaned)
 	case !r.Parked.IsZero():
 		return false, errParked(r)
@@ -129,7 +129,7 @@ func (e *Engine) answerOpenCalls(ctx context.Context, c *turn.Conversation, s *c
 // askingTurn is the turn that asked for a run.
 type askingTurn struct {
 	found bool // some turn asked for the run
-	over  bool // that turn has ended
+	ended bool // that turn has ended
 	run   conversation.OpenRun
 	live  *turn.Run // nil: it is not running
 }
@@ -143,7 +143,7 @@ func (e *Engine) asking(ctx context.Context, c *turn.Conversation, r conversatio
 	}
 	runs, err := e.conversations.OpenRuns(ctx, sc, conv.Asked.Parent())
 	if err != nil || len(runs) == 0 {
-		return askingTurn{found: true, over: err == nil}, err
+		return askingTurn{found: true, ended: err == nil}, err
 	}
 	up := e.turns.Enter(c.User, runs[0].Conversation)
 	defer e.turns.Exit(up)
@@ -175,17 +175,6 @@ func (e *Engine) addUsageBelow(ctx context.Context, c *turn.Conversation, live *
 	return nil
 }
 
-// openAndResume opens a conversation to resume its interrupted run. It reports whether
-// the run was launched. The caller holds the turn lock.
-func (e *Engine) openAndResume(ctx context.Context, c *turn.Conversation, r conversation.OpenRun) (bool, error) {
-	s, err := e.conversations.Open(ctx, store.ForUser(c.User), c.ID)
-	if err != nil {
-		return false, err
-	}
-	c.Feed.SetSeq(s.Seq())
-	return e.resume(ctx, c, s, r)
-}
-
 // resumeRun resumes the run of an interaction that was interrupted and is not running.
 // If somebody else holds the turn lock, it waits for them if wait is set. It
 // returns false if the run is over.
@@ -207,17 +196,28 @@ func (e *Engine) resumeRun(ctx context.Context, c *turn.Conversation, inter id.I
 		return true, nil
 	}
 	launched := false
-	runs, err := open()                                                  // it may have been resumed, and have ended, meanwhile
-	if err == nil && len(runs) > 0 && wait && !runs[0].Parked.IsZero() { // the asking turn was resumed
-		runs[0].Run, err = e.unpark(ctx, c, runs[0])
+	defer func() {
+		if !launched { // otherwise the run releases the lock
+			c.Unlock()
+		}
+	}()
+	runs, err := open() // it may have been resumed, and have ended, meanwhile
+	if err != nil || len(runs) == 0 {
+		return false, err
 	}
-	if err == nil && len(runs) > 0 {
-		launched, err = e.openAndResume(ctx, c, runs[0])
+	r := runs[0]
+	if wait && !r.Parked.IsZero() { // the asking turn was resumed
+		if r.Run, err = e.unpark(ctx, c, r); err != nil {
+			return true, err
+		}
 	}
-	if !launched {
-		c.Unlock()
+	s, err := e.conversations.Open(ctx, store.ForUser(c.User), c.ID)
+	if err != nil {
+		return true, err
 	}
-	return len(runs) > 0, err
+	c.Feed.SetSeq(s.Seq())
+	launched, err = e.resume(ctx, c, s, r)
+	return true, err
 }
 
 // awaitRun waits, by means of wait, until the run of an interaction is over. It

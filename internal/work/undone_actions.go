@@ -22,8 +22,8 @@ import (
 func (e *Engine) undoneActions(ctx context.Context, user string, conv id.ID) ([]string, error) {
 	sc := store.ForUser(user)
 	var out []string
-	var look func(conv id.ID, depth int) error
-	look = func(conv id.ID, depth int) error {
+	var visit func(conv id.ID, depth int) error
+	visit = func(conv id.ID, depth int) error {
 		at := record.ConversationURI(conv)
 		var wanted, open []intent.Intent
 		for it, err := range store.Items(ctx, e.store, sc, store.Query{Under: at, Type: effect.TypeIntent}) {
@@ -59,7 +59,7 @@ func (e *Engine) undoneActions(ctx context.Context, user string, conv id.ID) ([]
 			}
 			for _, c := range m.Calls() {
 				if strings.HasSuffix(c.Name, ".ask") {
-					if err := look(record.AskedConversation(c.Ref), depth+1); err != nil {
+					if err := visit(record.AskedConversation(c.Ref), depth+1); err != nil {
 						return err
 					}
 				}
@@ -67,7 +67,7 @@ func (e *Engine) undoneActions(ctx context.Context, user string, conv id.ID) ([]
 		}
 		return nil
 	}
-	return out, look(conv, 0)
+	return out, visit(conv, 0)
 }
 
 // category returns the part of a tool's name that says what it is about.
