@@ -59,7 +59,7 @@ func (l *Local) openAgents(ctx context.Context, a *App, set *settings.Loaded, to
 		Services:   l.services.environ,
 		Snapshots:  filepath.Join(set.Data, "snapshots"),
 		Hide:       l.private,
-		Look:       kits.LookAt(l.resolve),
+		Look:       kits.ReviewTools(l.resolve),
 		Confined:   sandbox.Available,
 	}
 	if err := sandbox.RemoveLeftovers(); err != nil {

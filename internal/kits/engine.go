@@ -174,7 +174,7 @@ const RemoteModel = "service/llm"
 func (k *Engine) ModelFor(kit *Kit, run *record.Run) (llm.Resolved, error) {
 	run.Model = cmp.Or(run.Model, k.ModelOf(kit), "default")
 	if run.Model == record.RepeatModel {
-		return repeating(), nil
+		return repeatModel(), nil
 	}
 	if run.Model != RemoteModel && len(run.Models) > 0 {
 		return k.opt.Models.Pinned(run.Model, run.Models), nil

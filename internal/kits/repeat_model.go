@@ -34,7 +34,7 @@ func (repeater) Stream(ctx context.Context, r *llm.Request) iter.Seq2[llm.Event,
 	}
 }
 
-// repeating returns the model of turns that alarms open.
-func repeating() llm.Resolved {
+// repeatModel returns the model of turns that alarms open.
+func repeatModel() llm.Resolved {
 	return llm.Resolved{Name: record.RepeatModel, Models: []string{record.RepeatModel}, Model: repeater{}}
 }

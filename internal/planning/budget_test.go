@@ -14,7 +14,7 @@ import (
 func TestATreeHasItsPartOfTheBudget(t *testing.T) {
 	whole := llm.NewMeter(llm.Budget{MaxTokens: 1000})
 	whole.Add(llm.Spend{Tokens: 100})
-	room := reserving(whole)
+	room := reserveForAnswer(whole)
 	w := &treeWorker{InnerCall: (*turn.Calls)(nil).Inner(agent.Call{}, room), tasks: map[id.ID]*trackedTask{}}
 	top := &plan.Task{ID: id.New(), Draft: plan.Draft{Tokens: 500}}
 	free := &plan.Task{ID: id.New(), Parent: top.ID}
@@ -32,7 +32,7 @@ func TestATreeHasItsPartOfTheBudget(t *testing.T) {
 	if left(leaf) != 10 || left(free) != 120 || left(top) != 120 || whole.Left().MaxTokens != 210 {
 		t.Errorf("%d %d %d %d", left(leaf), left(free), left(top), whole.Left().MaxTokens)
 	}
-	if reserving(nil) != nil || reserving(llm.NewMeter(llm.Budget{})).Left() != (llm.Budget{}) {
+	if reserveForAnswer(nil) != nil || reserveForAnswer(llm.NewMeter(llm.Budget{})).Left() != (llm.Budget{}) {
 		t.Error("a budget out of nothing")
 	}
 }

@@ -55,5 +55,5 @@ type Engine struct {
 // New returns an engine above those of turns and work.
 func New(o Options) *Engine {
 	return &Engine{opt: o, store: o.Store, turns: o.Turns, work: o.Work, kits: o.Kits, routing: o.Routing, effects: o.Effects, requests: o.Requests,
-		life: o.Life, log: o.Log, queue: queueOf(o.Store), trees: map[*liveTree]struct{}{}}
+		life: o.Life, log: o.Log, queue: newQueue(o.Store), trees: map[*liveTree]struct{}{}}
 }

@@ -25,9 +25,9 @@ import (
 // maxAsked bounds the request in a plan's record, in bytes.
 const maxAsked = 4 << 10
 
-// record records the outcome of a plan whose tasks have ended, in one batch with their last
+// recordOutcome records the outcome of a plan whose tasks have ended, in one batch with their last
 // changes and the end of the lease.
-func (w *treeWorker) record(ctx context.Context, tasks []*plan.Task, changes []store.Change) error {
+func (w *treeWorker) recordOutcome(ctx context.Context, tasks []*plan.Task, changes []store.Change) error {
 	root := tasks[0]
 	wrote, _ := tool.Canonical(w.Call().Args) // what is no JSON has not become a plan
 	started, err := tool.Canonical(w.args)
@@ -70,7 +70,7 @@ func (w *treeWorker) record(ctx context.Context, tasks []*plan.Task, changes []s
 	if err != nil {
 		return err
 	}
-	used, err := w.usedSoFar(ctx, below)
+	used, err := w.turnUsage(ctx, below)
 	if err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func (w *treeWorker) record(ctx context.Context, tasks []*plan.Task, changes []s
 			continue
 		}
 		x := client.PlanTask{Name: t.Name, Agent: t.Assistant, State: string(t.State), Error: t.Error, Verdict: t.Verdict}
-		if err := w.used(ctx, t, below, &x, &p); err != nil {
+		if err := w.addTaskUsage(ctx, t, below, &x, &p); err != nil {
 			return err
 		}
 		p.Tasks = append(p.Tasks, x)
@@ -105,9 +105,9 @@ func draftOf(tasks []*plan.Task) ([]byte, error) {
 	return tool.Canonical(text)
 }
 
-// usedSoFar adds up what the turn has used, from what is stored: the memory of a process that was killed
+// turnUsage adds up what the turn has used, from what is stored: the memory of a process that was killed
 // is gone. below are the requests of the turn.
-func (w *treeWorker) usedSoFar(ctx context.Context, below []requests.Stored) (requests.Tally, error) {
+func (w *treeWorker) turnUsage(ctx context.Context, below []requests.Stored) (requests.Tally, error) {
 	st, sc := w.engine.store, store.ForUser(w.Conversation.User)
 	sum := w.engine.requests.Tally()
 	for m, err := range requests.MessagesUnder(ctx, st, sc, w.at.Parent()) {
@@ -133,8 +133,8 @@ func (w *treeWorker) usedSoFar(ctx context.Context, below []requests.Stored) (re
 	return sum, nil
 }
 
-// used adds what the agents did that a task was given to. below are the requests of the turn.
-func (w *treeWorker) used(ctx context.Context, t *plan.Task, below []requests.Stored, x *client.PlanTask, p *client.Plan) error {
+// addTaskUsage adds what the agents did that a task was given to. below are the requests of the turn.
+func (w *treeWorker) addTaskUsage(ctx context.Context, t *plan.Task, below []requests.Stored, x *client.PlanTask, p *client.Plan) error {
 	st, sc := w.engine.store, store.ForUser(w.Conversation.User)
 	for _, r := range below {
 		if r.Call.Message != t.ID {

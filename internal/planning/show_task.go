@@ -12,8 +12,8 @@ import (
 	"steward/internal/work"
 )
 
-// designed stands for the path of an agent that is made for a task.
-const designed = "designed"
+// designedAgent stands for the path of an agent that is made for a task.
+const designedAgent = "designed"
 
 // show shows the conversation's watchers the state of tasks. The root is left out if it only
 // holds the others together. The caller holds w.mu.
@@ -38,7 +38,7 @@ func (w *treeWorker) show(ctx context.Context, tasks []*plan.Task) {
 			continue
 		}
 		if v.Task.Agent == "" && !t.Supervised() {
-			v.Task.Agent = designed
+			v.Task.Agent = designedAgent
 		}
 		if v.Task.Parent = requests.IDText(t.Parent); t.Parent == root {
 			v.Task.Parent = ""

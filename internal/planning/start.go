@@ -52,7 +52,7 @@ func (p startTool) Call(ctx context.Context, in tool.Invocation) (tool.Result, e
 	if err != nil {
 		return tool.Result{}, err
 	}
-	w := &treeWorker{engine: p.engine, InnerCall: a.Inner(a.Call(), reserving(a.Meter())), at: a.Session.MessageURI(in.Call.Message), args: in.Args, tasks: map[id.ID]*trackedTask{}}
+	w := &treeWorker{engine: p.engine, InnerCall: a.Inner(a.Call(), reserveForAnswer(a.Meter())), at: a.Session.MessageURI(in.Call.Message), args: in.Args, tasks: map[id.ID]*trackedTask{}}
 	tasks, err := w.loadTasks(ctx)
 	if err != nil {
 		return tool.Result{}, err
@@ -73,9 +73,9 @@ func (p startTool) Call(ctx context.Context, in tool.Invocation) (tool.Result, e
 	return w.result(), nil
 }
 
-// reserving returns a meter below that of the turn that leaves a tenth of what
+// reserveForAnswer returns a meter below that of the turn that leaves a tenth of what
 // the turn may still use, with which the answer is written in the end.
-func reserving(turn *llm.Meter) *llm.Meter {
+func reserveForAnswer(turn *llm.Meter) *llm.Meter {
 	if turn == nil {
 		return nil
 	}

@@ -112,7 +112,7 @@ func (w *treeWorker) Save(ctx context.Context, tasks, final []*plan.Task) error 
 	if final == nil {
 		rec, err = w.engine.store.Commit(ctx, store.ForUser(w.Conversation.User), store.Batch{Request: w.Request.ID, Changes: changes})
 	} else {
-		err = w.record(ctx, final, changes)
+		err = w.recordOutcome(ctx, final, changes)
 	}
 	if err != nil {
 		return suspended(ctx, err)

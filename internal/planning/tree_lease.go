@@ -11,9 +11,9 @@ import (
 	"steward/internal/store/lease"
 )
 
-// queueOf returns the queue of the trees of tasks. A data folder is locked by the
+// newQueue returns the queue of the trees of tasks. A data folder is locked by the
 // one process that writes to it, so any other holder of a lease has ended.
-func queueOf(st store.Store) *lease.Queue {
+func newQueue(st store.Store) *lease.Queue {
 	self := id.New().String()
 	return lease.New(lease.Options{Store: st, Holder: self, Dead: func(holder string) bool { return holder != self }})
 }

@@ -61,7 +61,7 @@ func (e *Engine) begin(ctx context.Context, c *Conversation, t Input, m *message
 	}
 	run := record.Run{ID: id.New(), Attended: t.Attended, Plan: t.Plan, Route: chosen,
 		Agent: cmp.Or(t.Agent, agent, conv.Agent, kits.DefaultAgent), Model: cmp.Or(t.Model, conv.Model),
-		Sampling: pin(t.Sampling)}
+		Sampling: pinSampling(t.Sampling)}
 	if err := e.admit(s, &t, run.Agent); err != nil {
 		return Accepted{}, false, err
 	}

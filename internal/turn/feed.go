@@ -88,8 +88,8 @@ func (f *Feed) SetSeq(seq uint64) {
 	}
 }
 
-// current returns a copy of the current state. w takes what follows as frames.
-func (f *Feed) current(w *watcher) snapshot {
+// copyState returns a copy of the current state. w takes what follows as frames.
+func (f *Feed) copyState(w *watcher) snapshot {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	w.next = f.base + len(f.frames)

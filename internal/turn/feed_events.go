@@ -47,12 +47,12 @@ func (f *Feed) publish(ev agent.Event) {
 	case agent.Delta:
 		f.delta(ev.ID, ev.Stream)
 	case agent.Stored:
-		f.stored(ev.Message, ev.Seq)
+		f.messageStored(ev.Message, ev.Seq)
 	case agent.Calling:
 		f.updateCall(ev)
 	case agent.Finished:
 		if ev.Message != nil {
-			f.stored(ev.Message, ev.Seq)
+			f.messageStored(ev.Message, ev.Seq)
 			f.push(Frame{Kind: FrameComplete, Message: ev.Message.ID, Stored: ev.Message})
 		}
 		f.finish(ev.Err)
@@ -167,9 +167,9 @@ func (f *Feed) delta(msg id.ID, ev llm.Event) {
 	}
 }
 
-// stored reports that a message is durable. It first pushes the text that had not
+// messageStored reports that a message is durable. It first pushes the text that had not
 // been streamed.
-func (f *Feed) stored(m *message.Message, seq uint64) {
+func (f *Feed) messageStored(m *message.Message, seq uint64) {
 	switch m.Role {
 	case message.Assistant:
 		if !isUnfinished(m) { // an answer that is to be corrected is not given
@@ -186,7 +186,7 @@ func (f *Feed) stored(m *message.Message, seq uint64) {
 		}
 	case message.Tool:
 		f.seq = seq
-		v := resultView(m.Result(), f.args(m.Result().Call))
+		v := resultView(m.Result(), f.callArgs(m.Result().Call))
 		f.open = slices.DeleteFunc(slices.Clone(f.open), func(o CallView) bool { return o.ID == v.ID })
 		f.push(Frame{Kind: FrameResult, Message: m.ID, Call: &v, Stored: m})
 	case message.User:
@@ -278,8 +278,8 @@ func (f *Feed) updateCall(ev agent.Event) {
 	f.push(Frame{Kind: FrameCall, Message: ev.Call.Message, Block: ev.Call.Block, Call: &v})
 }
 
-// args returns the arguments of an open call.
-func (f *Feed) args(ref message.Ref) string {
+// callArgs returns the arguments of an open call.
+func (f *Feed) callArgs(ref message.Ref) string {
 	for i := range f.open {
 		if f.open[i].ID == requests.CallID(ref) {
 			return f.open[i].Args

@@ -26,7 +26,7 @@ type fitter struct {
 	models       []string // the fallback chain that answers
 	system       string
 	kit          *kits.Kit
-	tools        *llm.Toolset // those that the model is shown; see choose
+	tools        *llm.Toolset // those that the model is shown; see chooseTools
 	reserve      int64        // tokens reserved for the answer
 	user         string
 	agent        string   // its path
@@ -94,7 +94,7 @@ func (f *fitter) Over(ctx context.Context) bool {
 	if f.session.Window() == 0 {
 		f.engine.opt.Models.Discover(ctx, f.models)
 	}
-	f.choose()
+	f.chooseTools()
 	return f.engine.opt.ExpireAtOnce && f.session.Expired(time.Now()) || f.mayBeTooLarge()
 }
 

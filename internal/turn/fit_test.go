@@ -20,7 +20,7 @@ func TestSummaryUsesTheNewestMessages(t *testing.T) {
 	if n < 50 || n > 95 {
 		t.Errorf("%d are left out", n)
 	}
-	if _, text := material(msgs[n:], 1_000_000); len(text) > 20_000 {
+	if _, text := renderMessages(msgs[n:], 1_000_000); len(text) > 20_000 {
 		t.Errorf("%d bytes of material are left", len(text))
 	}
 }

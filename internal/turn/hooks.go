@@ -183,7 +183,7 @@ func (h *Hooks) narrowArgs(ctx context.Context, at resource.URI, c agent.Call) (
 // remove a label.
 func (h *Hooks) After(ctx context.Context, c agent.Call, res *message.ToolResult) *message.ToolResult {
 	text, changed := res.Text(), false
-	err := h.fire(ctx, tool.HookEvent{On: tool.AfterTool, Tool: c.Name, Args: argsOf(c.Args), Text: text}, func(ev *tool.HookEvent, ans tool.HookAnswer) error {
+	err := h.fire(ctx, tool.HookEvent{On: tool.AfterTool, Tool: c.Name, Args: validArgs(c.Args), Text: text}, func(ev *tool.HookEvent, ans tool.HookAnswer) error {
 		if ans.Text != nil {
 			text, changed = *ans.Text, true
 			ev.Text = text
@@ -199,8 +199,8 @@ func (h *Hooks) After(ctx context.Context, c agent.Call, res *message.ToolResult
 	return res
 }
 
-// argsOf returns arguments as a hook receives them: valid JSON, or nil.
-func argsOf(args []byte) json.RawMessage {
+// validArgs returns arguments as a hook receives them: valid JSON, or nil.
+func validArgs(args []byte) json.RawMessage {
 	if !json.Valid(args) {
 		return nil
 	}

@@ -61,7 +61,7 @@ func (e *Engine) Job(ctx context.Context, c *Conversation, s *conversation.Sessi
 	if !run.Started.IsZero() {
 		began = run.Started
 	}
-	sampling, meter := unpin(run.Sampling).Over(kit.Sampling), e.newMeter(kit)
+	sampling, meter := unpinSampling(run.Sampling).Over(kit.Sampling), e.newMeter(kit)
 	meter.Account(used.Record)
 	x := e.newCalls(c, s, kit, run, rc)
 	fit := e.newFitter(c, s, kit, rc.Lineage, model.Models, system, sampling, meter)
@@ -115,13 +115,13 @@ func (e *Engine) newMeter(kit *kits.Kit) *llm.Meter {
 // Actor returns the name of the actor on whose behalf a run's tools are called.
 func Actor(run *record.Run) string { return "agent:" + run.Agent }
 
-// pin converts a request's own sampling settings to be stored with its run.
-func pin(s llm.Sampling) record.SamplingPin {
+// pinSampling converts a request's own sampling settings to be stored with its run.
+func pinSampling(s llm.Sampling) record.SamplingPin {
 	return record.SamplingPin{Temperature: s.Temperature, MaxTokens: s.MaxTokens, Stop: s.Stop, Effort: string(s.Effort),
 		TopP: s.TopP, Seed: s.Seed, FrequencyPenalty: s.FrequencyPenalty, PresencePenalty: s.PresencePenalty}
 }
 
-func unpin(s record.SamplingPin) llm.Sampling {
+func unpinSampling(s record.SamplingPin) llm.Sampling {
 	return llm.Sampling{Temperature: s.Temperature, MaxTokens: s.MaxTokens, Stop: s.Stop, Effort: llm.Effort(s.Effort),
 		TopP: s.TopP, Seed: s.Seed, FrequencyPenalty: s.FrequencyPenalty, PresencePenalty: s.PresencePenalty}
 }

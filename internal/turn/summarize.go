@@ -35,9 +35,9 @@ func (s *summarizer) summarize(ctx context.Context, earlier *message.Message, ms
 		msgs = msgs[left:]
 	}
 	for len(msgs) > 0 {
-		n, material := material(msgs, room-2*most)
+		n, material := renderMessages(msgs, room-2*most)
 		var err error
-		if notes, err = s.write(ctx, notes, material, most); err != nil {
+		if notes, err = s.writeNotes(ctx, notes, material, most); err != nil {
 			return "", err
 		}
 		msgs = msgs[n:]
@@ -61,9 +61,9 @@ func tooOld(msgs []*message.Message, most int64) int {
 	return 0
 }
 
-// material renders the first messages, at least one, as text of at most so many
+// renderMessages renders the first messages, at least one, as text of at most so many
 // tokens. It returns how many messages it took.
-func material(msgs []*message.Message, most int64) (int, string) {
+func renderMessages(msgs []*message.Message, most int64) (int, string) {
 	var b strings.Builder
 	var size int64
 	for i, m := range msgs {
@@ -98,8 +98,8 @@ func renderForSummary(m *message.Message) string {
 	return b.String()
 }
 
-// write makes one call of the model.
-func (s *summarizer) write(ctx context.Context, notes, material string, most int64) (string, error) {
+// writeNotes makes one call of the model.
+func (s *summarizer) writeNotes(ctx context.Context, notes, material string, most int64) (string, error) {
 	text := "NOTES SO FAR:\n" + notes + "\n\nWHAT WAS SAID SINCE:\n" + material
 	if notes == "" {
 		text = "WHAT WAS SAID:\n" + material

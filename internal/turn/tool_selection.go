@@ -7,10 +7,10 @@ import (
 	"steward/internal/message"
 )
 
-// choose selects the tools that the model is shown: all of them, if they fit the budget, and
-// otherwise the core and tools.find, and what extend appends. A model may call a tool that it is not
+// chooseTools selects the tools that the model is shown: all of them, if they fit the budget, and
+// otherwise the core and tools.find, and what extendTools appends. A model may call a tool that it is not
 // shown. The offline provider compares all tools itself, at no cost.
-func (f *fitter) choose() {
+func (f *fitter) chooseTools() {
 	if llm.Offline(f.models) {
 		return
 	}
@@ -22,17 +22,17 @@ func (f *fitter) choose() {
 		}
 		f.tools = f.kit.Subset(f.Shown)
 	}
-	if f.Shown != nil && f.extend(f.session.Transcript().Messages()) {
+	if f.Shown != nil && f.extendTools(f.session.Transcript().Messages()) {
 		f.tools = f.kit.Subset(f.Shown)
 	}
 	now := f.Choice
 	f.conversation.chosen.Store(&now)
 }
 
-// extend appends the tools that are most similar to what the user has said since it was called last,
+// extendTools appends the tools that are most similar to what the user has said since it was called last,
 // those that were called, and those that calls of tools.find have found. It reports whether other
 // tools are shown then.
-func (f *fitter) extend(msgs []*message.Message) bool {
+func (f *fitter) extendTools(msgs []*message.Message) bool {
 	before := f.Shown
 	next := slices.IndexFunc(msgs, func(m *message.Message) bool { return m.ID == f.LastMessage }) + 1
 	latest := ""

@@ -109,14 +109,14 @@ func (p *position) emit(f Frame) bool {
 
 // catchUp yields what lies between the watcher's cursor and now.
 func (e *Engine) catchUp(ctx context.Context, c *Conversation, w *watcher, at *position) error {
-	if !c.Feed.current(w).known {
+	if !c.Feed.copyState(w).known {
 		now, err := e.Position(ctx, c.User, c.ID)
 		if err != nil {
 			return err
 		}
 		c.Feed.SetSeq(now.Seq)
 	}
-	snap := c.Feed.current(w)
+	snap := c.Feed.copyState(w)
 	start := at.Cursor
 	var msgs []conversation.Entry
 	if snap.seq > at.Seq {
@@ -140,7 +140,7 @@ func (e *Engine) catchUp(ctx context.Context, c *Conversation, w *watcher, at *p
 		}
 	}
 	if snap.draft != nil {
-		at.draft(snap, start)
+		at.emitDraft(snap, start)
 	}
 	for i := range snap.open {
 		at.emit(Frame{Kind: FrameCall, Interaction: snap.inter, Call: &snap.open[i], Cursor: at.Cursor})
@@ -180,7 +180,7 @@ func (p *position) replay(msgs []conversation.Entry, start Cursor, notices []Fra
 				p.emit(f)
 			}
 		}
-		if isUnfinished(m.Message) && i+1 < len(msgs) && bySteward(msgs[i+1].Message) { // it was not given
+		if isUnfinished(m.Message) && i+1 < len(msgs) && isFromSteward(msgs[i+1].Message) { // it was not given
 			p.Cursor = Cursor{Seq: m.Seq}
 			continue
 		}
@@ -199,8 +199,8 @@ func isUnfinished(m *message.Message) bool {
 	return m.Role == message.Assistant && !m.Final && len(m.Calls()) == 0 && m.Stop != message.StopLength
 }
 
-// bySteward reports whether Steward itself speaks as the user.
-func bySteward(m *message.Message) bool {
+// isFromSteward reports whether Steward itself speaks as the user.
+func isFromSteward(m *message.Message) bool {
 	return m.Role == message.User && len(m.Blocks) > 0 && m.Blocks[0].Base().Origin == "system"
 }
 
@@ -250,8 +250,8 @@ func replayed(m conversation.Entry, start Cursor, args map[message.Ref]string) [
 	return nil
 }
 
-// draft yields the draft's text, without what the cursor has seen.
-func (p *position) draft(s snapshot, start Cursor) {
+// emitDraft yields the draft's text, without what the cursor has seen.
+func (p *position) emitDraft(s snapshot, start Cursor) {
 	for i, b := range s.draft.blocks {
 		if b.kind != llm.TextDelta && b.kind != llm.ReasoningDelta {
 			continue

@@ -147,7 +147,7 @@ func (e *Engine) ask(ctx context.Context, a *turn.InnerCall, path string, in too
 	if err := e.awaitAsked(ctx, c, own, a); err != nil {
 		return tool.Result{}, err
 	}
-	return e.answer(ctx, c, own, path)
+	return e.readAnswer(ctx, c, own, path)
 }
 
 // awaitAsked waits until the run of an interaction is over. It reports the run's
@@ -199,14 +199,14 @@ func (e *Engine) awaitClosed(ctx context.Context, ch <-chan struct{}) error {
 	}
 }
 
-// answer reads an agent's answer. If there is none, the result explains why.
-func (e *Engine) answer(ctx context.Context, c *turn.Conversation, inter id.ID, path string) (tool.Result, error) {
+// readAnswer reads an agent's answer. If there is none, the result explains why.
+func (e *Engine) readAnswer(ctx context.Context, c *turn.Conversation, inter id.ID, path string) (tool.Result, error) {
 	end, err := e.conversations.End(ctx, store.ForUser(c.User), c.ID, inter)
 	if err != nil {
 		return tool.Result{}, err
 	}
 	var res tool.Result
-	if why := failure(path, end.Run, c.Feed.Failure(end.Interaction)); why != nil {
+	if why := noAnswerError(path, end.Run, c.Feed.Failure(end.Interaction)); why != nil {
 		res = tool.Text("error_code: " + why.Code + "\n" + why.Error())
 		res.Failed = true
 	}
@@ -219,9 +219,9 @@ func (e *Engine) answer(ctx context.Context, c *turn.Conversation, inter id.ID, 
 	return res, nil
 }
 
-// failure explains to the asking agent why a run has no answer. It returns nil if the
+// noAnswerError explains to the asking agent why a run has no answer. It returns nil if the
 // run has one.
-func failure(path string, r record.Run, why *fault.Error) *fault.Error {
+func noAnswerError(path string, r record.Run, why *fault.Error) *fault.Error {
 	if strings.HasPrefix(path, kits.DesignedPrefix) {
 		path = "of this task" // its name is an id, which means nothing to a reader
 	}

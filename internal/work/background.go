@@ -105,7 +105,7 @@ func (e *Engine) runDetachable(ctx context.Context, rc request.Context, t *backg
 		res, err := e.effects.Run(t.ctx, t.call)
 		t.result <- callEnd{res, err}
 	}()
-	if end, ended := t.wait(); ended {
+	if end, ended := t.awaitEnd(); ended {
 		stop()
 		t.cancel(nil)
 		return end.res, end.err
@@ -207,9 +207,9 @@ func (t *backgroundCall) detach() {
 	}
 }
 
-// wait waits until the call has ended, or has run so long that it is to
+// awaitEnd waits until the call has ended, or has run so long that it is to
 // continue as a task.
-func (t *backgroundCall) wait() (end callEnd, ended bool) {
+func (t *backgroundCall) awaitEnd() (end callEnd, ended bool) {
 	timer := time.NewTimer(math.MaxInt64)
 	defer timer.Stop()
 	for {

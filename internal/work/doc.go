@@ -11,7 +11,7 @@
 // may be the last one checks the request above (requests.Engine.CloseDone), so that requests
 // close from the bottom up, whatever the order in which they end.
 //
-// One owner at a time works on a request: it holds the lease of the request (Leases). The leases
+// One owner at a time works on a request: it holds the lease of the request (leases.go). The leases
 // are in memory, because one process works on a data folder. What has no owner when the process
 // ends is taken up by the next start.
 //

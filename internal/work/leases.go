@@ -18,7 +18,7 @@ type heldRequest struct {
 	task    *backgroundCall // nil: it is the queue of a turn
 }
 
-// leases holds the requests that are being worked on, each by one owner at a
+// leases has the requests that are being worked on, each by one owner at a
 // time, and what is known in memory about open requests.
 type leases struct {
 	mu   sync.Mutex
