@@ -49,7 +49,7 @@ func boundCall(c *message.ToolCall) {
 	switch {
 	case len(c.Args) > maxArgs:
 		why = fmt.Sprintf("the call's arguments have %d bytes, and at most %d are taken. Send less at once", len(c.Args), maxArgs)
-	case deep(c.Args):
+	case isTooDeep(c.Args):
 		why = fmt.Sprintf("the call's arguments are nested more than %d levels deep. Nest them less", maxNesting)
 	default:
 		return
@@ -61,13 +61,13 @@ func boundCall(c *message.ToolCall) {
 // take it for arguments.
 const leftOutMark = "(left out) "
 
-// leftOut returns why a call's arguments were not kept, if they were not.
-func leftOut(args []byte) (why string, out bool) {
+// omittedArgs returns why a call's arguments were not kept, if they were not.
+func omittedArgs(args []byte) (why string, out bool) {
 	return strings.CutPrefix(string(args[:min(len(args), 1<<10)]), leftOutMark)
 }
 
-// deep reports whether JSON is nested too deep. For what is no JSON, its beginning counts.
-func deep(args []byte) bool {
+// isTooDeep reports whether JSON is nested too deep. For what is no JSON, its beginning counts.
+func isTooDeep(args []byte) bool {
 	dec := jsontext.NewDecoder(bytes.NewReader(args), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	for {
 		if _, err := dec.ReadToken(); err != nil {

@@ -87,17 +87,17 @@ func (r *running) start(ctx context.Context, calls []message.Call) {
 			defer close(s.done)
 			defer s.end(nil)
 			if c.Ref == r.half {
-				s.res = told(message.Failed, "Not run: your reply was cut off by its length limit inside this call. Make the call again, with shorter arguments.")
+				s.res = statusResult(message.Failed, "Not run: your reply was cut off by its length limit inside this call. Make the call again, with shorter arguments.")
 				return
 			}
-			if why, out := leftOut(c.Args); out {
-				s.res = told(message.Failed, "Not run: "+why)
+			if why, out := omittedArgs(c.Args); out {
+				s.res = statusResult(message.Failed, "Not run: "+why)
 				return
 			}
 			s.res, s.err = r.loop.Call(s.ctx, Call{Call: c, Labels: r.labels,
 				Progress: func(p Progress) { r.progress(s, c, p) }})
 			if s.err != nil {
-				r.giveUp()
+				r.suspendWaiting()
 			}
 			r.answered(s, c)
 		}
@@ -131,10 +131,10 @@ func (r *running) progress(s *slot, c message.Call, p Progress) {
 	}
 }
 
-// giveUp suspends the calls that wait for a person, now or later, in the same way as when
+// suspendWaiting suspends the calls that wait for a person, now or later, in the same way as when
 // Steward closes. No result of the round can be recorded, so the run ends, and whoever
 // resumes it makes these calls again. Calls that are working run to their end.
-func (r *running) giveUp() {
+func (r *running) suspendWaiting() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.broken = true
@@ -176,7 +176,7 @@ func (r *running) collect(ctx context.Context, calls []message.Call) (digest [32
 		err = r.loop.append(ctx, msgs...)
 		r.mu.Unlock()
 		if err != nil {
-			r.giveUp()
+			r.suspendWaiting()
 		}
 	}
 	return [32]byte(h.Sum(nil)), err
@@ -202,13 +202,13 @@ func resultMessage(c message.Call, res *message.ToolResult) *message.Message {
 func refusals(calls []message.Call, status message.Status, why string) []*message.Message {
 	out := make([]*message.Message, len(calls))
 	for i, c := range calls {
-		out[i] = resultMessage(c, told(status, why))
+		out[i] = resultMessage(c, statusResult(status, why))
 	}
 	return out
 }
 
-// told builds a result in Steward's own words.
-func told(status message.Status, why string) *message.ToolResult {
+// statusResult builds a result in Steward's own words.
+func statusResult(status message.Status, why string) *message.ToolResult {
 	common := message.Common{Origin: "system"}
 	return &message.ToolResult{Common: common, Status: status, Content: []message.Block{&message.Text{Common: common, Text: why}}}
 }

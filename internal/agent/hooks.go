@@ -41,7 +41,7 @@ func (l *loop) hook(ctx context.Context, place string, call func(context.Context
 		return false, nil
 	}
 	if err := l.ready(); err != nil {
-		return true, unready{err}
+		return true, notReadyError{err}
 	}
 	msgs := l.Journal.Transcript().Messages()
 	if n := len(msgs); n > 0 && origin(msgs[n-1]) == OriginHook+place {
@@ -59,21 +59,21 @@ func (l *loop) hook(ctx context.Context, place string, call func(context.Context
 	common := message.Common{Origin: OriginHook + place, Labels: l.Journal.Labels(), Sources: l.Journal.Sources()}
 	m := &message.Message{ID: id.New(), Role: message.User, Blocks: []message.Block{&message.Text{Common: common, Text: note}}}
 	if err := l.append(ctx, m); err != nil {
-		return true, unready{err}
+		return true, notReadyError{err}
 	}
 	return false, nil
 }
 
-// unready is an error after which nothing can be recorded any more.
-type unready struct{ error }
+// notReadyError is an error after which nothing can be recorded any more.
+type notReadyError struct{ error }
 
-func (u unready) Unwrap() error { return u.error }
+func (u notReadyError) Unwrap() error { return u.error }
 
 // refused ends a run at a hook: the hook refused, the run was stopped in between, or
 // nothing can be recorded. wrote is what the model wrote. Nobody sees it, but its cost is
 // recorded.
 func (l *loop) refused(ctx context.Context, wrote *message.Message, err error) (Outcome, error) {
-	if u := (unready{}); errors.As(err, &u) {
+	if u := (notReadyError{}); errors.As(err, &u) {
 		return Failure, u.error
 	}
 	if ctx.Err() != nil {

@@ -42,7 +42,7 @@ func Run(ctx context.Context, j Job) (Outcome, error) {
 		j.Limits.Time = DefaultTime
 	}
 	l := &loop{Job: j, pending: j.Ready != nil}
-	l.recall()
+	l.restoreCounts()
 	if open := message.Dangling(j.Journal.Transcript().Messages()); len(open) > 0 {
 		if done, err := l.runCalls(ctx, open); done || err != nil {
 			return l.end(ctx, err)
@@ -55,7 +55,7 @@ func Run(ctx context.Context, j Job) (Outcome, error) {
 		if err := l.steer(ctx); err != nil {
 			return Failure, err
 		}
-		m, err := l.written(ctx, nil)
+		m, err := l.nextWritten(ctx, nil)
 		if err != nil {
 			return l.failed(ctx, nil, err)
 		}
@@ -66,9 +66,9 @@ func Run(ctx context.Context, j Job) (Outcome, error) {
 			if over, err := l.hook(ctx, tool.BeforeModel, l.Hooks.Before); over {
 				return l.refused(ctx, nil, err)
 			}
-			partial, failed := l.askPatiently(ctx)
+			partial, failed := l.askUntilAvailable(ctx)
 			if m = partial; failed != nil {
-				if m, err = l.written(ctx, failed); m == nil || err != nil {
+				if m, err = l.nextWritten(ctx, failed); m == nil || err != nil {
 					return l.failed(ctx, partial, cmp.Or(err, failed))
 				}
 			} else if over, err := l.hook(ctx, tool.AfterModel, l.after(m)); over {
@@ -85,11 +85,11 @@ func Run(ctx context.Context, j Job) (Outcome, error) {
 				return l.end(ctx, err)
 			}
 		case m.Stop == message.StopLength:
-			if err := l.append(ctx, m, goOn()); err != nil {
+			if err := l.append(ctx, m, continueMessage()); err != nil {
 				return l.unrecorded(ctx, err)
 			}
 		default:
-			if again, err := l.reviewed(ctx, m); err != nil {
+			if again, err := l.review(ctx, m); err != nil {
 				return l.unrecorded(ctx, err)
 			} else if again {
 				continue
@@ -102,9 +102,9 @@ func Run(ctx context.Context, j Job) (Outcome, error) {
 	}
 }
 
-// reviewed has an answer looked at before it is given. It reports whether the model is to
+// review has an answer looked at before it is given. It reports whether the model is to
 // go on from it. Until then nothing of it is durable: after a crash it is written again.
-func (l *loop) reviewed(ctx context.Context, m *message.Message) (again bool, err error) {
+func (l *loop) review(ctx context.Context, m *message.Message) (again bool, err error) {
 	if l.Review == nil || l.bound() != "" {
 		return false, nil
 	}
@@ -114,14 +114,14 @@ func (l *loop) reviewed(ctx context.Context, m *message.Message) (again bool, er
 	if note == "" || ctx.Err() != nil {
 		return false, nil
 	}
-	told := own(note)
+	told := stewardMessage(note)
 	told.Blocks[0].Base().Labels, told.Blocks[0].Base().Sources = message.LabelsOf(m.Blocks), l.Journal.Sources()
 	return true, l.append(ctx, m, told)
 }
 
-// written returns the message that takes the place of the model's next one, or of one that
+// nextWritten returns the message that takes the place of the model's next one, or of one that
 // has failed; or nil.
-func (l *loop) written(ctx context.Context, failed error) (*message.Message, error) {
+func (l *loop) nextWritten(ctx context.Context, failed error) (*message.Message, error) {
 	if l.Write == nil || l.pending || failed != nil && (ctx.Err() != nil || errors.Is(failed, errTime) || fault.HasCode(failed, "budget_exhausted")) {
 		return nil, nil
 	}
@@ -135,9 +135,9 @@ func (l *loop) written(ctx context.Context, failed error) (*message.Message, err
 	return m, err
 }
 
-// recall counts the work that the turn had done before a crash, so that its limits cover
+// restoreCounts counts the work that the turn had done before a crash, so that its limits cover
 // it.
-func (l *loop) recall() {
+func (l *loop) restoreCounts() {
 	msgs := l.Journal.Transcript().Messages()
 	for i := len(msgs) - 1; i >= 0; i-- {
 		m := msgs[i]
@@ -203,15 +203,15 @@ func system(text string, stop message.Stop) *message.Message {
 		Blocks: []message.Block{&message.Text{Common: message.Common{Origin: "system"}, Text: text}}}
 }
 
-// goOn returns a message that asks the model to continue a reply that was cut off by its
+// continueMessage returns a message that asks the model to continue a reply that was cut off by its
 // length limit. A user message is needed because not every provider accepts a history that
 // ends with the assistant.
-func goOn() *message.Message {
-	return own("Your reply was cut off by its length limit. Continue exactly where it stopped; repeat nothing.")
+func continueMessage() *message.Message {
+	return stewardMessage("Your reply was cut off by its length limit. Continue exactly where it stopped; repeat nothing.")
 }
 
-// own returns a message to the model in Steward's own words.
-func own(text string) *message.Message {
+// stewardMessage returns a message to the model in Steward's own words.
+func stewardMessage(text string) *message.Message {
 	return &message.Message{ID: id.New(), Role: message.User, Blocks: []message.Block{&message.Text{Common: message.Common{Origin: "system"}, Text: text}}}
 }
 
@@ -227,9 +227,9 @@ func (l *loop) ready() error {
 	return nil
 }
 
-// askPatiently asks the model. If none is available, a turn that has begun already waits
+// askUntilAvailable asks the model. If none is available, a turn that has begun already waits
 // until one is.
-func (l *loop) askPatiently(ctx context.Context) (*message.Message, error) {
+func (l *loop) askUntilAvailable(ctx context.Context) (*message.Message, error) {
 	for {
 		calls, active := l.calls, l.active
 		m, err := l.askFitted(ctx)
@@ -320,7 +320,7 @@ func (l *loop) ask(ctx context.Context) (*message.Message, error) {
 			if context.Cause(ctx) == errTime {
 				err = errTime
 			}
-			return l.cut(m, partial.String()), err
+			return l.partialMessage(m, partial.String()), err
 		}
 		switch ev.Kind {
 		case llm.Done:
@@ -343,7 +343,7 @@ func (l *loop) ask(ctx context.Context) (*message.Message, error) {
 		return nil, err
 	}
 	if reply == nil {
-		return l.cut(m, partial.String()), fault.New(fault.Unavailable, "stream_broken", "the model's stream ended without its end mark")
+		return l.partialMessage(m, partial.String()), fault.New(fault.Unavailable, "stream_broken", "the model's stream ended without its end mark")
 	}
 	m.Blocks, m.Model, m.Stop, m.Usage, m.Meta = bounded(reply.Blocks, l.Limits.Calls), reply.Model, reply.Stop, reply.Usage, reply.Meta
 	l.mark(m)
@@ -375,8 +375,8 @@ func (l *loop) mark(m *message.Message) {
 	}
 }
 
-// cut returns the text of an incomplete stream as a message, or nil.
-func (l *loop) cut(m *message.Message, text string) *message.Message {
+// partialMessage returns the text of an incomplete stream as a message, or nil.
+func (l *loop) partialMessage(m *message.Message, text string) *message.Message {
 	if text == "" || l.Hooks.After != nil {
 		return nil
 	}

@@ -210,7 +210,7 @@ func (a *App) OpenCatalog(ctx context.Context, set *settings.Loaded, st *sqlite.
 	if err != nil {
 		return nil, errors.Join(err, l.ClosePolicies(), st.Close())
 	}
-	return a.within(api.Options{People: l.Keys, Agents: l.Catalog, Authorizer: l.Judge}, nil, log,
+	return a.inProcess(api.Options{People: l.Keys, Agents: l.Catalog, Authorizer: l.Judge}, nil, log,
 		func() error { return errors.Join(l.closeAgents(), l.ClosePolicies(), st.Close()) }), nil
 }
 

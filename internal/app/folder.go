@@ -51,7 +51,7 @@ func (a *App) GrantFolder(path string, write bool, l *Local) (string, error) {
 	if inside(set.Workspace, path) {
 		return path + " is in the workspace already", nil
 	}
-	f := settings.Folder{Name: folderWord(set, path), Path: path, Write: write}
+	f := settings.Folder{Name: folderName(set, path), Path: path, Write: write}
 	for _, old := range set.Folders {
 		if old.Path != path {
 			continue
@@ -139,8 +139,8 @@ func inside(dir, path string) bool {
 // notInWord is what a folder's name cannot have.
 var notInWord = regexp.MustCompile(`[^a-z0-9_-]+`)
 
-// folderWord returns a name for a folder that no other has.
-func folderWord(set *settings.Loaded, path string) string {
+// folderName returns a name for a folder that no other has.
+func folderName(set *settings.Loaded, path string) string {
 	word := strings.Trim(notInWord.ReplaceAllString(strings.ToLower(filepath.Base(path)), "-"), "-_")
 	if word == "" || len(word) > 50 {
 		word = "folder"

@@ -20,9 +20,9 @@ type API struct {
 	Close func() error
 }
 
-// within returns a client of handlers in this process, reached through connections in
+// inProcess returns a client of handlers in this process, reached through connections in
 // memory. talks serves the chat; nil: there is none.
-func (a *App) within(o api.Options, talks http.Handler, log *slog.Logger, close func() error) *API {
+func (a *App) inProcess(o api.Options, talks http.Handler, log *slog.Logger, close func() error) *API {
 	o.Inside, o.Logger = true, log
 	mux := http.NewServeMux()
 	mux.Handle("/", api.Handler(o))

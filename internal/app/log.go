@@ -63,7 +63,7 @@ func (a *App) Logger(set *settings.Loaded, w io.Writer) *slog.Logger {
 		level = max(level, slog.LevelWarn)
 	}
 	opt := &slog.HandlerOptions{Level: level}
-	w = hiding{w, a.Hidden()}
+	w = maskingWriter{w, a.Hidden()}
 	var h slog.Handler = slog.NewTextHandler(w, opt)
 	if set.Log.Format == "json" {
 		h = slog.NewJSONHandler(w, opt)

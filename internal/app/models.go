@@ -216,7 +216,7 @@ func howFound(set *settings.Loaded, name string) string {
 // were masked in them.
 func (a *App) open(v llm.Vendor, p settings.Provider, t settings.Timeouts, client *http.Client) llm.Provider {
 	if v.SignIn != nil {
-		masking, _ := client.Transport.(discreet) // as modelClient makes it
+		masking, _ := client.Transport.(maskingTransport) // as modelClient makes it
 		masking.RoundTripper = v.SignIn(masking.RoundTripper, p.Key.Reveal(), a.Getenv)
 		signing := *client
 		signing.Transport = masking

@@ -120,7 +120,7 @@ func (a *App) OpenLocal(ctx context.Context, set *settings.Loaded, log *slog.Log
 	}
 	l.secrets = secret.NewStore(secret.Folder(set.Data)).Follow(a.Hidden(), log)
 	l.chat = websocket.Handler(websocket.Options{Mask: a.Hidden().MaskBytes, Node: l.node, Approvals: l.node.Effects, Agents: l.Catalog, Authorizer: l.Judge, Events: l.node, Logger: log})
-	l.Own = a.within(l.apiOptions(set), l.chat, log, func() error { return nil })
+	l.Own = a.inProcess(l.apiOptions(set), l.chat, log, func() error { return nil })
 	return l, nil
 }
 

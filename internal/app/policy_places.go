@@ -25,7 +25,7 @@ func Places(set *settings.Loaded) func(model string) bool {
 		case p.Place != "":
 			local[name] = p.Place == "local"
 		case p.BaseURL != "":
-			local[name] = near(p.BaseURL)
+			local[name] = isPrivateHost(p.BaseURL)
 		}
 	}
 	return func(model string) bool {
@@ -37,9 +37,9 @@ func Places(set *settings.Loaded) func(model string) bool {
 	}
 }
 
-// near reports whether an address belongs to this machine or a private network, judging by
+// isPrivateHost reports whether an address belongs to this machine or a private network, judging by
 // its IP address or by a name that only these have.
-func near(base string) bool {
+func isPrivateHost(base string) bool {
 	u, err := url.Parse(base)
 	if err != nil {
 		return false

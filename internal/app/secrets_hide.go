@@ -73,13 +73,13 @@ func (a *App) Declared(set *settings.Loaded, log *slog.Logger) func(agent, name 
 	}
 }
 
-// hiding is a writer that masks secrets. Each write must be a whole text.
-type hiding struct {
+// maskingWriter is a writer that masks secrets. Each write must be a whole text.
+type maskingWriter struct {
 	to     io.Writer
 	masker *secret.Masker
 }
 
-func (h hiding) Write(p []byte) (int, error) {
+func (h maskingWriter) Write(p []byte) (int, error) {
 	if _, err := h.to.Write(h.masker.MaskBytes(p)); err != nil {
 		return 0, err
 	}
@@ -89,17 +89,17 @@ func (h hiding) Write(p []byte) (int, error) {
 // modelClient returns the HTTP client for models, which masks secrets in prompts.
 func (a *App) modelClient() *http.Client {
 	c := providerwire.Pool()
-	c.Transport = discreet{c.Transport, a.Hidden()}
+	c.Transport = maskingTransport{c.Transport, a.Hidden()}
 	return c
 }
 
-// discreet masks secrets in the bodies of requests.
-type discreet struct {
+// maskingTransport masks secrets in the bodies of requests.
+type maskingTransport struct {
 	http.RoundTripper
 	masker *secret.Masker
 }
 
-func (d discreet) RoundTrip(r *http.Request) (*http.Response, error) {
+func (d maskingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Body == nil || !d.masker.Any() {
 		return d.RoundTripper.RoundTrip(r)
 	}
@@ -134,7 +134,7 @@ func (d discreet) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // CloseIdleConnections implements what http.Client looks for.
-func (d discreet) CloseIdleConnections() {
+func (d maskingTransport) CloseIdleConnections() {
 	if c, ok := d.RoundTripper.(interface{ CloseIdleConnections() }); ok {
 		c.CloseIdleConnections()
 	}

@@ -117,9 +117,9 @@ func (a *App) resolveKeys(ctx context.Context, set *settings.Loaded) error {
 			}
 			p.Key = settings.Secret(key)
 			set.Providers[name] = p
-			a.renews(name, &credential{read: read, now: key, file: strings.HasPrefix(ref, "file:") || strings.HasPrefix(ref, "store:")})
+			a.keepRenewed(name, &credential{read: read, now: key, file: strings.HasPrefix(ref, "file:") || strings.HasPrefix(ref, "store:")})
 		case p.KeyFile != "" && set.SourceOf("providers."+name+".key").Where == p.KeyFile:
-			a.renews(name, &credential{now: ref, file: true, read: func(context.Context) (string, error) {
+			a.keepRenewed(name, &credential{now: ref, file: true, read: func(context.Context) (string, error) {
 				text, err := files.ReadFile(p.KeyFile, secret.MaxLength)
 				if err != nil {
 					return "", fault.New(fault.NotFound, "secret_missing", "the key of the provider %s cannot be read: %w", name, err).
@@ -136,7 +136,7 @@ func (a *App) resolveKeys(ctx context.Context, set *settings.Loaded) error {
 	return nil
 }
 
-func (a *App) renews(name string, c *credential) {
+func (a *App) keepRenewed(name string, c *credential) {
 	if a.credentials == nil {
 		a.credentials = map[string]*credential{}
 	}
@@ -147,7 +147,7 @@ func (a *App) renews(name string, c *credential) {
 // provider's key as it is now.
 func (a *App) clientFor(name string, shared *http.Client) *http.Client {
 	c := a.credentials[name]
-	masks, ok := shared.Transport.(discreet)
+	masks, ok := shared.Transport.(maskingTransport)
 	if c == nil || !ok {
 		return shared
 	}

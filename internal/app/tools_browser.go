@@ -36,11 +36,11 @@ func (l *Local) browserTools(set *settings.Loaded) BuiltIn {
 		case err == nil:
 			return domainlocal.Health{State: domainlocal.Ready, Say: "pages can be used with " + path}
 		case missing != nil && set.Browser.Path == "":
-			h := unhealthy(err)
+			h := failingHealth(err)
 			h.State = domainlocal.Off // nobody asked for one
 			return h
 		}
-		return unhealthy(err)
+		return failingHealth(err)
 	}}
 }
 

@@ -61,7 +61,7 @@ func checkDAV(ctx context.Context, accounts dav.Accounts, kind string) domainloc
 		found, err := accounts.Check(ctx, a, kind)
 		cancel()
 		if err != nil {
-			return unhealthy(err)
+			return failingHealth(err)
 		}
 		names = append(names, found...)
 	}
@@ -85,7 +85,7 @@ func (l *Local) contactTools(set *settings.Loaded) BuiltIn {
 		}
 		accounts, err := l.contactsOf(set)
 		if err != nil {
-			return unhealthy(err)
+			return failingHealth(err)
 		}
 		return checkDAV(ctx, accounts, dav.Contacts)
 	}}

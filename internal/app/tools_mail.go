@@ -69,7 +69,7 @@ func (l *Local) mailTools(set *settings.Loaded) BuiltIn {
 		}
 		opt, err := options()
 		if err != nil {
-			return unhealthy(err)
+			return failingHealth(err)
 		}
 		var names []string
 		for _, a := range opt.Accounts {
@@ -77,7 +77,7 @@ func (l *Local) mailTools(set *settings.Loaded) BuiltIn {
 			err := opt.Check(ctx, a)
 			cancel()
 			if err != nil {
-				return unhealthy(err)
+				return failingHealth(err)
 			}
 			names = append(names, a.Name)
 		}

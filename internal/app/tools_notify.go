@@ -89,7 +89,7 @@ func (l *Local) notifyTools(set *settings.Loaded) BuiltIn {
 	}, Health: func(context.Context) domainlocal.Health {
 		n, err := l.notifier(set)
 		if err != nil {
-			return unhealthy(err)
+			return failingHealth(err)
 		}
 		if len(n.Receivers()) == 0 {
 			return domainlocal.Health{State: domainlocal.Off, Say: "notifications to your phone are not set up",

@@ -21,7 +21,7 @@ func (l *Local) shellTools(set *settings.Loaded) BuiltIn {
 		case set.Workspace == "":
 			return "there is no workspace to run commands in", "set workspace to a folder"
 		case err != nil:
-			f := unhealthy(err)
+			f := failingHealth(err)
 			return f.Say, f.Remedy
 		}
 		return "", ""

@@ -38,7 +38,7 @@ func (l *Local) diaryTools(set *settings.Loaded) []BuiltIn {
 			return noted(builtInEnv(set, name), kind, file, func(k *domainlocal.Kit, p domainlocal.Place) { add(k, p, accounts) })
 		}, Health: func(ctx context.Context) domainlocal.Health {
 			if err != nil {
-				return unhealthy(err)
+				return failingHealth(err)
 			}
 			if len(accounts.List) == 0 {
 				return domainlocal.Health{State: domainlocal.Ready, Say: what + " in a file of Steward's own; calendars.NAME in the settings connects one on a server (docs/guides/time.md)"}

@@ -46,10 +46,10 @@ func (l *Local) webTools(set *settings.Loaded) BuiltIn {
 		if search.Call != nil {
 			by = set.Web.Search.Tool
 			if _, _, err := l.searchTool(by); err != nil {
-				return unhealthy(err)
+				return failingHealth(err)
 			}
 		} else if err := search.Check(ctx); err != nil {
-			return unhealthy(err)
+			return failingHealth(err)
 		}
 		return domainlocal.Health{State: domainlocal.Ready, Say: "pages can be read; searches go to " + by}
 	}}
@@ -95,8 +95,8 @@ func (l *Local) searchTool(name string) (t tool.Tool, arg string, err error) {
 	return nil, "", fault.New(fault.Unsupported, "search_unknown", "%s has no argument for a query", name).WithHint("name another tool in web.search.tool")
 }
 
-// unhealthy is the health of tools that cannot work because of an error.
-func unhealthy(err error) domainlocal.Health {
+// failingHealth is the health of tools that cannot work because of an error.
+func failingHealth(err error) domainlocal.Health {
 	e := fault.Of(err)
 	return domainlocal.Health{State: domainlocal.Failing, Say: WithoutRemedy(e), Remedy: e.Remedy}
 }

@@ -24,8 +24,8 @@ const (
 	maxCaches   = 200
 )
 
-// errMuch ends the search of a folder that has more than is pinned.
-var errMuch = errors.New("it has too many files")
+// errTooManyFiles ends the search of a folder that has more than is pinned.
+var errTooManyFiles = errors.New("it has too many files")
 
 // externalCode is the code that the programs of a unit load from outside of its folder.
 type externalCode struct {
@@ -57,7 +57,7 @@ func (u *unit) pinExternalCode(known map[string]pin) {
 		u.loose = append(u.loose, code.Loose...)
 		installs = installs || code.Installs
 		for _, dir := range code.Folders {
-			if dir = project(dir); dir != "" && !ofMachine(dir+"/") && !(u.dir != "" && within(dir, u.dir)) {
+			if dir = project(dir); dir != "" && !isSystemPath(dir+"/") && !(u.dir != "" && within(dir, u.dir)) {
 				folders = append(folders, dir)
 			}
 		}
@@ -127,7 +127,7 @@ func packages(name string) bool {
 // are left out too.
 func (u *unit) codeIn(dir string, installs bool) []string {
 	var own []string
-	err := errMuch // the user's whole folder, or the system's
+	err := errTooManyFiles // the user's whole folder, or the system's
 	if home, _ := os.UserHomeDir(); dir != home && dir != "/" && dir != filepath.Clean(os.TempDir()) {
 		own, err = u.codeBelow(dir, false)
 	}
@@ -168,7 +168,7 @@ func (u *unit) codeBelow(dir string, ofPackages bool) (files []string, err error
 		root := real[i]
 		err = filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
 			if visited++; visited > maxVisited {
-				return errMuch
+				return errTooManyFiles
 			}
 			name := e.Name()
 			inPackages := slices.ContainsFunc(strings.Split(strings.TrimPrefix(path, dir), "/"), packages)
@@ -191,7 +191,7 @@ func (u *unit) codeBelow(dir string, ofPackages bool) (files []string, err error
 			case e.Type()&fs.ModeSymlink != 0: // a package that lies elsewhere
 				to, serr := filepath.EvalSymlinks(path)
 				info, ierr := os.Stat(path)
-				if serr == nil && ierr == nil && info.IsDir() && inPackages == ofPackages && len(real) < maxOwnCode && !ofMachine(to+"/") &&
+				if serr == nil && ierr == nil && info.IsDir() && inPackages == ofPackages && len(real) < maxOwnCode && !isSystemPath(to+"/") &&
 					!slices.ContainsFunc(real, func(r string) bool { return within(to, r) || within(r, to) }) {
 					real = append(real, to)
 				}
@@ -201,7 +201,7 @@ func (u *unit) codeBelow(dir string, ofPackages bool) (files []string, err error
 			}
 			if tool.IsCode(name) && (inPackages || root != dir && ofPackages) == ofPackages {
 				if files = append(files, path); len(files) > most {
-					return errMuch
+					return errTooManyFiles
 				}
 			}
 			return nil

@@ -54,7 +54,7 @@ func (u *usage) acquire() bool {
 func (u *usage) release() {
 	u.mu.Lock()
 	u.calls--
-	u.settle()
+	u.closeIfIdle()
 }
 
 // retire lets no further call begin, and closes after the running ones, or at once if now is set.
@@ -64,7 +64,7 @@ func (u *usage) retire(now bool) {
 	if now && !u.done {
 		u.calls = 0
 	}
-	u.settle()
+	u.closeIfIdle()
 }
 
 // busy reports whether a call is running.
@@ -74,8 +74,8 @@ func (u *usage) busy() bool {
 	return u.calls > 0
 }
 
-// settle closes the source or hook if it is retired and idle. It unlocks mu.
-func (u *usage) settle() {
+// closeIfIdle closes the source or hook if it is retired and idle. It unlocks mu.
+func (u *usage) closeIfIdle() {
 	over := u.retired && u.calls <= 0 && !u.done
 	if over {
 		u.done = true
@@ -302,7 +302,7 @@ func openPart[S part](c *Catalog, u *unit, s *live[S], env tool.Env, what string
 		s.src = src
 		return true
 	}
-	if !errors.Is(err, errTold) {
+	if !errors.Is(err, errReported) {
 		e := fault.Of(err)
 		reporter(s.file, &u.problems)(s.node.Position, e.Code, e.Remedy, "%s: %s", what, withoutRemedy(e))
 	}

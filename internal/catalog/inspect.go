@@ -118,7 +118,7 @@ func (c *Catalog) announce(ctx context.Context, u *unit) (*announced, error) {
 			a.refused = append(a.refused, visible(err.Error()))
 		}
 		for _, spec := range said.Specs {
-			if why := c.unfit(s, &spec); why != "" {
+			if why := c.unusableReason(s, &spec); why != "" {
 				a.refused = append(a.refused, visible(why))
 				continue
 			}
@@ -166,8 +166,8 @@ const (
 	announceTimeout = time.Minute
 )
 
-// unfit returns why an announced tool cannot be used, or "".
-func (c *Catalog) unfit(s *liveSource, spec *tool.Spec) string {
+// unusableReason returns why an announced tool cannot be used, or "".
+func (c *Catalog) unusableReason(s *liveSource, spec *tool.Spec) string {
 	if sourceOf(*spec) != s.name {
 		return fmt.Sprintf("%s: the tools of %s are named %s.…", spec.Name, s.name, s.name)
 	}

@@ -41,9 +41,9 @@ func badName(name string) string {
 // matchesFolder reports whether an agent's name matches that of its folder.
 func matchesFolder(name, folder string) bool { return folder == name || folder == name+"_agent" }
 
-// ownWords are reserved names: Steward uses them itself. For example, the private folders of an
+// reservedNames are reserved names: Steward uses them itself. For example, the private folders of an
 // agent's sources are in a folder sources, beside those of the agents below it.
-var ownWords = []string{"conversation", "result", "skill", "sources", "steward"}
+var reservedNames = []string{"conversation", "result", "skill", "sources", "steward"}
 
 // nameConflict says why a name cannot be used on a level, or returns "". tools are the names of the node's
 // own tools.
@@ -53,7 +53,7 @@ func nameConflict(name string, tools []string) string {
 			return fmt.Sprintf("it is the name of Steward's own tools, such as %s", t)
 		}
 	}
-	if slices.Contains(ownWords, name) {
+	if slices.Contains(reservedNames, name) {
 		return "it is reserved"
 	}
 	return ""
@@ -64,8 +64,8 @@ func skeleton(name string) string {
 	return strings.NewReplacer("rn", "m", "vv", "w", "cl", "d", "0", "o", "1", "l", "i", "l", "5", "s", "_", "").Replace(name)
 }
 
-// alike reports whether two different names can be mistaken for each other.
-func alike(a, b string) bool {
+// looksAlike reports whether two different names can be mistaken for each other.
+func looksAlike(a, b string) bool {
 	if a == b {
 		return false
 	}

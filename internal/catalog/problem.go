@@ -31,12 +31,12 @@ func (c declaration) decode(problems *[]Problem) func(into any) error {
 		for i, p := range found {
 			lines[i] = p.String()
 		}
-		return fault.New(fault.Invalid, "agent_invalid", "%s: %w", strings.Join(lines, "\n"), errTold)
+		return fault.New(fault.Invalid, "agent_invalid", "%s: %w", strings.Join(lines, "\n"), errReported)
 	}
 }
 
-// errTold marks an error whose problems are already reported.
-var errTold = errors.New("the definition is invalid")
+// errReported marks an error whose problems are already reported.
+var errReported = errors.New("the definition is invalid")
 
 // reporter returns a report that collects the problems of a file.
 func reporter(file string, into *[]Problem) strict.Report {

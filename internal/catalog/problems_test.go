@@ -124,7 +124,7 @@ func TestProblemsOfFolders(t *testing.T) {
 	w.write("binary/agent.yaml", "name: binary\ndescription: x\n")
 	w.write("binary/AGENTS.md", "\xff")
 	deep := "d"
-	for range deepest {
+	for range maxDepth {
 		w.agent(deep, "")
 		deep += "/agents/d"
 	}
@@ -136,7 +136,7 @@ func TestProblemsOfFolders(t *testing.T) {
 	for path, codes := range map[string]string{
 		"none": "definition_missing", "near": "definition_missing", "both": "definition_twice", "other": "name_mismatch", "prompts": "prompt_twice",
 		"skilled": "skill_invalid skill_missing", "tooled": "name_missing name_invalid yaml_invalid", "large": "file_unreadable", "binary": "file_unreadable",
-		strings.Repeat("d/", deepest) + "d": "agent_too_deep",
+		strings.Repeat("d/", maxDepth) + "d": "agent_too_deep",
 	} {
 		l := listing(t, c, path)
 		for code := range strings.FieldsSeq(codes) {
@@ -145,8 +145,8 @@ func TestProblemsOfFolders(t *testing.T) {
 			}
 		}
 	}
-	if l := listing(t, c, strings.TrimSuffix(strings.Repeat("d/", deepest), "/")); l.Status != Pending {
-		t.Errorf("%d levels are too deep: %+v", deepest, l)
+	if l := listing(t, c, strings.TrimSuffix(strings.Repeat("d/", maxDepth), "/")); l.Status != Pending {
+		t.Errorf("%d levels are too deep: %+v", maxDepth, l)
 	}
 	for _, l := range c.Listings() {
 		if strings.HasPrefix(l.Path, ".") || strings.HasPrefix(l.Path, "_") || l.Path == "file.txt" {

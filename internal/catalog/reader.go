@@ -74,8 +74,8 @@ func (r *reader) agent(f folder, at string, e entry, above string, depth int) {
 		}
 		r.units = append(r.units, u)
 	}()
-	if depth > deepest {
-		u.add(strict.Position{}, "agent_too_deep", "move it to a higher level", "agents are at most %d levels deep", deepest)
+	if depth > maxDepth {
+		u.add(strict.Position{}, "agent_too_deep", "move it to a higher level", "agents are at most %d levels deep", maxDepth)
 		return
 	}
 	root, err := f.root.OpenRoot(filepath.FromSlash(at))

@@ -52,13 +52,13 @@ func (c *Catalog) reviewTools(ctx context.Context, specs []tool.Spec) *proposal 
 	case by == "":
 		p.how += " only: no model could review it"
 	default:
-		p.take(open, list, by)
+		p.addAssessment(open, list, by)
 	}
 	return p
 }
 
-// take adds a model's assessment where it is stricter.
-func (p *proposal) take(open []tool.Spec, list []Looked, by string) {
+// addAssessment adds a model's assessment where it is stricter.
+func (p *proposal) addAssessment(open []tool.Spec, list []Looked, by string) {
 	var changes []string
 	for _, s := range open {
 		var set ToolSetting

@@ -52,14 +52,14 @@ func (u *unit) copied() map[string]pin {
 		case p.beside != "" && beside > maxCopied: // compared before each start instead
 		case !filepath.IsAbs(p.name) && u.dir != "":
 			out[path.Join(snapshotFolder, p.name)] = p
-		case filepath.IsAbs(p.name) && p.run && !ofMachine(p.path):
+		case filepath.IsAbs(p.name) && p.run && !isSystemPath(p.path):
 			out[path.Join(snapshotFiles, hashOf([]byte(p.path)))] = p
 		}
 	}
 	return out
 }
 
-func ofMachine(path string) bool {
+func isSystemPath(path string) bool {
 	for _, dir := range []string{"/usr/", "/bin/", "/sbin/", "/lib/", "/opt/", "/nix/store/", "/gnu/store/"} {
 		if strings.HasPrefix(path, dir) {
 			return true

@@ -22,7 +22,7 @@ func visible(s string) string {
 		switch {
 		case r == utf8.RuneError && n == 1:
 			fmt.Fprintf(&b, "‹0x%02X›", s[i])
-		case hidden(r) || r == '‹' && marks(s[i+n:]):
+		case hidden(r) || r == '‹' && looksLikeMark(s[i+n:]):
 			fmt.Fprintf(&b, "‹U+%04X›", r)
 		default:
 			b.WriteString(s[i : i+n])
@@ -32,8 +32,8 @@ func visible(s string) string {
 	return b.String()
 }
 
-// marks reports whether a "‹" before rest would look like a mark that visible writes.
-func marks(rest string) bool {
+// looksLikeMark reports whether a "‹" before rest would look like a mark that visible writes.
+func looksLikeMark(rest string) bool {
 	return strings.HasPrefix(rest, "U+") || strings.HasPrefix(rest, "0x")
 }
 
@@ -42,7 +42,7 @@ func hides(s string) bool {
 		return true
 	}
 	for i, r := range s {
-		if hidden(r) || r == '‹' && marks(s[i+len("‹"):]) {
+		if hidden(r) || r == '‹' && looksLikeMark(s[i+len("‹"):]) {
 			return true
 		}
 	}

@@ -37,7 +37,7 @@ func (c *Catalog) warnings(u *unit, specs []tool.Spec, refused, more []string) [
 	for _, l := range u.loose {
 		w.warnf("not pinned, so it may change after you approve: %s", l)
 	}
-	w.alike(u, c.units, names)
+	w.warnLookAlikes(u, c.units, names)
 	if u.def != nil {
 		w.services(u.def)
 		w.hooks(u.def)
@@ -99,8 +99,8 @@ func hiddenAt(text []byte) string {
 	return strings.Join(out, ", ")
 }
 
-// tells match descriptions that address the model instead of describing the tool.
-var tells = []struct {
+// suspiciousPhrases match descriptions that address the model instead of describing the tool.
+var suspiciousPhrases = []struct {
 	re  *regexp.Regexp
 	say string
 }{
@@ -113,8 +113,8 @@ var tells = []struct {
 	{regexp.MustCompile(`(?i)~/\.|\.ssh\b|id_rsa|id_ed25519|\.env\b|/etc/(passwd|shadow)|\bmcp\.json\b|\.aws/|\.netrc|\bprivate keys?\b|\bapi[ _-]?keys?\b|\bpasswords?\b|\bcredentials?\b`), "mentions secrets or where they are stored"},
 }
 
-// changing matches names that suggest a change, for tools that claim to only read.
-var changing = regexp.MustCompile(`(^|[._])(delete|remove|write|send|create|update|set|put|post|execute|exec|drop|move|kill|buy|pay|transfer|install)(_|$)|[._]run_`)
+// changeVerbs matches names that suggest a change, for tools that claim to only read.
+var changeVerbs = regexp.MustCompile(`(^|[._])(delete|remove|write|send|create|update|set|put|post|execute|exec|drop|move|kill|buy|pay|transfer|install)(_|$)|[._]run_`)
 
 // tool checks the texts of a tool that the model reads.
 func (w *warner) tool(s tool.Spec, foreign map[string]string) {
@@ -122,7 +122,7 @@ func (w *warner) tool(s tool.Spec, foreign map[string]string) {
 	if at := hiddenAt([]byte(text)); at != "" {
 		w.warnf("the description of the tool %s contains invisible characters: %s", s.Name, at)
 	}
-	for _, t := range tells {
+	for _, t := range suspiciousPhrases {
 		if found := t.re.FindString(text); found != "" {
 			w.warnf("the description of %s %s: “%s”", s.Name, t.say, strict.Clip(strings.Join(strings.Fields(found), " ")))
 		}
@@ -132,7 +132,7 @@ func (w *warner) tool(s tool.Spec, foreign map[string]string) {
 			w.warnf("the description of %s mentions %s, which is %s", s.Name, word, whose)
 		}
 	}
-	if s.Effect == tool.Query && changing.MatchString(s.Name) {
+	if s.Effect == tool.Query && changeVerbs.MatchString(s.Name) {
 		w.warnf("%s is declared as a query, but its name suggests an action: set its effect to action if it changes something", s.Name)
 	}
 }
@@ -309,8 +309,8 @@ func (w *warner) hooks(d *parsed) {
 	}
 }
 
-// alike warns of names on the unit's levels that can be mistaken for each other.
-func (w *warner) alike(u *unit, units []*unit, names []string) {
+// warnLookAlikes warns of names on the unit's levels that can be mistaken for each other.
+func (w *warner) warnLookAlikes(u *unit, units []*unit, names []string) {
 	var level []string // of u itself
 	for _, o := range units {
 		if o != u && o.above == u.above {
@@ -324,7 +324,7 @@ func (w *warner) alike(u *unit, units []*unit, names []string) {
 		}
 	}
 	for _, o := range level {
-		if alike(u.name, o) {
+		if looksAlike(u.name, o) {
 			w.warnf("its name, %s, is easily confused with %s", u.name, o)
 		}
 	}
@@ -333,12 +333,12 @@ func (w *warner) alike(u *unit, units []*unit, names []string) {
 	}
 	for i, d := range u.decls {
 		for _, o := range u.decls[i+1:] {
-			if alike(d.name, o.name) {
+			if looksAlike(d.name, o.name) {
 				w.warnf("the sources %s and %s are easily confused", d.name, o.name)
 			}
 		}
 		for _, n := range names {
-			if d.name == category(n) || alike(d.name, category(n)) {
+			if d.name == category(n) || looksAlike(d.name, category(n)) {
 				w.warnf("the source %s is easily confused with Steward's own %s", d.name, n)
 			}
 		}

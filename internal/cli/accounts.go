@@ -125,8 +125,8 @@ func (a *program) addAccount() *cobra.Command {
 	return c
 }
 
-// notName is what a name in the settings cannot have.
-var notName = regexp.MustCompile(`[^a-z0-9_]+`)
+// invalidNameChars is what a name in the settings cannot have.
+var invalidNameChars = regexp.MustCompile(`[^a-z0-9_]+`)
 
 func (a *program) addMailbox(ctx context.Context, address string, o *mailFlags) error {
 	set, err := a.Settings()
@@ -144,7 +144,7 @@ func (a *program) addMailbox(ctx context.Context, address string, o *mailFlags) 
 	_, domain, _ := strings.Cut(parsed.Address, "@")
 	known, found := mail.PresetFor(parsed.Address)
 	first, _, _ := strings.Cut(domain, ".")
-	name := cmp.Or(o.name, strings.Trim(notName.ReplaceAllString(strings.ToLower(cmp.Or(known.Name, first)), "_"), "_"))
+	name := cmp.Or(o.name, strings.Trim(invalidNameChars.ReplaceAllString(strings.ToLower(cmp.Or(known.Name, first)), "_"), "_"))
 	if _, there := set.Mail[name]; there {
 		return fault.New(fault.Conflict, "mailbox_exists", "the settings already have a mailbox %s", name).WithHint("choose another name with --name")
 	}
@@ -208,7 +208,7 @@ func (a *program) askServers(ctx context.Context, box *settings.Mail, domain str
 		if *s.to != "" {
 			continue
 		}
-		text, err := ask.valid(s.what, s.normal, serverName, "HOST:PORT")
+		text, err := ask.askValid(s.what, s.normal, serverName, "HOST:PORT")
 		if err != nil {
 			return err
 		}

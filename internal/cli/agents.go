@@ -40,7 +40,7 @@ func (s *session) inspect(ctx context.Context, path string) (out catalog.Inspect
 }
 
 func (a *program) listAgents() *cobra.Command {
-	return a.over(toManage, &cobra.Command{Use: "list", Short: "List agents and tool sources, and whether each is approved"},
+	return a.apiCommand(needAgents, &cobra.Command{Use: "list", Short: "List agents and tool sources, and whether each is approved"},
 		func(ctx context.Context, s *session, _ []string) error {
 			list, err := s.agents(ctx)
 			err = printList(a, list, err, "there are no agents; steward agents new NAME creates one",
@@ -79,7 +79,7 @@ func agentTable(list []catalog.Listing, width int) string {
 }
 
 func (a *program) showAgent() *cobra.Command {
-	return a.over(toManage, &cobra.Command{Use: "show PATH", Short: "Show everything that an approval covers", ValidArgsFunction: a.completeAgents(),
+	return a.apiCommand(needAgents, &cobra.Command{Use: "show PATH", Short: "Show everything that an approval covers", ValidArgsFunction: a.completeAgents(),
 		Long: "Show everything that an approval covers: the definition, the prompt, the programs, and the announced\n" +
 			"tools. The agent's servers are started to list their tools. Invisible characters are written out, for\n" +
 			"example ‹U+202E›."},
@@ -92,7 +92,7 @@ func (a *program) showAgent() *cobra.Command {
 // refuseAgent makes a command that denies agents and sources or revokes their approvals.
 func (a *program) refuseAgent(verb, short, long string) *cobra.Command {
 	var reason string
-	c := a.over(toManage, &cobra.Command{Use: verb + " PATH…", Short: short, Long: short + ". " + long, ValidArgsFunction: a.completeAgents()},
+	c := a.apiCommand(needAgents, &cobra.Command{Use: verb + " PATH…", Short: short, Long: short + ". " + long, ValidArgsFunction: a.completeAgents()},
 		func(ctx context.Context, s *session, args []string) error {
 			var done []catalog.Listing
 			for _, path := range args {
@@ -116,19 +116,19 @@ func (a *program) refuseAgent(verb, short, long string) *cobra.Command {
 
 // completeAgents offers the paths of agents and sources.
 func (a *program) completeAgents() completer {
-	return offers(a, toManage, func(ctx context.Context, s *session) ([]catalog.Listing, error) { return s.agents(ctx) },
+	return offers(a, needAgents, func(ctx context.Context, s *session) ([]catalog.Listing, error) { return s.agents(ctx) },
 		func(l *catalog.Listing) (string, string) { return l.Path, terminal.StatusWords(*l) })
 }
 
-// approving holds the flags of an approval.
-type approving struct {
+// approvalFlags holds the flags of an approval.
+type approvalFlags struct {
 	all, yes bool
 	hash     string
 	tools    []string
 }
 
 func (a *program) approveAgents() *cobra.Command {
-	var o approving
+	var o approvalFlags
 	c := &cobra.Command{
 		Use: "approve [PATH…]", Short: "Review agents and tool sources, and approve them as they are", ValidArgsFunction: a.completeAgents(),
 		Long: "Show everything that would be approved, or how it differs from what was approved before, and ask about\n" +
@@ -157,7 +157,7 @@ func (a *program) approveAgents() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return a.with(c.Context(), toManage, func(s *session) error { return a.approveEach(c.Context(), s, args, o, set) })
+		return a.with(c.Context(), needAgents, func(s *session) error { return a.approveEach(c.Context(), s, args, o, set) })
 	}
 	return c
 }
@@ -202,7 +202,7 @@ func toolSettings(flags []string) (map[string]catalog.ToolSetting, error) {
 }
 
 // approveEach approves the chosen agents and sources, parents first.
-func (a *program) approveEach(ctx context.Context, s *session, args []string, o approving, set map[string]catalog.ToolSetting) error {
+func (a *program) approveEach(ctx context.Context, s *session, args []string, o approvalFlags, set map[string]catalog.ToolSetting) error {
 	list, err := s.agents(ctx)
 	if err != nil {
 		return err
@@ -264,7 +264,7 @@ func chosen(list []catalog.Listing, args []string, all bool) ([]string, error) {
 }
 
 // approveOne shows an agent or a source, asks the user, and approves what it showed.
-func (a *program) approveOne(ctx context.Context, s *session, path string, o approving, set map[string]catalog.ToolSetting, in *bufio.Reader) (catalog.Listing, bool, error) {
+func (a *program) approveOne(ctx context.Context, s *session, path string, o approvalFlags, set map[string]catalog.ToolSetting, in *bufio.Reader) (catalog.Listing, bool, error) {
 	hash := o.hash
 	if hash == "" {
 		insp, err := s.inspect(ctx, path)
@@ -282,7 +282,7 @@ func (a *program) approveOne(ctx context.Context, s *session, path string, o app
 			}
 		}
 		if !o.yes {
-			if ok, err := a.agrees(in, path); !ok {
+			if ok, err := a.confirmApproval(in, path); !ok {
 				return catalog.Listing{}, false, err
 			}
 		}
@@ -302,8 +302,8 @@ func (a *program) approveOne(ctx context.Context, s *session, path string, o app
 	return l, true, nil
 }
 
-// agrees asks the user at a terminal.
-func (a *program) agrees(in *bufio.Reader, path string) (bool, error) {
+// confirmApproval asks the user at a terminal.
+func (a *program) confirmApproval(in *bufio.Reader, path string) (bool, error) {
 	if !app.IsTerminal(a.stdin) {
 		return false, fault.New(fault.Invalid, "approval_unattended", "approving %s needs your answer, and there is no terminal to ask at", path).
 			WithHint("add --yes, or --hash with the hash that steward agents show prints")

@@ -148,7 +148,7 @@ func (a *program) keepAgent() *cobra.Command {
 		Example: "  steward agents keep last mountain_trips\n  steward agents keep 01a21c55 --task find_lodging",
 		RunE: func(c *cobra.Command, args []string) error {
 			var p client.Plan
-			err := a.withStored(c.Context(), toRead, func(s *session) (err error) {
+			err := a.withStored(c.Context(), needReadOnly, func(s *session) (err error) {
 				p, err = plannedBefore(c.Context(), s, args[0])
 				return err
 			})
@@ -257,7 +257,7 @@ func designedFor(p *client.Plan, task string) (*planning.Draft, error) {
 // other agents.
 func (a *program) ownTools(ctx context.Context, names []string) (own, others []string, err error) {
 	foreign := map[string]bool{}
-	err = a.with(ctx, toManage, func(s *session) error {
+	err = a.with(ctx, needAgents, func(s *session) error {
 		list, err := s.agents(ctx)
 		for _, l := range list {
 			if l.Kind == catalog.KindSource {

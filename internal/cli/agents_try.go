@@ -57,7 +57,7 @@ func (a *program) tryAgents(ctx context.Context, paths []string, act bool) (err 
 		return err
 	}
 	var list []catalog.Listing
-	if err := a.with(ctx, toManage, func(s *session) error {
+	if err := a.with(ctx, needAgents, func(s *session) error {
 		list, err = s.agents(ctx)
 		return err
 	}); err != nil {
@@ -186,7 +186,7 @@ func try(ctx context.Context, l *app.Local, path, model string, e catalog.Exampl
 	if err != nil {
 		out.Why = app.WithoutRemedy(fault.Of(err))
 	} else {
-		out.Why = falls(e, out)
+		out.Why = failureOf(e, out)
 	}
 	if out.Passed = out.Why == ""; !out.Passed && len(denied) > 0 {
 		out.Why += "; denied without --act: " + strings.Join(denied, ", ")
@@ -194,8 +194,8 @@ func try(ctx context.Context, l *app.Local, path, model string, e catalog.Exampl
 	return out
 }
 
-// falls returns how an answer fails an example, or "" if it passes.
-func falls(e catalog.Example, t trial) string {
+// failureOf returns how an answer fails an example, or "" if it passes.
+func failureOf(e catalog.Example, t trial) string {
 	next := 0
 	for _, name := range t.Tools {
 		if next < len(e.Tools) && name == e.Tools[next] {

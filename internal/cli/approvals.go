@@ -121,7 +121,7 @@ func askedAgo(t, now time.Time) string {
 
 func (a *program) showApproval() *cobra.Command {
 	var whole bool
-	c := a.over(toRead, &cobra.Command{Use: "show ID", Short: "Show a question", ValidArgsFunction: a.completeApprovals(),
+	c := a.apiCommand(needReadOnly, &cobra.Command{Use: "show ID", Short: "Show a question", ValidArgsFunction: a.completeApprovals(),
 		Long: "Show a question: what would be done, why you are asked, and the arguments that matter, with invisible\n" +
 			"characters written out. --whole adds everything that an answer covers: the tool, its version and its full\n" +
 			"arguments, what had been read before, the rule that asks, who may answer and until when. Where the output\n" +
@@ -181,7 +181,7 @@ func (a *program) approveQuestion() *cobra.Command {
 	}
 	c.MarkFlagsMutuallyExclusive("edit", "answer")
 	c.MarkFlagsMutuallyExclusive("pattern", "exactly")
-	return a.about(toDecide, c, func(ctx context.Context, s *session, args []string) error { return a.approveNamed(ctx, s, args[0], &o) })
+	return a.about(needDatabase, c, func(ctx context.Context, s *session, args []string) error { return a.approveNamed(ctx, s, args[0], &o) })
 }
 
 // answer returns the answer that the flags give. For a standing approval, it replaces *q by
@@ -278,16 +278,16 @@ func (a *program) approveNamed(ctx context.Context, s *session, which string, o 
 		return err
 	}
 	if !o.yes {
-		if ok, err := a.allows(in, &q, v); !ok {
+		if ok, err := a.confirmAnswer(in, &q, v); !ok {
 			return err
 		}
 	}
-	return a.decided(ctx, s, &q, v)
+	return a.answerQuestion(ctx, s, &q, v)
 }
 
-// allows shows a question with the answer that is about to be given, and asks the user at
+// confirmAnswer shows a question with the answer that is about to be given, and asks the user at
 // a terminal to confirm.
-func (a *program) allows(in *bufio.Reader, q *effect.Question, v client.Answer) (bool, error) {
+func (a *program) confirmAnswer(in *bufio.Reader, q *effect.Question, v client.Answer) (bool, error) {
 	if !app.IsTerminal(a.stdin) {
 		return false, fault.New(fault.Invalid, "approval_unattended", "allowing this needs your answer, and there is no terminal to ask at").
 			WithHint("check it with steward approvals show %s, then add --yes", q.Short[:8])
@@ -323,13 +323,13 @@ func indentLines(text string) string {
 	return "  " + strings.ReplaceAll(text, "\n", "\n  ") + "\n"
 }
 
-// decided answers a question and prints what was recorded.
-func (a *program) decided(ctx context.Context, s *session, q *effect.Question, v client.Answer) error {
+// answerQuestion answers a question and prints what was recorded.
+func (a *program) answerQuestion(ctx context.Context, s *session, q *effect.Question, v client.Answer) error {
 	word, then := "denied", ""
 	if v.Approve {
 		word = "allowed"
 	}
-	if s.alone() {
+	if s.isLocal() {
 		then = "; it continues when Steward runs: steward serve, or steward chat"
 	}
 	return a.printDone(map[string]any{"id": q.ID, "intent_id": q.Short, "approved": v.Approve}, s.AnswerApproval(ctx, q.ID, v), "%s: %s%s", word, plainLine(cmp.Or(q.Summary, q.Tool)), then)
@@ -337,14 +337,14 @@ func (a *program) decided(ctx context.Context, s *session, q *effect.Question, v
 
 func (a *program) denyQuestion() *cobra.Command {
 	var reason string
-	c := a.about(toDecide, &cobra.Command{Use: "deny ID", Short: "Deny an action that waits", ValidArgsFunction: a.completeApprovals(),
+	c := a.about(needDatabase, &cobra.Command{Use: "deny ID", Short: "Deny an action that waits", ValidArgsFunction: a.completeApprovals(),
 		Long: "Deny an action that waits. The model sees the denial, and the reason if you give one."},
 		func(ctx context.Context, s *session, args []string) error {
 			q, err := questionNamed(ctx, s, args[0])
 			if err != nil {
 				return err
 			}
-			return a.decided(ctx, s, &q, client.Answer{Hash: q.Hash, Reason: reason})
+			return a.answerQuestion(ctx, s, &q, client.Answer{Hash: q.Hash, Reason: reason})
 		})
 	c.Flags().StringVar(&reason, "reason", "", "the reason (`WHY`), which the model sees")
 	return c
@@ -352,7 +352,7 @@ func (a *program) denyQuestion() *cobra.Command {
 
 // completeApprovals offers the ids of the open questions.
 func (a *program) completeApprovals() completer {
-	return offers(a, toRead, questionsOf, func(q *effect.Question) (string, string) { return q.Short[:8], terminal.QuestionLine(q) })
+	return offers(a, needReadOnly, questionsOf, func(q *effect.Question) (string, string) { return q.Short[:8], terminal.QuestionLine(q) })
 }
 
 // question fetches a question, as it would be shown with the pattern p.
@@ -395,7 +395,7 @@ func (d *decider) frame(ctx context.Context, f *client.Frame) error {
 		return err
 	}
 	if !d.asks {
-		return d.waits(&q)
+		return d.explainWaiting(&q)
 	}
 	if !q.Yours {
 		d.Note("%s waits for %s", plainLine(q.Tool), cmp.Or(q.Approvers, "somebody else"))
@@ -433,13 +433,13 @@ func (d *decider) shown(q *effect.Question, whole bool) string {
 // ofPlan reports whether a question is about a plan, or asked by one.
 func ofPlan(tool string) bool { return strings.HasPrefix(tool, "plan.") }
 
-// waits shows a question that nobody can be asked, and says how to answer it later.
-func (d *decider) waits(q *effect.Question) error {
+// explainWaiting shows a question that nobody can be asked, and says how to answer it later.
+func (d *decider) explainWaiting(q *effect.Question) error {
 	if err := printValue(d.program, *q, nil, func(effect.Question) string { return d.shown(q, true) }); err != nil {
 		return err
 	}
 	then := ""
-	if d.s.alone() {
+	if d.s.isLocal() {
 		then = "; it continues when Steward runs: steward serve, or steward chat"
 	}
 	d.Note("it waits for you: steward approvals approve %s, or deny%s", q.Short[:8], then)

@@ -55,7 +55,7 @@ func (a *program) askCommand() *cobra.Command {
 			return a.ask(c.Context(), args, &o)
 		},
 	}
-	a.whichFlags(c, &o.which, &o.last)
+	a.conversationFlags(c, &o.which, &o.last)
 	a.agentFlag(c)
 	c.Flags().StringArrayVar(&o.files, "file", nil, "attach a `FILE`: text, an image, a recording, a PDF or a Word file; - is standard input")
 	c.Flags().BoolVar(&o.wait, "wait", false, "wait for background work, and print its results")
@@ -102,14 +102,14 @@ func (a *program) ask(ctx context.Context, args []string, o *askFlags) error {
 	if o.last {
 		o.which = "last"
 	}
-	s, err := a.connect(ctx, set, toAct, a.PlainLogger(set))
+	s, err := a.connect(ctx, set, needNode, a.PlainLogger(set))
 	if err != nil {
 		return err
 	}
 	if size := sizeOf(content); size > terminal.Long {
 		a.Note("steward: %s", terminal.Weight(size, a.costOf(s), a.Model))
 	}
-	conv, err := s.which(ctx, o.which)
+	conv, err := s.resolveConversation(ctx, o.which)
 	if err == nil {
 		m := client.Message{Conversation: conv, Model: a.Model, Agent: a.agent, Content: content, Unattended: !a.attended()}
 		if o.plan {
@@ -255,7 +255,7 @@ func (a *program) background(ctx context.Context, s *session, acc client.Accepte
 			return err
 		}
 		when := "in the background"
-		if s.alone() {
+		if s.isLocal() {
 			when = "when Steward runs again"
 		}
 		a.Note("%s continues %s; --wait waits for it, and steward requests show %s shows it", strings.Join(names, ", "), when, requestRef(acc.Interaction))

@@ -43,7 +43,7 @@ func TestAskTellsOfACallThatEndedBeforeAnybodyWatched(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := a.connect(t.Context(), set, toAct, slog.New(slog.DiscardHandler))
+	s, err := a.connect(t.Context(), set, needNode, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +110,7 @@ func TestAskAsks(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s, err := a.connect(t.Context(), set, toAct, slog.New(slog.DiscardHandler))
+			s, err := a.connect(t.Context(), set, needNode, slog.New(slog.DiscardHandler))
 			if err != nil {
 				t.Fatal(err)
 			}

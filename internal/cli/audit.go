@@ -114,7 +114,7 @@ func (a *program) verifyAudit(ctx context.Context, f auditFlags) error {
 	case a.json:
 		err = a.printJSON(v)
 	default:
-		err = a.tellVerdict(v, len(anchors))
+		err = a.printVerdict(v, len(anchors))
 	}
 	if err == nil && v.Flaw != nil {
 		return exitCode(exitFailed)
@@ -152,9 +152,9 @@ func (a *program) anchors(f auditFlags) (out []store.Head, err error) {
 	return append(out, list...), err
 }
 
-func (a *program) tellVerdict(v store.Verdict, anchors int) error {
+func (a *program) printVerdict(v store.Verdict, anchors int) error {
 	if f := v.Flaw; f != nil {
-		return a.tellFlaw(f)
+		return a.printFlaw(f)
 	}
 	var b strings.Builder
 	switch {
@@ -179,7 +179,7 @@ func (a *program) tellVerdict(v store.Verdict, anchors int) error {
 	return a.print(b.String())
 }
 
-func (a *program) tellFlaw(f *store.Flaw) error {
+func (a *program) printFlaw(f *store.Flaw) error {
 	at := fmt.Sprintf("entry %d", f.Seq)
 	if f.Through > f.Seq {
 		at = fmt.Sprintf("entries %d to %d", f.Seq, f.Through)
@@ -210,7 +210,7 @@ func (a *program) verifyExport(file string, anchors []store.Head) error {
 	case a.json:
 		err = a.printJSON(c)
 	case c.Flaw != nil:
-		err = a.tellFlaw(c.Flaw)
+		err = a.printFlaw(c.Flaw)
 	default:
 		_, err = fmt.Fprintf(a.stdout, "The export is as it was written: %s, and the hashes of %d more.\nfrom  %s\nhead  %s\n",
 			app.Counted(int(c.Entries), "entry", "entries"), c.Omitted, audit.FormatHead(c.After), audit.FormatHead(c.Head))

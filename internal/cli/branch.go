@@ -38,7 +38,7 @@ func rank(b client.Branch) int64 {
 }
 
 // branch finds a branch by its id, its title, or a part of the id.
-func (t talk) branch(ctx context.Context, name string, deleted bool) (client.Branch, error) {
+func (t conversationTarget) branch(ctx context.Context, name string, deleted bool) (client.Branch, error) {
 	list, err := t.Branches(ctx, t.conv, deleted)
 	if err != nil {
 		return client.Branch{}, err
@@ -70,10 +70,10 @@ func (t talk) branch(ctx context.Context, name string, deleted bool) (client.Bra
 
 func (a *program) listBranches(conv *string) *cobra.Command {
 	var deleted bool
-	c := a.onTalk(toRead, conv, &cobra.Command{Use: "list [CONVERSATION]", Short: "Show the branches as a tree",
+	c := a.conversationSubcommand(needReadOnly, conv, &cobra.Command{Use: "list [CONVERSATION]", Short: "Show the branches as a tree",
 		Long: "Show the branches of a conversation, each below the one that it starts from, with the number of its\n" +
 			"messages, its title, and the beginning of what was written on it. * marks the current branch."},
-		func(ctx context.Context, t talk, _ []string) error {
+		func(ctx context.Context, t conversationTarget, _ []string) error {
 			list, err := t.Branches(ctx, t.conv, deleted)
 			return printList(a, list, err, "no branch was deleted", func(list []client.Branch) string { return branchTree(list, a.width()) })
 		})
@@ -99,10 +99,10 @@ func branchTree(list []client.Branch, width int) string {
 	return columns(rows, width)
 }
 
-// onBranch makes a command that works on an existing branch.
-func (a *program) onBranch(conv *string, c *cobra.Command, deleted bool, do func(ctx context.Context, t talk, b client.Branch, args []string) error) *cobra.Command {
+// branchChangeCommand makes a command that works on an existing branch.
+func (a *program) branchChangeCommand(conv *string, c *cobra.Command, deleted bool, do func(ctx context.Context, t conversationTarget, b client.Branch, args []string) error) *cobra.Command {
 	c.ValidArgsFunction = a.completeBranches(conv)
-	return a.onTalk(toAct, conv, c, func(ctx context.Context, t talk, args []string) error {
+	return a.conversationSubcommand(needNode, conv, c, func(ctx context.Context, t conversationTarget, args []string) error {
 		b, err := t.branch(ctx, args[0], deleted)
 		if err != nil {
 			return err
@@ -112,8 +112,8 @@ func (a *program) onBranch(conv *string, c *cobra.Command, deleted bool, do func
 }
 
 func (a *program) switchBranch(conv *string) *cobra.Command {
-	return a.onBranch(conv, &cobra.Command{Use: "switch BRANCH", Short: "Switch to another branch"}, false,
-		func(ctx context.Context, t talk, b client.Branch, _ []string) error {
+	return a.branchChangeCommand(conv, &cobra.Command{Use: "switch BRANCH", Short: "Switch to another branch"}, false,
+		func(ctx context.Context, t conversationTarget, b client.Branch, _ []string) error {
 			if err := t.ChangeBranch(ctx, t.conv, b.ID, map[string]any{"preferred": true}); err != nil {
 				return err
 			}
@@ -133,11 +133,11 @@ func (a *program) switchBranch(conv *string) *cobra.Command {
 func (a *program) newBranch(conv *string) *cobra.Command {
 	var at, title string
 	var before bool
-	c := a.onTalk(toAct, conv, &cobra.Command{Use: "new", Short: "Create a branch at a message",
+	c := a.conversationSubcommand(needNode, conv, &cobra.Command{Use: "new", Short: "Create a branch at a message",
 		Long: "Create a branch that shares everything up to a message with the current one, and switch to it. The\n" +
 			"current branch is kept as it is.",
 		Example: "  steward branch new --at 3f2a91bc --title 'in French'"},
-		func(ctx context.Context, t talk, _ []string) error {
+		func(ctx context.Context, t conversationTarget, _ []string) error {
 			in := map[string]any{"before": before, "title": title}
 			if at != "" {
 				found, err := t.find(ctx, false, at)
@@ -146,7 +146,7 @@ func (a *program) newBranch(conv *string) *cobra.Command {
 				}
 				in["message"] = found[0].ID
 			}
-			return a.made(ctx, t, "POST /conversations/{id}/branches", in)
+			return a.createBranch(ctx, t, "POST /conversations/{id}/branches", in)
 		})
 	c.Flags().StringVar(&at, "at", "", "after the message `ID`; by default the newest one")
 	c.Flags().BoolVar(&before, "before", false, "start before the message instead")
@@ -156,8 +156,8 @@ func (a *program) newBranch(conv *string) *cobra.Command {
 }
 
 func (a *program) renameBranch(conv *string) *cobra.Command {
-	return a.onBranch(conv, &cobra.Command{Use: "rename BRANCH TITLE…", Short: "Give a branch a title", Long: "Give a branch a title. An empty title removes it."}, false,
-		func(ctx context.Context, t talk, b client.Branch, args []string) error {
+	return a.branchChangeCommand(conv, &cobra.Command{Use: "rename BRANCH TITLE…", Short: "Give a branch a title", Long: "Give a branch a title. An empty title removes it."}, false,
+		func(ctx context.Context, t conversationTarget, b client.Branch, args []string) error {
 			title := strings.TrimSpace(strings.Join(args, " "))
 			if err := t.ChangeBranch(ctx, t.conv, b.ID, map[string]any{"title": title}); err != nil {
 				return err
@@ -173,16 +173,16 @@ func (a *program) renameBranch(conv *string) *cobra.Command {
 
 func (a *program) deleteBranch(conv *string) *cobra.Command {
 	var erase bool
-	c := a.onBranch(conv, &cobra.Command{Use: "delete BRANCH", Short: "Delete a branch",
+	c := a.branchChangeCommand(conv, &cobra.Command{Use: "delete BRANCH", Short: "Delete a branch",
 		Long: "Delete a branch. Messages that are also on other branches stay. The branch can be restored for a while;\n" +
 			"then the messages that are on it alone are erased for good. With --erase they are erased before the\n" +
 			"command ends."}, false,
-		func(ctx context.Context, t talk, b client.Branch, _ []string) error {
+		func(ctx context.Context, t conversationTarget, b client.Branch, _ []string) error {
 			if err := t.DeleteBranch(ctx, t.conv, b.ID, erase); err != nil {
 				return err
 			}
 			a.Note("deleted the branch %s", shorten(b.ID))
-			a.Note("%s", a.until(erase, "steward branch restore "+shorten(b.ID)+t.flag))
+			a.Note("%s", a.restorableUntil(erase, "steward branch restore "+shorten(b.ID)+t.flag))
 			return nil
 		})
 	c.Flags().BoolVar(&erase, "erase", false, "erase it for good, at once")
@@ -190,9 +190,9 @@ func (a *program) deleteBranch(conv *string) *cobra.Command {
 }
 
 func (a *program) restoreBranch(conv *string) *cobra.Command {
-	return a.onBranch(conv, &cobra.Command{Use: "restore BRANCH", Short: "Restore a deleted branch",
+	return a.branchChangeCommand(conv, &cobra.Command{Use: "restore BRANCH", Short: "Restore a deleted branch",
 		Long: "Restore a deleted branch. The conversation stays on its current branch."}, true,
-		func(ctx context.Context, t talk, b client.Branch, _ []string) error {
+		func(ctx context.Context, t conversationTarget, b client.Branch, _ []string) error {
 			err := t.Undelete(ctx, t.conv, b.ID)
 			if err == nil {
 				a.Note("%s is restored; steward branch switch %s%s switches to it", shorten(b.ID), shorten(b.ID), t.flag)
@@ -202,19 +202,19 @@ func (a *program) restoreBranch(conv *string) *cobra.Command {
 }
 
 func (a *program) copyBranch(conv *string) *cobra.Command {
-	return a.onBranch(conv, &cobra.Command{Use: "copy BRANCH", Short: "Copy a branch to a new conversation"}, false,
-		func(ctx context.Context, t talk, b client.Branch, _ []string) error {
+	return a.branchChangeCommand(conv, &cobra.Command{Use: "copy BRANCH", Short: "Copy a branch to a new conversation"}, false,
+		func(ctx context.Context, t conversationTarget, b client.Branch, _ []string) error {
 			made, err := t.CopyBranch(ctx, t.conv, b.ID)
 			return a.printDone(map[string]string{"conversation_id": made}, err, "copied to the conversation %s", made)
 		})
 }
 
 func (a *program) branchSiblings(conv *string) *cobra.Command {
-	return a.onTalk(toRead, conv, &cobra.Command{Use: "siblings MESSAGE", Short: "Show the other versions of a message", ValidArgsFunction: a.completeMessages(conv),
+	return a.conversationSubcommand(needReadOnly, conv, &cobra.Command{Use: "siblings MESSAGE", Short: "Show the other versions of a message", ValidArgsFunction: a.completeMessages(conv),
 		Long: "Show the versions of a message on the conversation's branches: other wordings of a question, or other\n" +
 			"answers. The second column names the branch to switch to. An answer that used tools begins with the\n" +
 			"message that calls them: name that message."},
-		func(ctx context.Context, t talk, args []string) error {
+		func(ctx context.Context, t conversationTarget, args []string) error {
 			found, err := t.find(ctx, false, args[0])
 			if err != nil {
 				return err
@@ -233,7 +233,7 @@ func (a *program) branchSiblings(conv *string) *cobra.Command {
 }
 
 // siblingsTable lists siblings with their text, within a width in columns (0: unlimited).
-func siblingsTable(list []client.Sibling, said []*spoken, width int) string {
+func siblingsTable(list []client.Sibling, said []*apiMessage, width int) string {
 	var rows [][]string
 	for i, s := range list {
 		mark := "  "
@@ -247,7 +247,7 @@ func siblingsTable(list []client.Sibling, said []*spoken, width int) string {
 
 // completeBranches offers the branches.
 func (a *program) completeBranches(conv *string) completer {
-	return a.completing(conv, func(ctx context.Context, t talk) (out []cobra.Completion, err error) {
+	return a.completing(conv, func(ctx context.Context, t conversationTarget) (out []cobra.Completion, err error) {
 		list, err := t.Branches(ctx, t.conv, false)
 		for _, b := range list {
 			out = append(out, cobra.CompletionWithDesc(shorten(b.ID), plainLine(cmp.Or(b.Title, cell(b.Begins, 60)))))

@@ -23,10 +23,10 @@ func TestSpokenTable(t *testing.T) {
 	text := func(s string, l message.Labels) *message.Text {
 		return &message.Text{Common: message.Common{Labels: l, Origin: record.OriginUser}, Text: s}
 	}
-	m := func(n byte, role message.Role, blocks ...message.Block) *spoken {
-		return &spoken{Message: &message.Message{ID: id.ID{6: 0x70, 8: 0x80, 15: n}, Role: role, At: at.AddDate(0, 0, int(n)/5), Blocks: blocks}, standing: standing{Shown: true}}
+	m := func(n byte, role message.Role, blocks ...message.Block) *apiMessage {
+		return &apiMessage{Message: &message.Message{ID: id.ID{6: 0x70, 8: 0x80, 15: n}, Role: role, At: at.AddDate(0, 0, int(n)/5), Blocks: blocks}, messageState: messageState{Shown: true}}
 	}
-	list := []*spoken{
+	list := []*apiMessage{
 		m(1, message.User, text("hello\n\x1b[2Jthere", 0), &message.Image{MIME: "image/png"}, &message.File{Name: "a.pdf"}, &message.File{}),
 		m(2, message.Assistant, &message.Reasoning{Text: "hm"}, text("Let me see.", 0), &message.ToolCall{Name: "files.read", Args: []byte(`{"path":"a"}`)}),
 		m(3, message.Tool, &message.ToolResult{Name: "files.read", Status: message.OK, Rest: "cld:x", Content: []message.Block{text(strings.Repeat("漢字 ", 200), 0)}}),
@@ -39,7 +39,7 @@ func TestSpokenTable(t *testing.T) {
 	list[2].State, list[2].Pinned, list[2].By, list[2].Changed, list[2].Reason = record.Invalidated, true, "files.write", at, "written"
 	list[3].State = record.Superseded
 	list[4].State, list[4].By = record.Archived, "local"
-	got := spokenTable(list, 0, at)
+	got := messageTable(list, 0, at)
 	for _, want := range []string{
 		"Today\n14:03  00000001  you         not shown         hello [2Jthere [image] [file a.pdf] [file]\n",
 		"00000002  assistant   summarised        Let me see. → files.read {\"path\":\"a\"}\n",
@@ -50,7 +50,7 @@ func TestSpokenTable(t *testing.T) {
 		}
 	}
 	for _, width := range []int{80, 120} {
-		for line := range strings.Lines(spokenTable(list, width, at)) {
+		for line := range strings.Lines(messageTable(list, width, at)) {
 			if w := lipgloss.Width(strings.TrimSuffix(line, "\n")); w > width {
 				t.Errorf("%d columns of %d: %s", w, width, line)
 			}
@@ -58,7 +58,7 @@ func TestSpokenTable(t *testing.T) {
 	}
 	var all strings.Builder
 	for _, m := range list {
-		all.WriteString(spokenText(m, id.ID{6: 0x70, 8: 0x80, 15: 9}.String()))
+		all.WriteString(messageText(m, id.ID{6: 0x70, 8: 0x80, 15: 9}.String()))
 	}
 	for _, want := range []string{"shown          no: the model is shown only later", "[image image/png]\n", "[file a.pdf]\n", "reasoning\n  hm\n", "calls files.read\n  path: a\n", "state          summarised\n",
 		"state          obsolete by files.write, 2026-11-05 14:03: written\n", "[the rest is kept as cld:x]", "[secret]\n", "state          archived by you\n", "pinned         yes\n"} {
@@ -102,7 +102,7 @@ func TestBranchTree(t *testing.T) {
 			t.Error(line)
 		}
 	}
-	sib := siblingsTable([]client.Sibling{{Branch: "main", Message: id.ID{15: 1}.String()}, {Branch: "01a1ff91-ec25-7616-9776-23ad9ef899bc", Message: id.ID{15: 2}.String(), Preferred: true}}, []*spoken{
+	sib := siblingsTable([]client.Sibling{{Branch: "main", Message: id.ID{15: 1}.String()}, {Branch: "01a1ff91-ec25-7616-9776-23ad9ef899bc", Message: id.ID{15: 2}.String(), Preferred: true}}, []*apiMessage{
 		{Message: &message.Message{Role: message.User, Blocks: textBlocks(strings.Repeat("word ", 60))}}, {Message: &message.Message{Role: message.Assistant, Blocks: textBlocks("x")}}}, 60)
 	want = "  00000001  main      you        word word word word word w…\n* 00000002  9ef899bc  assistant  x\n"
 	if sib != want {
@@ -136,7 +136,7 @@ func TestTheAPIWithin(t *testing.T) {
 	}
 	a := &program{App: app.App{Environ: env, Dir: t.TempDir(), Stderr: io.Discard}}
 	ctx := context.Background()
-	for _, need := range []need{toRead, toDecide, toLook, toAct} {
+	for _, need := range []need{needReadOnly, needDatabase, needIdleNode, needNode} {
 		if err := a.with(ctx, need, func(s *session) error {
 			if err := s.Call(ctx, "GET /nothing", nil, nil, nil); !fault.HasCode(err, "unknown_url") {
 				t.Error(err)

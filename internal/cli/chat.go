@@ -36,7 +36,7 @@ func (a *program) chatCommand() *cobra.Command {
 			return a.chat(c.Context(), which, last)
 		},
 	}
-	a.whichFlags(c, &which, &last)
+	a.conversationFlags(c, &which, &last)
 	a.agentFlag(c)
 	return c
 }
@@ -46,8 +46,8 @@ func (a *program) agentFlag(c *cobra.Command) {
 	c.Flags().StringVar(&a.agent, "agent", "", "`PATH` of the agent to talk to: NAME, or NAME/NAME for an agent inside another")
 }
 
-// whichFlags adds the flags that choose a conversation.
-func (a *program) whichFlags(c *cobra.Command, which *string, last *bool) {
+// conversationFlags adds the flags that choose a conversation.
+func (a *program) conversationFlags(c *cobra.Command, which *string, last *bool) {
 	c.Flags().StringVar(which, "conversation", "", "`ID` of the conversation to continue")
 	c.Flags().BoolVar(last, "continue", false, "continue the conversation that was used last")
 	c.MarkFlagsMutuallyExclusive("conversation", "continue")
@@ -77,12 +77,12 @@ func (a *program) chat(ctx context.Context, which string, last bool) error {
 		defer file.Close()
 		log = a.Logger(set, file)
 	}
-	s, err := a.connect(ctx, set, toAct, log)
+	s, err := a.connect(ctx, set, needNode, log)
 	if err != nil {
 		return err
 	}
-	served, greeting := a.alongside(ctx, set, s, log)
-	err = a.talk(ctx, set, s, which, last, interactive, greeting)
+	served, greeting := a.serveBesideChat(ctx, set, s, log)
+	err = a.runChat(ctx, set, s, which, last, interactive, greeting)
 	if served != nil {
 		err = errors.Join(err, served.Close())
 	}
@@ -97,9 +97,9 @@ func (a *program) logFile(set *settings.Loaded) (*os.File, error) {
 	return os.OpenFile(filepath.Join(set.Data, "chat.log"), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 }
 
-// alongside serves beside a chat of this process: at the address of the settings, or at a
+// serveBesideChat serves beside a chat of this process: at the address of the settings, or at a
 // free loopback port if that address is not available.
-func (a *program) alongside(ctx context.Context, set *settings.Loaded, own *session, log *slog.Logger) (*app.Server, string) {
+func (a *program) serveBesideChat(ctx context.Context, set *settings.Loaded, own *session, log *slog.Logger) (*app.Server, string) {
 	l := own.local
 	if l == nil {
 		return nil, "joined the Steward at " + own.server.URL
@@ -131,11 +131,11 @@ func (a *program) greeting(l *app.Local, url string) string {
 	return strings.Join(lines, "\n")
 }
 
-func (a *program) talk(ctx context.Context, set *settings.Loaded, s *session, which string, last, interactive bool, greeting string) error {
+func (a *program) runChat(ctx context.Context, set *settings.Loaded, s *session, which string, last, interactive bool, greeting string) error {
 	if last {
 		which = "last"
 	}
-	conv, err := s.which(ctx, which)
+	conv, err := s.resolveConversation(ctx, which)
 	if err != nil {
 		return err
 	}

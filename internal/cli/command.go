@@ -29,11 +29,11 @@ func group(c *cobra.Command, below ...*cobra.Command) *cobra.Command {
 	return c
 }
 
-// work is the part of a command that uses the API.
-type work = func(ctx context.Context, s *session, args []string) error
+// apiFunc is the part of a command that uses the API.
+type apiFunc = func(ctx context.Context, s *session, args []string) error
 
-// over makes a command that uses the API, which is opened only as far as needed.
-func (a *program) over(n need, c *cobra.Command, do work) *cobra.Command {
+// apiCommand makes a command that uses the API, which is opened only as far as needed.
+func (a *program) apiCommand(n need, c *cobra.Command, do apiFunc) *cobra.Command {
 	c.RunE = func(c *cobra.Command, args []string) error {
 		return a.with(c.Context(), n, func(s *session) error { return do(c.Context(), s, args) })
 	}
@@ -41,7 +41,7 @@ func (a *program) over(n need, c *cobra.Command, do work) *cobra.Command {
 }
 
 // about makes a command like over that needs stored data.
-func (a *program) about(n need, c *cobra.Command, do work) *cobra.Command {
+func (a *program) about(n need, c *cobra.Command, do apiFunc) *cobra.Command {
 	c.RunE = func(c *cobra.Command, args []string) error {
 		return a.withStored(c.Context(), n, func(s *session) error { return do(c.Context(), s, args) })
 	}
@@ -60,7 +60,7 @@ func lists[T any](a *program, c *cobra.Command, none string, fetch func(context.
 
 // readList reads a list of what is stored. It is empty if nothing is stored.
 func readList[T any](ctx context.Context, a *program, read func(*session) ([]T, error)) (list []T, err error) {
-	err = a.with(ctx, toRead, func(s *session) (err error) {
+	err = a.with(ctx, needReadOnly, func(s *session) (err error) {
 		list, err = read(s)
 		return err
 	})
@@ -204,7 +204,7 @@ func (v *ago) Type() string   { return "string" }
 
 // Set implements pflag.Value.
 func (v *ago) Set(text string) (err error) {
-	*v.at, err = past(text, time.Now())
+	*v.at, err = parsePast(text, time.Now())
 	v.text = text
 	return err
 }
@@ -215,8 +215,8 @@ func sinceUntil(c *cobra.Command, since, until *time.Time, what string) {
 	c.Flags().Var(&ago{at: until}, "until", "only "+what+" before this time: a duration or `DATE` as for --since")
 }
 
-// past parses a date, or a duration before now.
-func past(text string, now time.Time) (time.Time, error) {
+// parsePast parses a date, or a duration before now.
+func parsePast(text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}

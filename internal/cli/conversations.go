@@ -80,14 +80,14 @@ func plainLine(s string) string {
 }
 
 func (a *program) showConversation() *cobra.Command {
-	return a.over(toRead, &cobra.Command{Use: "show ID", Short: "Show a conversation", ValidArgsFunction: a.completeConversations,
+	return a.apiCommand(needReadOnly, &cobra.Command{Use: "show ID", Short: "Show a conversation", ValidArgsFunction: a.completeConversations,
 		Long: "Show a conversation as text, or with --json as it is stored. last means the one that was used last."},
 		func(ctx context.Context, s *session, args []string) error {
 			format := "markdown"
 			if a.json {
 				format = "json"
 			}
-			conv, err := s.which(ctx, args[0])
+			conv, err := s.resolveConversation(ctx, args[0])
 			if err != nil {
 				return err
 			}
@@ -113,8 +113,8 @@ func (a *program) exportConversation() *cobra.Command {
 	c.Flags().BoolVar(&private, "mask-private", false, "also mask what is marked as private")
 	c.Flags().StringVarP(&output, "output", "o", "", "write to `FILE`, which must not exist")
 	complete(c, "format", words(conversation.ExportFormats()...))
-	return a.over(toRead, c, func(ctx context.Context, s *session, args []string) error {
-		conv, err := s.which(ctx, args[0])
+	return a.apiCommand(needReadOnly, c, func(ctx context.Context, s *session, args []string) error {
+		conv, err := s.resolveConversation(ctx, args[0])
 		if err != nil {
 			return err
 		}
@@ -144,13 +144,13 @@ func (a *program) exportTo(ctx context.Context, s *session, conv, format string,
 
 func (a *program) deleteConversations() *cobra.Command {
 	var yes, erase bool
-	c := a.about(toAct, &cobra.Command{Use: "delete ID…", Short: "Delete conversations", ValidArgsFunction: a.completeConversations,
+	c := a.about(needNode, &cobra.Command{Use: "delete ID…", Short: "Delete conversations", ValidArgsFunction: a.completeConversations,
 		Long: "Delete conversations. They can be restored for a while (the setting keep.deleted), and are then erased\n" +
 			"for good. With --erase they are erased before the command ends."},
 		func(ctx context.Context, s *session, args []string) error {
 			var listed []string
 			for i, arg := range args { // check all before changing any
-				conv, err := s.which(ctx, arg)
+				conv, err := s.resolveConversation(ctx, arg)
 				if err != nil {
 					return err
 				}
@@ -168,7 +168,7 @@ func (a *program) deleteConversations() *cobra.Command {
 					return err
 				}
 				a.Note("deleted %s", conv)
-				a.Note("%s", a.until(erase, "steward conversations undelete "+conv))
+				a.Note("%s", a.restorableUntil(erase, "steward conversations undelete "+conv))
 			}
 			return nil
 		})
@@ -194,7 +194,7 @@ func (a *program) confirmDelete(yes bool, listed []string) error {
 }
 
 func (a *program) undeleteConversation() *cobra.Command {
-	return a.about(toAct, &cobra.Command{Use: "undelete ID", Short: "Restore a deleted conversation", ValidArgsFunction: cobra.NoFileCompletions},
+	return a.about(needNode, &cobra.Command{Use: "undelete ID", Short: "Restore a deleted conversation", ValidArgsFunction: cobra.NoFileCompletions},
 		func(ctx context.Context, s *session, args []string) error {
 			x, err := conversationID(args[0])
 			if err != nil {
@@ -223,12 +223,12 @@ func (a *program) rewindConversation() *cobra.Command {
 			return a.completeMessages(&args[0])(c, args, to)
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.inTalk(c.Context(), toAct, args[0], func(t talk) error {
+			return a.withConversation(c.Context(), needNode, args[0], func(t conversationTarget) error {
 				found, err := t.find(c.Context(), false, args[1])
 				if err != nil {
 					return err
 				}
-				return a.made(c.Context(), t, "POST /conversations/{id}/rewind", map[string]any{"message": found[0].ID, "withdraw": withdraw})
+				return a.createBranch(c.Context(), t, "POST /conversations/{id}/rewind", map[string]any{"message": found[0].ID, "withdraw": withdraw})
 			})
 		},
 	}
@@ -238,7 +238,7 @@ func (a *program) rewindConversation() *cobra.Command {
 
 func (a *program) tidyConversation(how runtime.Tidying, use, short, long, done string) *cobra.Command {
 	which := ""
-	return a.onTalk(toAct, &which, &cobra.Command{Use: use + " [CONVERSATION]", Short: short, Long: long}, func(ctx context.Context, t talk, _ []string) error {
+	return a.conversationSubcommand(needNode, &which, &cobra.Command{Use: use + " [CONVERSATION]", Short: short, Long: long}, func(ctx context.Context, t conversationTarget, _ []string) error {
 		was, err := t.preferred(ctx)
 		if err != nil {
 			return err
@@ -260,7 +260,7 @@ func (a *program) tidyConversation(how runtime.Tidying, use, short, long, done s
 }
 
 // preferred returns the current branch of the conversation.
-func (t talk) preferred(ctx context.Context) (client.Branch, error) {
+func (t conversationTarget) preferred(ctx context.Context) (client.Branch, error) {
 	list, err := t.Branches(ctx, t.conv, false)
 	for _, b := range list {
 		if b.Preferred {
@@ -274,12 +274,12 @@ func (a *program) optimizeConversation() *cobra.Command {
 	var tools []string
 	var undo bool
 	which := ""
-	c := a.onTalk(toAct, &which, &cobra.Command{Use: "optimize [CONVERSATION]", Short: "Make room in the context for the tools that come next",
+	c := a.conversationSubcommand(needNode, &which, &cobra.Command{Use: "optimize [CONVERSATION]", Short: "Make room in the context for the tools that come next",
 		Long: "Make room in the context for the tools that come next: results of other tools that these do not build\n" +
 			"on are no longer shown to the model. They stay in the record. What actions returned stays in the\n" +
 			"context too.",
 		Example: "  steward conversations optimize last --for files.write\n  steward conversations optimize last --undo"},
-		func(ctx context.Context, t talk, _ []string) error {
+		func(ctx context.Context, t conversationTarget, _ []string) error {
 			how, none, say := runtime.TidyOptimize, "there is nothing to hide", " hidden; --undo shows them again"
 			if undo {
 				how, none, say = runtime.TidyRestore, "nothing is hidden", " shown again"
@@ -301,7 +301,7 @@ func (a *program) optimizeConversation() *cobra.Command {
 // completeConversations offers the ids of the most recently used conversations, with
 // their titles.
 func (a *program) completeConversations(c *cobra.Command, args []string, to string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	return offers(a, toRead, func(ctx context.Context, s *session) ([]client.Conversation, error) {
+	return offers(a, needReadOnly, func(ctx context.Context, s *session) ([]client.Conversation, error) {
 		list, err := s.Conversations(ctx, 30)
 		return append([]client.Conversation{{ID: "last", Title: "the last used one"}}, list...), err
 	}, func(conv *client.Conversation) (string, string) { return conv.ID, conv.Title })(c, args, to)

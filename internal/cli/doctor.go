@@ -283,8 +283,8 @@ func checkDatabase(ctx context.Context, set *settings.Loaded) (c check, newest t
 
 // Thresholds for free disk space, in bytes.
 const (
-	littleRoom = 1 << 30
-	noRoom     = 100 << 20
+	lowSpace = 1 << 30
+	tooLittleSpace     = 100 << 20
 )
 
 func checkDisk(data string) check {
@@ -301,9 +301,9 @@ func checkDisk(data string) check {
 	free := uint64(fs.Bavail) * uint64(fs.Bsize)
 	say := fmt.Sprintf("%.1f GB free", float64(free)/1e9)
 	switch {
-	case free < noRoom:
+	case free < tooLittleSpace:
 		return problem("disk", bad, say, "free some space, or move the data folder to another disk with --data")
-	case free < littleRoom:
+	case free < lowSpace:
 		return problem("disk", warn, say, "free some space soon")
 	}
 	return fine("disk", "%s", say)
@@ -394,7 +394,7 @@ func (a *program) checkModels(ctx context.Context, set *settings.Loaded) []check
 		local := app.Starter()
 		def = problem("models", warn, fmt.Sprintf("no language model was found, not even %s on this machine: the offline provider answers, by rules", local.Title),
 			fmt.Sprintf("set %s, or get %s from %s and run: %s %s", app.AnyOf(slices.Values(app.Vendors()), app.KeyEnv), local.Title, local.Starter.Download, local.Starter.Pull,
-				fitting(local.Starter.Models, totalMemory("/proc/meminfo")).Name))
+				largestFitting(local.Starter.Models, totalMemory("/proc/meminfo")).Name))
 	}
 	provider, _, _ := strings.Cut(s.Aliases[llm.DefaultAlias].Models[0], "/")
 	if !slices.ContainsFunc(s.Sources, func(src app.Source) bool { return src.Name() == provider }) {

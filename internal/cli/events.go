@@ -38,7 +38,7 @@ func (a *program) eraseEvents() *cobra.Command {
 		Long: "Erase for good, before the command ends, events that you or agents on your behalf have published. The\n" +
 			"log keeps that something was published, and subscribers keep what they have received.",
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.withStored(c.Context(), toLook, func(s *session) error {
+			return a.withStored(c.Context(), needIdleNode, func(s *session) error {
 				for _, which := range args {
 					if err := s.EraseEvent(c.Context(), which, user); err != nil {
 						return err
@@ -335,7 +335,7 @@ func publication(uris []string, what, body, at string) (x events.Publication, er
 
 func (a *program) publish(ctx context.Context, x events.Publication) error {
 	var done events.Published
-	err := a.with(ctx, toLook, func(s *session) error {
+	err := a.with(ctx, needIdleNode, func(s *session) error {
 		return s.Call(ctx, "POST /events", nil, x, &done)
 	})
 	switch {

@@ -84,7 +84,7 @@ func grantEnd(g *effect.GrantView, now time.Time) string {
 }
 
 func (a *program) showGrant() *cobra.Command {
-	return a.over(toRead, &cobra.Command{Use: "show ID", Short: "Show what a standing approval covers", ValidArgsFunction: a.completeGrants()},
+	return a.apiCommand(needReadOnly, &cobra.Command{Use: "show ID", Short: "Show what a standing approval covers", ValidArgsFunction: a.completeGrants()},
 		func(ctx context.Context, s *session, args []string) error {
 			g, err := grantNamed(ctx, s, args[0])
 			return printValue(a, g, err, grantShown)
@@ -133,7 +133,7 @@ func (a *program) editGrant() *cobra.Command {
 	c.MarkFlagsOneRequired("pattern", "labels", "for", "forever", "conversation", "always")
 	c.MarkFlagsMutuallyExclusive("for", "forever")
 	c.MarkFlagsMutuallyExclusive("conversation", "always")
-	return a.about(toDecide, c, func(ctx context.Context, s *session, args []string) error {
+	return a.about(needDatabase, c, func(ctx context.Context, s *session, args []string) error {
 		ch := auth.GrantChange{}
 		switch {
 		case length < 0:
@@ -173,7 +173,7 @@ func (a *program) changeGrant(ctx context.Context, s *session, which string, lin
 		return err
 	}
 	if ch.Hash = next.Hash; next.Wider && !yes {
-		if ok, err := a.widens(&next); !ok {
+		if ok, err := a.confirmWider(&next); !ok {
 			return err
 		}
 	}
@@ -182,8 +182,8 @@ func (a *program) changeGrant(ctx context.Context, s *session, which string, lin
 	return printValue(a, done, err, grantShown)
 }
 
-// widens asks the user at a terminal whether the approval may cover more.
-func (a *program) widens(next *effect.EditedView) (bool, error) {
+// confirmWider asks the user at a terminal whether the approval may cover more.
+func (a *program) confirmWider(next *effect.EditedView) (bool, error) {
 	if !app.IsTerminal(a.stdin) {
 		return false, fault.New(fault.Invalid, "grant_wider", "it would cover more than now, which needs your answer, and there is no terminal to ask at").
 			WithHint("add --yes if you want that")
@@ -196,7 +196,7 @@ func (a *program) widens(next *effect.EditedView) (bool, error) {
 }
 
 func (a *program) revokeGrant() *cobra.Command {
-	return a.about(toDecide, &cobra.Command{Use: "revoke ID...", Short: "Revoke standing approvals at once", ValidArgsFunction: a.completeGrants(),
+	return a.about(needDatabase, &cobra.Command{Use: "revoke ID...", Short: "Revoke standing approvals at once", ValidArgsFunction: a.completeGrants(),
 		Long: "Revoke standing approvals. From now on you are asked again about what they would have covered, and also\n" +
 			"about actions that they approved and that have not started."},
 		func(ctx context.Context, s *session, args []string) error {
@@ -217,7 +217,7 @@ func (a *program) revokeGrant() *cobra.Command {
 }
 
 func (a *program) completeGrants() completer {
-	return offers(a, toRead, func(ctx context.Context, s *session) ([]effect.GrantView, error) { return grantsOf(ctx, s, false) },
+	return offers(a, needReadOnly, func(ctx context.Context, s *session) ([]effect.GrantView, error) { return grantsOf(ctx, s, false) },
 		func(g *effect.GrantView) (string, string) {
 			return g.ID.String()[:8], g.Tool + ": " + g.Pattern.String()
 		})

@@ -62,7 +62,7 @@ func (a *program) showGroup() *cobra.Command {
 
 func (a *program) addGroup() *cobra.Command {
 	var in client.NewGroup
-	c := a.over(toDecide, &cobra.Command{Use: "add GROUP", Short: "Create a group", ValidArgsFunction: cobra.NoFileCompletions,
+	c := a.apiCommand(needDatabase, &cobra.Command{Use: "add GROUP", Short: "Create a group", ValidArgsFunction: cobra.NoFileCompletions,
 		Example: "  steward groups add family --name \"The family\" --member ada,bo --manager local"},
 		func(ctx context.Context, s *session, args []string) error {
 			in.Name = args[0]
@@ -79,7 +79,7 @@ func (a *program) addGroup() *cobra.Command {
 }
 
 func (a *program) removeGroup() *cobra.Command {
-	return a.over(toDecide, &cobra.Command{Use: "remove GROUP…", Short: "Remove groups", ValidArgsFunction: a.completeGroups(),
+	return a.apiCommand(needDatabase, &cobra.Command{Use: "remove GROUP…", Short: "Remove groups", ValidArgsFunction: a.completeGroups(),
 		Long: "Remove groups. What their members shared is kept, but nobody can access it until a group of the same\n" +
 			"name is added with --inherit."},
 		func(ctx context.Context, s *session, args []string) error {
@@ -95,7 +95,7 @@ func (a *program) removeGroup() *cobra.Command {
 
 func (a *program) joinGroup() *cobra.Command {
 	var manages bool
-	c := a.eachMember("join GROUP USER…", "Add users to a group", func(ctx context.Context, s *session, group, user string) (client.Group, error) {
+	c := a.memberChangeCommand("join GROUP USER…", "Add users to a group", func(ctx context.Context, s *session, group, user string) (client.Group, error) {
 		return s.JoinGroup(ctx, group, user, manages)
 	})
 	c.Flags().BoolVar(&manages, "manager", false, "make them managers of the group")
@@ -103,14 +103,14 @@ func (a *program) joinGroup() *cobra.Command {
 }
 
 func (a *program) leaveGroup() *cobra.Command {
-	return a.eachMember("leave GROUP USER…", "Remove users from a group", func(ctx context.Context, s *session, group, user string) (client.Group, error) {
+	return a.memberChangeCommand("leave GROUP USER…", "Remove users from a group", func(ctx context.Context, s *session, group, user string) (client.Group, error) {
 		return s.LeaveGroup(ctx, group, user)
 	})
 }
 
-// eachMember makes a command that changes the memberships of users in a group.
-func (a *program) eachMember(use, short string, change func(ctx context.Context, s *session, group, user string) (client.Group, error)) *cobra.Command {
-	return a.over(toDecide, &cobra.Command{Use: use, Short: short, ValidArgsFunction: after(a.completeGroups(), a.completeUsers())},
+// memberChangeCommand makes a command that changes the memberships of users in a group.
+func (a *program) memberChangeCommand(use, short string, change func(ctx context.Context, s *session, group, user string) (client.Group, error)) *cobra.Command {
+	return a.apiCommand(needDatabase, &cobra.Command{Use: use, Short: short, ValidArgsFunction: after(a.completeGroups(), a.completeUsers())},
 		func(ctx context.Context, s *session, args []string) (err error) {
 			var g client.Group
 			for _, user := range args[1:] {
@@ -124,6 +124,6 @@ func (a *program) eachMember(use, short string, change func(ctx context.Context,
 
 // completeGroups offers the names of groups.
 func (a *program) completeGroups() completer {
-	return offers(a, toRead, func(ctx context.Context, s *session) ([]client.Group, error) { return s.Groups(ctx) },
+	return offers(a, needReadOnly, func(ctx context.Context, s *session) ([]client.Group, error) { return s.Groups(ctx) },
 		func(g *client.Group) (string, string) { return g.Name, cmp.Or(g.Display, members(*g)) })
 }

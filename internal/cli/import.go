@@ -70,7 +70,7 @@ func (a *program) importFiles(ctx context.Context, files []string, format string
 		inputs[i] = f
 	}
 	var rep api.ImportReport
-	err := a.with(ctx, toLook, func(s *session) (err error) {
+	err := a.with(ctx, needIdleNode, func(s *session) (err error) {
 		rep, err = s.importAll(ctx, inputs, files, format)
 		return err
 	})

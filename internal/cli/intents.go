@@ -46,7 +46,7 @@ func (a *program) listIntents() *cobra.Command {
 				none = "no agent has requested an action yet"
 			}
 			list, err := readList(c.Context(), a, func(s *session) (_ []client.Intent, err error) {
-				if q.Conversation, err = s.which(c.Context(), q.Conversation); err != nil {
+				if q.Conversation, err = s.resolveConversation(c.Context(), q.Conversation); err != nil {
 					return nil, err
 				}
 				return s.Intents(c.Context(), q, limit)
@@ -66,7 +66,7 @@ func (a *program) listIntents() *cobra.Command {
 }
 
 func (a *program) showIntent() *cobra.Command {
-	return a.over(toRead, &cobra.Command{Use: "show ID", Short: "Show everything about an action", ValidArgsFunction: a.completeIntents(""),
+	return a.apiCommand(needReadOnly, &cobra.Command{Use: "show ID", Short: "Show everything about an action", ValidArgsFunction: a.completeIntents(""),
 		Long: "Show everything about an action: who wanted it and on whose behalf, with what arguments, what the model\n" +
 			"had read by then, which rule of the policy decided, who approved it and when, and what became of it."},
 		func(ctx context.Context, s *session, args []string) error {
@@ -75,10 +75,10 @@ func (a *program) showIntent() *cobra.Command {
 		})
 }
 
-// onIntent makes a command that changes an action and prints the outcome.
-func (a *program) onIntent(state string, c *cobra.Command, do func(ctx context.Context, s *session, which string) (client.Intent, error)) *cobra.Command {
+// intentChangeCommand makes a command that changes an action and prints the outcome.
+func (a *program) intentChangeCommand(state string, c *cobra.Command, do func(ctx context.Context, s *session, which string) (client.Intent, error)) *cobra.Command {
 	c.ValidArgsFunction = a.completeIntents(state)
-	return a.about(toAct, c, func(ctx context.Context, s *session, args []string) error {
+	return a.about(needNode, c, func(ctx context.Context, s *session, args []string) error {
 		v, err := do(ctx, s, args[0])
 		if err != nil {
 			return err
@@ -89,7 +89,7 @@ func (a *program) onIntent(state string, c *cobra.Command, do func(ctx context.C
 
 // approveIntent makes the command that approves an action.
 func (a *program) approveIntent() *cobra.Command {
-	return a.onIntent(intentAwaiting, &cobra.Command{Use: "approve ID", Short: "Approve an action that waits for your approval",
+	return a.intentChangeCommand(intentAwaiting, &cobra.Command{Use: "approve ID", Short: "Approve an action that waits for your approval",
 		Long: "Approve an action that waits for your approval, once: exactly this one, with these arguments. The\n" +
 			"command waits for the outcome; if no Steward serves, it carries the action out itself. steward approvals\n" +
 			"approve only records an answer, and also gives other kinds of approvals."},
@@ -104,7 +104,7 @@ func (a *program) approveIntent() *cobra.Command {
 
 func (a *program) denyIntent() *cobra.Command {
 	var reason string
-	c := a.onIntent(intentAwaiting, &cobra.Command{Use: "deny ID", Short: "Deny an action that waits for your approval",
+	c := a.intentChangeCommand(intentAwaiting, &cobra.Command{Use: "deny ID", Short: "Deny an action that waits for your approval",
 		Long: "Deny an action that waits for your approval. It is not executed, and the agent is notified."},
 		func(ctx context.Context, s *session, which string) (client.Intent, error) {
 			v, err := s.Intent(ctx, which)
@@ -119,7 +119,7 @@ func (a *program) denyIntent() *cobra.Command {
 
 // changeIntent makes a command that cancels, retries or undoes an action.
 func (a *program) changeIntent(do func(*client.Client, context.Context, string) (client.Intent, error), use, short, long string) *cobra.Command {
-	return a.onIntent("", &cobra.Command{Use: use, Short: short, Long: long}, func(ctx context.Context, s *session, which string) (client.Intent, error) {
+	return a.intentChangeCommand("", &cobra.Command{Use: use, Short: short, Long: long}, func(ctx context.Context, s *session, which string) (client.Intent, error) {
 		return do(s.Client, ctx, which)
 	})
 }
@@ -127,7 +127,7 @@ func (a *program) changeIntent(do func(*client.Client, context.Context, string) 
 func (a *program) resolveIntent() *cobra.Command {
 	var done, failed bool
 	var note string
-	c := a.onIntent(intentUnknown, &cobra.Command{Use: "resolve ID", Short: "Record the outcome of an action whose outcome is unknown",
+	c := a.intentChangeCommand(intentUnknown, &cobra.Command{Use: "resolve ID", Short: "Record the outcome of an action whose outcome is unknown",
 		Long: "Record whether an action was done if this is unknown: Steward stopped or the connection broke while it\n" +
 			"was executing, and the other side could not be asked. Check first. Your answer is recorded, and the\n" +
 			"conversation is notified."},
@@ -184,7 +184,7 @@ func (s *session) awaitOutcome(ctx context.Context, inter string) error {
 	if inter == "" {
 		return nil
 	}
-	return s.await(ctx, inter, 30*time.Second, func(r *client.Request) bool { return r.State != requestOpen && !led(r) || asks(r) })
+	return s.await(ctx, inter, 30*time.Second, func(r *client.Request) bool { return r.State != requestOpen && !inProgress(r) || asks(r) })
 }
 
 // asks reports whether something below a request waits for an approval.
@@ -192,13 +192,13 @@ func asks(v *client.Request) bool {
 	return v.Intent == intentAwaiting || slices.ContainsFunc(v.Below, func(b client.Request) bool { return asks(&b) })
 }
 
-// led reports whether a queued action, or what a person requested for an action, is still in
+// inProgress reports whether a queued action, or what a person requested for an action, is still in
 // progress below a request. What waits for approval does not count.
-func led(v *client.Request) bool {
+func inProgress(v *client.Request) bool {
 	if v.Wish != "" && v.State != requestClosed && v.Intent != intentAwaiting {
 		return true
 	}
-	return slices.ContainsFunc(v.Below, func(b client.Request) bool { return led(&b) })
+	return slices.ContainsFunc(v.Below, func(b client.Request) bool { return inProgress(&b) })
 }
 
 // intentRef returns the beginning of an id, which is enough to find it.
@@ -318,7 +318,7 @@ func intentText(v *client.Intent) string {
 
 // completeIntents offers the newest actions, or those in a state.
 func (a *program) completeIntents(state string) completer {
-	return offers(a, toRead, func(ctx context.Context, s *session) ([]client.Intent, error) {
+	return offers(a, needReadOnly, func(ctx context.Context, s *session) ([]client.Intent, error) {
 		return s.Intents(ctx, client.IntentQuery{State: state}, 30)
 	}, func(v *client.Intent) (string, string) {
 		return intentRef(v.ID), intentWhat(v) + ": " + stateOfIntent(v)

@@ -48,7 +48,7 @@ func (a *program) createKey() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.with(c.Context(), toDecide, func(s *session) error {
+			return a.with(c.Context(), needDatabase, func(s *session) error {
 				k, err := s.CreateKey(c.Context(), user, name, until)
 				err = printValue(a, report(k), err, func(k keyReport) string { return k.Secret + "\n" })
 				if err == nil && !a.json {
@@ -103,7 +103,7 @@ func (a *program) listKeys() *cobra.Command {
 }
 
 func (a *program) revokeKey() *cobra.Command {
-	return a.over(toDecide, &cobra.Command{Use: "revoke ID…", Short: "Revoke keys at once", ValidArgsFunction: a.completeKeys()},
+	return a.apiCommand(needDatabase, &cobra.Command{Use: "revoke ID…", Short: "Revoke keys at once", ValidArgsFunction: a.completeKeys()},
 		func(ctx context.Context, s *session, args []string) error {
 			for i, arg := range args { // check all before changing any
 				x, ok := id.Parse(strings.ToLower(arg))
@@ -124,7 +124,7 @@ func (a *program) revokeKey() *cobra.Command {
 
 // completeKeys offers the ids of usable keys.
 func (a *program) completeKeys() completer {
-	return offers(a, toRead, func(ctx context.Context, s *session) ([]client.Key, error) {
+	return offers(a, needReadOnly, func(ctx context.Context, s *session) ([]client.Key, error) {
 		keys, err := s.Keys(ctx, "")
 		return slices.DeleteFunc(keys, func(k client.Key) bool { return !k.Usable }), err
 	}, func(k *client.Key) (string, string) { return k.ID, k.User + " " + k.Name })

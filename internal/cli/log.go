@@ -34,7 +34,7 @@ func (a *program) logCommand() *cobra.Command {
 				none = "no tool has been called yet"
 			}
 			list, err := readList(c.Context(), a, func(s *session) (_ []client.LogEntry, err error) {
-				if q.Conversation, err = s.which(c.Context(), q.Conversation); err != nil {
+				if q.Conversation, err = s.resolveConversation(c.Context(), q.Conversation); err != nil {
 					return nil, err
 				}
 				return s.Log(c.Context(), q, limit)
@@ -77,12 +77,12 @@ func mark(outcome string) string {
 func logTable(list []client.LogEntry, width int, across bool, now time.Time) string {
 	rows := make([][]string, len(list))
 	for i, en := range list {
-		rows[i] = []string{mark(en.Outcome), plainLine(en.Tool), plainLine(what(en)), "", shortRef(en.ID)}
+		rows[i] = []string{mark(en.Outcome), plainLine(en.Tool), plainLine(callSummary(en)), "", shortRef(en.ID)}
 		if across {
 			rows[i][3] = plainLine(en.Title)
 		}
 	}
-	width = besideHours(width)
+	width = widthBesideTimes(width)
 	lines, wide := table([]column{{}, {most: widestTool}, {least: minWhat}, {most: widestTitle}, {}}, rows, width)
 	indent := len("x  ") + wide[1] + 2
 	for i, en := range list {
@@ -93,11 +93,11 @@ func logTable(list []client.LogEntry, width int, across bool, now time.Time) str
 			lines[i] += "\n" + strings.Repeat(" ", len("15:04  ")+indent) + why
 		}
 	}
-	return withDays(lines, func(i int) time.Time { return list[i].At }, now)
+	return groupByDay(lines, func(i int) time.Time { return list[i].At }, now)
 }
 
-// what returns the summary of a call, followed by what it affected unless the summary names it.
-func what(en client.LogEntry) string {
+// callSummary returns the summary of a call, followed by what it affected unless the summary names it.
+func callSummary(en client.LogEntry) string {
 	s := en.Summary
 	for _, i := range en.Impact {
 		if !strings.Contains(s, strings.TrimSuffix(i, "…")) {
@@ -120,7 +120,7 @@ func shortRef(ref string) string {
 }
 
 func (a *program) showLog() *cobra.Command {
-	return a.over(toRead, &cobra.Command{Use: "show REF", Short: "Show one call with its arguments and result", ValidArgsFunction: a.completeCalls(),
+	return a.apiCommand(needReadOnly, &cobra.Command{Use: "show REF", Short: "Show one call with its arguments and result", ValidArgsFunction: a.completeCalls(),
 		Long: "Show one call with its arguments and its result as they were recorded; secrets are masked. REF is\n" +
 			"the last column of steward log, the whole id of a call, or last for the newest one."},
 		func(ctx context.Context, s *session, args []string) error {
@@ -156,7 +156,7 @@ func (s *session) loggedCall(ctx context.Context, ref string) (client.LoggedCall
 // callText formats a call in full.
 func callText(en client.LogEntry, msgs []*message.Message) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s %s\n\n", mark(en.Outcome), plainLine(what(en)))
+	fmt.Fprintf(&b, "%s %s\n\n", mark(en.Outcome), plainLine(callSummary(en)))
 	outcome := en.Outcome
 	if en.Error != "" {
 		outcome += ": " + en.Error
@@ -229,7 +229,7 @@ func (a *program) completeTools(*cobra.Command, []string, string) ([]cobra.Compl
 
 // completeCalls offers the newest calls.
 func (a *program) completeCalls() completer {
-	return offers(a, toRead, func(ctx context.Context, s *session) ([]client.LogEntry, error) {
+	return offers(a, needReadOnly, func(ctx context.Context, s *session) ([]client.LogEntry, error) {
 		list, err := s.Log(ctx, client.LogQuery{}, 30)
 		return append([]client.LogEntry{{ID: "last", Summary: "the newest one"}}, list...), err
 	}, func(en *client.LogEntry) (string, string) { return shortRef(en.ID), en.Summary })

@@ -49,7 +49,7 @@ func (a *program) mcpFile() (string, error) {
 func (a *program) addMCP() *cobra.Command {
 	var d mcp.Decl
 	var env, headers []string
-	var o approving
+	var o approvalFlags
 	var confined bool
 	var folder string
 	c := &cobra.Command{
@@ -159,7 +159,7 @@ func pairs(flag, sep string, given []string) (map[string]string, error) {
 	return out, nil
 }
 
-func (a *program) addServer(ctx context.Context, name string, d mcp.Decl, o approving, set map[string]catalog.ToolSetting) error {
+func (a *program) addServer(ctx context.Context, name string, d mcp.Decl, o approvalFlags, set map[string]catalog.ToolSetting) error {
 	path, err := MCPSource(name)
 	if err != nil {
 		return err
@@ -172,7 +172,7 @@ func (a *program) addServer(ctx context.Context, name string, d mcp.Decl, o appr
 		return err
 	}
 	a.Note("added to %s", file)
-	err = a.with(ctx, toManage, func(s *session) error {
+	err = a.with(ctx, needAgents, func(s *session) error {
 		if err := listed(ctx, s, path); err != nil {
 			return err
 		}
@@ -212,7 +212,7 @@ func listed(ctx context.Context, s *session, path string) error {
 }
 
 func (a *program) listMCP() *cobra.Command {
-	return a.over(toManage, &cobra.Command{Use: "list", Short: "List the servers, and whether each is approved"},
+	return a.apiCommand(needAgents, &cobra.Command{Use: "list", Short: "List the servers, and whether each is approved"},
 		func(ctx context.Context, s *session, _ []string) error {
 			list, err := s.agents(ctx)
 			list = slices.DeleteFunc(list, func(l catalog.Listing) bool { return !strings.HasPrefix(l.Path, "mcp:") })
@@ -235,7 +235,7 @@ func (a *program) listMCP() *cobra.Command {
 }
 
 func (a *program) testMCP() *cobra.Command {
-	return a.over(toManage, &cobra.Command{Use: "test NAME", Short: "Start or reach a server and show its tools",
+	return a.apiCommand(needAgents, &cobra.Command{Use: "test NAME", Short: "Start or reach a server and show its tools",
 		Long: "Start or reach a server and show the tools that it has now, and how each would be approved. This\n" +
 			"approves nothing."},
 		func(ctx context.Context, s *session, args []string) error {
@@ -269,7 +269,7 @@ func (a *program) removeMCP() *cobra.Command {
 
 func (a *program) connectMCP() *cobra.Command {
 	var device bool
-	var o approving
+	var o approvalFlags
 	c := &cobra.Command{
 		Use: "connect NAME", Short: "Sign in at a server that asks for it, with OAuth", Args: cobra.ExactArgs(1),
 		Long: "Sign in at a server over streamable HTTP. You consent in a browser on this machine, or on another\n" +
@@ -291,7 +291,7 @@ func (a *program) connectMCP() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.with(c.Context(), toManage, func(s *session) error {
+			return a.with(c.Context(), needAgents, func(s *session) error {
 				list, err := s.agents(c.Context())
 				if err != nil || slices.ContainsFunc(list, func(l catalog.Listing) bool { return l.Path == path && l.Usable }) {
 					return err

@@ -58,7 +58,7 @@ func states() map[string]record.Validity {
 
 func (a *program) listMessages(conv *string) *cobra.Command {
 	var f listing
-	c := a.onTalk(toRead, conv, &cobra.Command{
+	c := a.conversationSubcommand(needReadOnly, conv, &cobra.Command{
 		Use: "list [CONVERSATION]", Short: "List messages, newest last",
 		Long: "List the messages of a conversation's current branch, newest last, with their states: obsolete (a later\n" +
 			"call replaces the result), summarised or superseded (another message replaces it), archived, pinned, or\n" +
@@ -74,13 +74,13 @@ func (a *program) listMessages(conv *string) *cobra.Command {
 			}
 			return nil
 		},
-	}, func(ctx context.Context, t talk, _ []string) error {
+	}, func(ctx context.Context, t conversationTarget, _ []string) error {
 		list, more, err := t.newest(ctx, f)
 		raw := make([]json.RawMessage, len(list))
 		for i, m := range list {
 			raw[i] = m.raw
 		}
-		err = printList(a, raw, err, "there are no such messages", func([]json.RawMessage) string { return spokenTable(list, a.width(), time.Now()) })
+		err = printList(a, raw, err, "there are no such messages", func([]json.RawMessage) string { return messageTable(list, a.width(), time.Now()) })
 		if err == nil && more && !a.json {
 			a.Note("there are older messages: --all shows them")
 		}
@@ -98,7 +98,7 @@ func (a *program) listMessages(conv *string) *cobra.Command {
 }
 
 // newest returns the messages to list, newest last, and whether there are older ones.
-func (t talk) newest(ctx context.Context, f listing) (list []*spoken, more bool, err error) {
+func (t conversationTarget) newest(ctx context.Context, f listing) (list []*apiMessage, more bool, err error) {
 	branch := ""
 	if f.branch != "" {
 		b, err := t.branch(ctx, f.branch, false)
@@ -127,7 +127,7 @@ func (t talk) newest(ctx context.Context, f listing) (list []*spoken, more bool,
 		}
 	}
 	if deleted { // deleted messages come unordered
-		slices.SortStableFunc(list, func(x, y *spoken) int { return y.At.Compare(x.At) })
+		slices.SortStableFunc(list, func(x, y *apiMessage) int { return y.At.Compare(x.At) })
 	}
 	if more = !f.all && len(list) > f.limit; more {
 		list = list[:f.limit]
@@ -150,12 +150,12 @@ func (a *program) showMessage(conv *string) *cobra.Command {
 			if call != "" {
 				return a.showCalled(c.Context(), call)
 			}
-			return a.inTalk(c.Context(), toRead, *conv, func(t talk) error {
+			return a.withConversation(c.Context(), needReadOnly, *conv, func(t conversationTarget) error {
 				found, err := t.find(c.Context(), true, args[0])
 				if err != nil {
 					return err
 				}
-				return printValue(a, found[0].raw, nil, func(json.RawMessage) string { return spokenText(found[0], t.conv) })
+				return printValue(a, found[0].raw, nil, func(json.RawMessage) string { return messageText(found[0], t.conv) })
 			})
 		},
 	}
@@ -166,7 +166,7 @@ func (a *program) showMessage(conv *string) *cobra.Command {
 // showCalled shows the messages that make a call with a provider's id.
 func (a *program) showCalled(ctx context.Context, call string) error {
 	var out struct{ Messages []json.RawMessage }
-	err := a.with(ctx, toRead, func(s *session) error {
+	err := a.with(ctx, needReadOnly, func(s *session) error {
 		return s.Call(ctx, "GET /messages", client.Params{"call": call}, nil, &out)
 	})
 	if err == nil && len(out.Messages) == 0 {
@@ -174,22 +174,22 @@ func (a *program) showCalled(ctx context.Context, call string) error {
 	}
 	var text strings.Builder
 	for _, raw := range out.Messages {
-		var m spoken
+		var m apiMessage
 		var in struct {
 			Conversation string `json:"conversation_id"`
 		}
 		err = errors.Join(err, json.Unmarshal(raw, &m), json.Unmarshal(raw, &in))
 		if err == nil {
-			text.WriteString(spokenText(&m, in.Conversation))
+			text.WriteString(messageText(&m, in.Conversation))
 		}
 	}
 	return printList(a, out.Messages, err, "", func([]json.RawMessage) string { return text.String() })
 }
 
-// onMessages makes a command that changes the messages named by its arguments.
-func (a *program) onMessages(conv *string, deleted bool, c *cobra.Command, do func(ctx context.Context, t talk, msgs []string) error) *cobra.Command {
+// messageChangeCommand makes a command that changes the messages named by its arguments.
+func (a *program) messageChangeCommand(conv *string, deleted bool, c *cobra.Command, do func(ctx context.Context, t conversationTarget, msgs []string) error) *cobra.Command {
 	c.ValidArgsFunction = a.completeMessages(conv)
-	return a.onTalk(toAct, conv, c, func(ctx context.Context, t talk, args []string) error {
+	return a.conversationSubcommand(needNode, conv, c, func(ctx context.Context, t conversationTarget, args []string) error {
 		found, err := t.find(ctx, deleted, args...)
 		if err != nil {
 			return err
@@ -199,7 +199,7 @@ func (a *program) onMessages(conv *string, deleted bool, c *cobra.Command, do fu
 }
 
 func (a *program) pinMessages(conv *string, pin bool, use, short, done string) *cobra.Command {
-	return a.onMessages(conv, false, &cobra.Command{Use: use, Short: short}, func(ctx context.Context, t talk, msgs []string) error {
+	return a.messageChangeCommand(conv, false, &cobra.Command{Use: use, Short: short}, func(ctx context.Context, t conversationTarget, msgs []string) error {
 		err := t.Pin(ctx, t.conv, pin, msgs...)
 		if err == nil {
 			a.Note("%s %s", done, shortIDs(msgs))
@@ -209,11 +209,11 @@ func (a *program) pinMessages(conv *string, pin bool, use, short, done string) *
 }
 
 func (a *program) trustMessages(conv *string) *cobra.Command {
-	return a.onMessages(conv, false, &cobra.Command{Use: "trust ID…", Short: "Treat what others wrote as your own words",
+	return a.messageChangeCommand(conv, false, &cobra.Command{Use: "trust ID…", Short: "Treat what others wrote as your own words",
 		Long: "Remove the label untrusted from messages: from now on their content counts as your own words, and\n" +
 			"a model that has read them needs no additional approvals because of them. Read them first.\n" +
 			"The decision is recorded with your name. Answers that were written after reading them keep the label."},
-		func(ctx context.Context, t talk, msgs []string) error {
+		func(ctx context.Context, t conversationTarget, msgs []string) error {
 			err := t.Trust(ctx, t.conv, msgs...)
 			if err == nil {
 				a.Note("trusted from now on: %s", shortIDs(msgs))
@@ -225,9 +225,9 @@ func (a *program) trustMessages(conv *string) *cobra.Command {
 func (a *program) markMessages(conv *string, state record.Validity, use, short, done string) *cobra.Command {
 	var reason string
 	var erase bool
-	c := a.onMessages(conv, state == record.Active, &cobra.Command{Use: use, Short: short,
+	c := a.messageChangeCommand(conv, state == record.Active, &cobra.Command{Use: use, Short: short,
 		Long: short + ", on all branches and at once. A call and its results go together."},
-		func(ctx context.Context, t talk, msgs []string) error {
+		func(ctx context.Context, t conversationTarget, msgs []string) error {
 			changed, err := t.Mark(ctx, t.conv, client.Mark{Messages: msgs, State: string(state), Reason: reason, Erase: erase})
 			names := shortIDs(msgs)
 			if err == nil && !a.json && changed == 0 && !erase {
@@ -238,7 +238,7 @@ func (a *program) markMessages(conv *string, state record.Validity, use, short, 
 				return err
 			}
 			if state == record.Deleted {
-				a.Note("%s", a.until(erase, "steward messages restore "+strings.ReplaceAll(names, ",", "")+t.flag))
+				a.Note("%s", a.restorableUntil(erase, "steward messages restore "+strings.ReplaceAll(names, ",", "")+t.flag))
 			}
 			if more := changed - len(msgs); more > 0 {
 				a.Note("%s with them, since calls and their results go together", app.Plural(more, "other message"))
@@ -255,9 +255,9 @@ func (a *program) markMessages(conv *string, state record.Validity, use, short, 
 	return c
 }
 
-// until describes how long a command can restore what was deleted, or that it is erased
+// restorableUntil describes how long a command can restore what was deleted, or that it is erased
 // permanently.
-func (a *program) until(erased bool, command string) string {
+func (a *program) restorableUntil(erased bool, command string) string {
 	keep := time.Duration(0)
 	if a.Set != nil {
 		keep = a.Set.Keep.Deleted
@@ -272,22 +272,22 @@ func (a *program) until(erased bool, command string) string {
 }
 
 func (a *program) removeMessages(conv *string) *cobra.Command {
-	return a.onMessages(conv, false, &cobra.Command{Use: "remove ID…", Short: "Continue without some messages, on a new branch",
+	return a.messageChangeCommand(conv, false, &cobra.Command{Use: "remove ID…", Short: "Continue without some messages, on a new branch",
 		Long: "Create a branch without some messages, and switch to it. The branch with them is kept. A call and its\n" +
 			"results go together."},
-		func(ctx context.Context, t talk, msgs []string) error {
-			return a.made(ctx, t, "POST /conversations/{id}/messages/remove", map[string]any{"messages": msgs})
+		func(ctx context.Context, t conversationTarget, msgs []string) error {
+			return a.createBranch(ctx, t, "POST /conversations/{id}/messages/remove", map[string]any{"messages": msgs})
 		})
 }
 
 func (a *program) insertMessage(conv *string) *cobra.Command {
 	var after, role string
 	var first bool
-	c := a.onTalk(toAct, conv, &cobra.Command{Use: "insert TEXT…", Short: "Insert a message, on a new branch", ValidArgsFunction: cobra.NoFileCompletions,
+	c := a.conversationSubcommand(needNode, conv, &cobra.Command{Use: "insert TEXT…", Short: "Insert a message, on a new branch", ValidArgsFunction: cobra.NoFileCompletions,
 		Long: "Create a branch with an additional message after another one, and switch to it. The branch without it is\n" +
 			"kept.",
 		Example: "  steward messages insert --after 3f2a91bc 'The deadline is Friday.'"},
-		func(ctx context.Context, t talk, args []string) error {
+		func(ctx context.Context, t conversationTarget, args []string) error {
 			in := map[string]any{"role": role, "text": strings.Join(args, " ")}
 			if !first {
 				found, err := t.find(ctx, false, after)
@@ -296,7 +296,7 @@ func (a *program) insertMessage(conv *string) *cobra.Command {
 				}
 				in["after"] = found[0].ID
 			}
-			return a.made(ctx, t, "POST /conversations/{id}/messages/insert", in)
+			return a.createBranch(ctx, t, "POST /conversations/{id}/messages/insert", in)
 		})
 	c.Flags().StringVar(&after, "after", "", "insert it after the message `ID`")
 	c.Flags().BoolVar(&first, "first", false, "insert it before all others")
@@ -308,8 +308,8 @@ func (a *program) insertMessage(conv *string) *cobra.Command {
 	return c
 }
 
-// made has the API create a branch, and reports it.
-func (a *program) made(ctx context.Context, t talk, route string, in any) error {
+// createBranch has the API create a branch, and reports it.
+func (a *program) createBranch(ctx context.Context, t conversationTarget, route string, in any) error {
 	var raw json.RawMessage
 	err := t.Call(ctx, route, client.Params{"id": t.conv}, in, &raw)
 	var b struct {
@@ -328,7 +328,7 @@ func (a *program) made(ctx context.Context, t talk, route string, in any) error 
 
 // completeMessages offers the newest messages.
 func (a *program) completeMessages(conv *string) completer {
-	return a.completing(conv, func(ctx context.Context, t talk) (out []cobra.Completion, err error) {
+	return a.completing(conv, func(ctx context.Context, t conversationTarget) (out []cobra.Completion, err error) {
 		out = append(out, cobra.CompletionWithDesc("last", "the newest one"))
 		for m, err := range t.newestFirst(ctx, "", 30) {
 			if err != nil || len(out) > 30 {
@@ -341,10 +341,10 @@ func (a *program) completeMessages(conv *string) completer {
 }
 
 // completing offers names of things in a conversation.
-func (a *program) completing(conv *string, names func(context.Context, talk) ([]cobra.Completion, error)) completer {
+func (a *program) completing(conv *string, names func(context.Context, conversationTarget) ([]cobra.Completion, error)) completer {
 	return func(c *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		return offer(c, func(ctx context.Context) (out []cobra.Completion, err error) {
-			err = a.inTalk(ctx, toRead, *conv, func(t talk) (err error) {
+			err = a.withConversation(ctx, needReadOnly, *conv, func(t conversationTarget) (err error) {
 				out, err = names(ctx, t)
 				return err
 			})
@@ -353,22 +353,22 @@ func (a *program) completing(conv *string, names func(context.Context, talk) ([]
 	}
 }
 
-// talk is a conversation that a command is about.
-type talk struct {
+// conversationTarget is a conversation that a command is about.
+type conversationTarget struct {
 	*session
 	conv string
 	flag string // what suggested commands need to name it: "" or " --conversation ID"
 }
 
-// inTalk runs do with the conversation that a person has named; "" and "last"
+// withConversation runs do with the conversation that a person has named; "" and "last"
 // are the last used one.
-func (a *program) inTalk(ctx context.Context, n need, which string, do func(talk) error) error {
+func (a *program) withConversation(ctx context.Context, n need, which string, do func(conversationTarget) error) error {
 	return a.withStored(ctx, n, func(s *session) error {
-		conv, err := s.which(ctx, cmp.Or(which, "last"))
+		conv, err := s.resolveConversation(ctx, cmp.Or(which, "last"))
 		if err != nil {
 			return err
 		}
-		t := talk{session: s, conv: conv}
+		t := conversationTarget{session: s, conv: conv}
 		if which != "" && which != "last" {
 			t.flag = " --conversation " + conv
 		}
@@ -376,9 +376,9 @@ func (a *program) inTalk(ctx context.Context, n need, which string, do func(talk
 	})
 }
 
-// onTalk makes a command about a conversation: the one that the flag names or, if the
+// conversationSubcommand makes a command about a conversation: the one that the flag names or, if the
 // command takes a CONVERSATION, its argument.
-func (a *program) onTalk(n need, flag *string, c *cobra.Command, do func(ctx context.Context, t talk, args []string) error) *cobra.Command {
+func (a *program) conversationSubcommand(n need, flag *string, c *cobra.Command, do func(ctx context.Context, t conversationTarget, args []string) error) *cobra.Command {
 	named := strings.HasSuffix(c.Use, "[CONVERSATION]")
 	if named {
 		c.ValidArgsFunction = a.completeConversations
@@ -391,17 +391,17 @@ func (a *program) onTalk(n need, flag *string, c *cobra.Command, do func(ctx con
 			}
 			which, args = args[0], nil
 		}
-		return a.inTalk(c.Context(), n, which, func(t talk) error { return do(c.Context(), t, args) })
+		return a.withConversation(c.Context(), n, which, func(t conversationTarget) error { return do(c.Context(), t, args) })
 	}
 	return c
 }
 
 func (a *program) messageChanges(conv *string) *cobra.Command {
 	var interaction, tool string
-	c := a.onTalk(toRead, conv, &cobra.Command{Use: "changes", Short: "List which messages tools and people made obsolete, archived or deleted",
+	c := a.conversationSubcommand(needReadOnly, conv, &cobra.Command{Use: "changes", Short: "List which messages tools and people made obsolete, archived or deleted",
 		Long: "List the changes to the validity of messages: when, which message, its new state, by which tool or\n" +
 			"person, in which interaction, and why. Reverted changes are included."},
-		func(ctx context.Context, t talk, _ []string) error {
+		func(ctx context.Context, t conversationTarget, _ []string) error {
 			inter, err := t.interaction(ctx, interaction)
 			if err != nil {
 				return err
@@ -426,13 +426,13 @@ func changesTable(list []client.Change, width int, now time.Time) string {
 		rows[i] = []string{cmp.Or(shorten(ch.Message), "many"), stateWord(record.Validity(ch.State)), plainLine(byWord(ch.Tool, ch.Actor)),
 			cmp.Or(shorten(ch.Interaction), "-"), why}
 	}
-	lines, _ := table([]column{{}, {}, {most: widestTool}, {}, {least: minWhat}}, rows, besideHours(width))
-	return withDays(lines, func(i int) time.Time { return list[i].At }, now)
+	lines, _ := table([]column{{}, {}, {most: widestTool}, {}, {least: minWhat}}, rows, widthBesideTimes(width))
+	return groupByDay(lines, func(i int) time.Time { return list[i].At }, now)
 }
 
 // interaction finds an interaction by its id, or a part of it, among those that have
 // changed the validity of messages. For the name "" it returns "".
-func (t talk) interaction(ctx context.Context, name string) (string, error) {
+func (t conversationTarget) interaction(ctx context.Context, name string) (string, error) {
 	name = strings.ToLower(strings.TrimSpace(name))
 	x, whole := id.Parse(name)
 	switch {
@@ -465,11 +465,11 @@ func (t talk) interaction(ctx context.Context, name string) (string, error) {
 
 func (a *program) rollbackMessages(conv *string) *cobra.Command {
 	var tool string
-	c := a.onTalk(toAct, conv, &cobra.Command{Use: "rollback INTERACTION", Short: "Restore what the tools of an interaction made obsolete",
+	c := a.conversationSubcommand(needNode, conv, &cobra.Command{Use: "rollback INTERACTION", Short: "Restore what the tools of an interaction made obsolete",
 		ValidArgsFunction: a.completeInteractions(conv),
 		Long: "Restore what the tools of an interaction made obsolete: the model sees again what it saw before.\n" +
 			"steward messages changes lists the interactions; last is that of the newest change."},
-		func(ctx context.Context, t talk, args []string) error {
+		func(ctx context.Context, t conversationTarget, args []string) error {
 			inter, err := t.interaction(ctx, args[0])
 			if err != nil {
 				return err
@@ -488,7 +488,7 @@ func (a *program) rollbackMessages(conv *string) *cobra.Command {
 
 // completeInteractions offers the interactions that changed messages.
 func (a *program) completeInteractions(conv *string) completer {
-	return a.completing(conv, func(ctx context.Context, t talk) ([]cobra.Completion, error) {
+	return a.completing(conv, func(ctx context.Context, t conversationTarget) ([]cobra.Completion, error) {
 		out := []cobra.Completion{cobra.CompletionWithDesc("last", "that of the newest change")}
 		list, err := t.Changes(ctx, t.conv, "", "")
 		seen := map[string]bool{"": true}

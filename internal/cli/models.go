@@ -148,8 +148,8 @@ func (a *program) updateModels(ctx context.Context, args []string) error {
 	return a.print(fmt.Sprintf("As of %s: %d changes.\n", fetched.AsOf, len(lines)))
 }
 
-// probeFor is how long the test of one model may take.
-const probeFor = 3 * time.Minute
+// probeTimeout is how long the test of one model may take.
+const probeTimeout = 3 * time.Minute
 
 func (a *program) modelsTestCommand() *cobra.Command {
 	return &cobra.Command{
@@ -187,7 +187,7 @@ func (a *program) testModels(ctx context.Context, names []string) error {
 	found := map[string]llm.Tested{}
 	for _, full := range models {
 		a.Note("testing %s…", full)
-		ctx, cancel := context.WithTimeout(ctx, probeFor)
+		ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 		found[full], err = s.Probe(ctx, full, a.User())
 		cancel()
 		if err != nil {

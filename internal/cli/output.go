@@ -98,9 +98,9 @@ func columns(rows [][]string, width int) string {
 	return strings.Join(grid(rows, width), "\n") + "\n"
 }
 
-// withDays groups the lines of a table under a heading for each day, and puts its time
+// groupByDay groups the lines of a table under a heading for each day, and puts its time
 // before each. at returns the time of a line.
-func withDays(lines []string, at func(i int) time.Time, now time.Time) string {
+func groupByDay(lines []string, at func(i int) time.Time, now time.Time) string {
 	var b strings.Builder
 	day := ""
 	for i, line := range lines {
@@ -117,8 +117,8 @@ func withDays(lines []string, at func(i int) time.Time, now time.Time) string {
 	return b.String()
 }
 
-// besideHours returns the width that a table with days has beside the times.
-func besideHours(width int) int {
+// widthBesideTimes returns the width that a table with days has beside the times.
+func widthBesideTimes(width int) int {
 	if width == 0 {
 		return 0
 	}

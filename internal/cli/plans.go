@@ -52,7 +52,7 @@ func planCost(p *client.Plan) string {
 }
 
 func (a *program) showPlan() *cobra.Command {
-	return a.over(toRead, &cobra.Command{Use: "show RECORD", Short: "Show a plan that was carried out, and what became of its tasks", ValidArgsFunction: a.completePlans(),
+	return a.apiCommand(needReadOnly, &cobra.Command{Use: "show RECORD", Short: "Show a plan that was carried out, and what became of its tasks", ValidArgsFunction: a.completePlans(),
 		Long: "Show a plan that was carried out: the request, the plan, what became of each task, and what it took.\n" +
 			"last is the newest record."},
 		func(ctx context.Context, s *session, args []string) error {
@@ -112,7 +112,7 @@ func planText(p *client.Plan, width int) string {
 
 // completePlans offers the newest plans that were carried out.
 func (a *program) completePlans() completer {
-	return offers(a, toRead, func(ctx context.Context, s *session) ([]client.Plan, error) { return s.Plans(ctx, 30) },
+	return offers(a, needReadOnly, func(ctx context.Context, s *session) ([]client.Plan, error) { return s.Plans(ctx, 30) },
 		func(p *client.Plan) (string, string) { return requestRef(p.ID), p.Request })
 }
 
@@ -127,7 +127,7 @@ func (a *program) planCommand() *cobra.Command {
 		Example: "  steward plan 'Check the weather in Graz and then set a timer for 10 minutes'",
 		RunE:    func(c *cobra.Command, args []string) error { return a.ask(c.Context(), args, &o) },
 	}
-	a.whichFlags(c, &o.which, &o.last)
+	a.conversationFlags(c, &o.which, &o.last)
 	c.Flags().StringArrayVar(&o.files, "file", nil, "attach a `FILE`: text, an image, a recording, a PDF or a Word file; - is standard input")
 	return c
 }

@@ -358,7 +358,7 @@ func (a *program) explainPolicy() *cobra.Command {
 				return usage("name the request, or describe one with flags such as --tool")
 			}
 			var out struct{ Answers []explain.Answer }
-			err := a.with(c.Context(), toLook, func(s *session) error {
+			err := a.with(c.Context(), needIdleNode, func(s *session) error {
 				return s.Call(c.Context(), "POST /policy/explain", nil, q, &out)
 			})
 			return printValue(a, out.Answers, err, func(answers []explain.Answer) string {
@@ -479,7 +479,7 @@ func ruleTable(list []rego.RuleTrace, all bool) string {
 		case !all && r.Verdict != policy.Allow && len(list) > 8:
 			silent++
 		default:
-			line("·", r, "needs "+cmp.Or(r.Failed, "what did not hold")+onLine(r))
+			line("·", r, "needs "+cmp.Or(r.Failed, "what did not hold")+atLine(r))
 		}
 	}
 	if silent > 0 {
@@ -488,8 +488,8 @@ func ruleTable(list []rego.RuleTrace, all bool) string {
 	return b.String()
 }
 
-// onLine names the line of the condition that did not hold.
-func onLine(r rego.RuleTrace) string {
+// atLine names the line of the condition that did not hold.
+func atLine(r rego.RuleTrace) string {
 	if r.FailedAt == "" {
 		return ""
 	}

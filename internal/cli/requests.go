@@ -53,7 +53,7 @@ func (a *program) listRequests() *cobra.Command {
 }
 
 func (a *program) showRequest() *cobra.Command {
-	return a.over(toRead, &cobra.Command{Use: "show ID", Short: "Show everything that a request led to as a tree", ValidArgsFunction: a.completeRequests(),
+	return a.apiCommand(needReadOnly, &cobra.Command{Use: "show ID", Short: "Show everything that a request led to as a tree", ValidArgsFunction: a.completeRequests(),
 		Long: "Show the turn of a request as a tree: its tool calls, the agents that were called and what they did,\n" +
 			"and tasks with what their results led to. Each node has its time, tokens and costs, including everything\n" +
 			"below it. ID is that of the turn's interaction or of any request below it; last is the newest request."},
@@ -112,7 +112,7 @@ func (a *program) orderTask(use, short, long, done string, do func(s *session, c
 func (a *program) aboutRequest(c *cobra.Command, do func(ctx context.Context, s *session, which, user string) error) *cobra.Command {
 	user := c.Flags().String("user", "", "the `NAME` of the user whose request it is; by default you")
 	c.ValidArgsFunction = a.completeRequests()
-	return a.about(toAct, c, func(ctx context.Context, s *session, args []string) error { return do(ctx, s, args[0], *user) })
+	return a.about(needNode, c, func(ctx context.Context, s *session, args []string) error { return do(ctx, s, args[0], *user) })
 }
 
 // awaitOver waits a while for a cancelled request to end before this process does.
@@ -142,7 +142,7 @@ func (s *session) await(ctx context.Context, which string, long time.Duration, d
 
 // completeRequests offers the newest requests.
 func (a *program) completeRequests() completer {
-	return offers(a, toRead, func(ctx context.Context, s *session) ([]client.Request, error) {
+	return offers(a, needReadOnly, func(ctx context.Context, s *session) ([]client.Request, error) {
 		return s.Requests(ctx, true, false, 30)
 	},
 		func(r *client.Request) (string, string) { return requestRef(r.ID), requestWhat(r) })
@@ -340,21 +340,21 @@ const (
 func (a *program) watch(ctx context.Context, which string) error {
 	w := &requestWatch{program: a, which: which, printed: map[string]string{}}
 	for {
-		err := a.withStored(ctx, toRead, func(s *session) error { return w.follow(ctx, s) })
+		err := a.withStored(ctx, needReadOnly, func(s *session) error { return w.follow(ctx, s) })
 		switch w.failed++; {
 		case err == nil:
 			return w.outcome()
 		case w.failed > watchRetries || !fault.Is(err, fault.Unavailable):
 			return err
 		}
-		if err := rest(ctx); err != nil {
+		if err := waitForNextPoll(ctx); err != nil {
 			return err
 		}
 	}
 }
 
-// rest waits until the next look.
-func rest(ctx context.Context) error {
+// waitForNextPoll waits until the next look.
+func waitForNextPoll(ctx context.Context) error {
 	select {
 	case <-time.After(watchRest):
 		return nil
@@ -383,13 +383,13 @@ func (w *requestWatch) follow(ctx context.Context, s *session) error {
 			return err
 		}
 		w.which, w.failed = w.tree.ID, 0
-		if first && s.alone() && !w.over() {
+		if first && s.isLocal() && !w.over() {
 			w.Note("no Steward serves this data folder now; the request continues when one does")
 		}
 		if err := w.printChanges(&w.tree, ""); err != nil || w.over() {
 			return err
 		}
-		if err := rest(ctx); err != nil {
+		if err := waitForNextPoll(ctx); err != nil {
 			return err
 		}
 	}

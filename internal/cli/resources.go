@@ -36,7 +36,7 @@ func (a *program) resourcesCommand() *cobra.Command {
 func (a *program) listResources() *cobra.Command {
 	var q client.ResourceQuery
 	var limit int
-	c := a.over(toLook, &cobra.Command{Use: "list", Short: "List resources",
+	c := a.apiCommand(needIdleNode, &cobra.Command{Use: "list", Short: "List resources",
 		Long: "List resources, in tree order; with --since, most recently changed first.",
 		Example: "  steward resources list --type home.Note\n  steward resources list --since 2h\n" +
 			"  steward resources list --space group:family"},
@@ -99,7 +99,7 @@ func when(at, now time.Time) string {
 
 func (a *program) getResource() *cobra.Command {
 	var it client.Item
-	c := a.over(toLook, &cobra.Command{Use: "get URI", Short: "Show one resource", ValidArgsFunction: a.completeResources},
+	c := a.apiCommand(needIdleNode, &cobra.Command{Use: "get URI", Short: "Show one resource", ValidArgsFunction: a.completeResources},
 		func(ctx context.Context, s *session, args []string) error {
 			it.URI = args[0]
 			t, err := s.Resource(ctx, it)
@@ -164,7 +164,7 @@ func (a *program) putResource() *cobra.Command {
 				return err
 			}
 			it.URI = args[0]
-			return a.with(c.Context(), toLook, func(s *session) error {
+			return a.with(c.Context(), needIdleNode, func(s *session) error {
 				t, err := s.PutResource(c.Context(), it, raw, state, create)
 				return a.printDone(t, err, "stored %s, version %d", plainLine(t.URI), t.Version)
 			})
@@ -205,7 +205,7 @@ func (a *program) body(c *cobra.Command, body, file string) ([]byte, error) {
 func (a *program) deleteResource() *cobra.Command {
 	var it client.Item
 	var erase bool
-	c := a.over(toLook, &cobra.Command{Use: "delete URI…", Short: "Delete resources of your own", ValidArgsFunction: a.completeResources,
+	c := a.apiCommand(needIdleNode, &cobra.Command{Use: "delete URI…", Short: "Delete resources of your own", ValidArgsFunction: a.completeResources,
 		Long: "Delete resources of your own. Earlier versions stay: steward resources history lists them, and they\n" +
 			"can be stored again. With --erase they are gone for good."},
 		func(ctx context.Context, s *session, args []string) error {
@@ -233,7 +233,7 @@ func (a *program) deleteResource() *cobra.Command {
 
 func (a *program) resourceParents() *cobra.Command {
 	var space string
-	c := a.over(toLook, &cobra.Command{Use: "parents URI", Short: "Show the resources above one", ValidArgsFunction: a.completeResources},
+	c := a.apiCommand(needIdleNode, &cobra.Command{Use: "parents URI", Short: "Show the resources above one", ValidArgsFunction: a.completeResources},
 		func(ctx context.Context, s *session, args []string) error {
 			all, err := s.ResourceParents(ctx, client.Item{URI: args[0], Space: space})
 			return a.printThings(all, err, "there is nothing above it", "")
@@ -245,7 +245,7 @@ func (a *program) resourceParents() *cobra.Command {
 func (a *program) resourceHistory() *cobra.Command {
 	var space string
 	var limit int
-	c := a.over(toLook, &cobra.Command{Use: "history URI", Short: "List the versions of a resource", ValidArgsFunction: a.completeResources,
+	c := a.apiCommand(needIdleNode, &cobra.Command{Use: "history URI", Short: "List the versions of a resource", ValidArgsFunction: a.completeResources,
 		Long: "List the versions of a resource, newest first, also of a deleted one. To show one of them use\n" +
 			"steward resources get URI --version N."},
 		func(ctx context.Context, s *session, args []string) error {
@@ -295,7 +295,7 @@ func (a *program) completeResources(c *cobra.Command, _ []string, _ string) ([]c
 
 // completeSpaces offers the spaces that the user may write.
 func (a *program) completeSpaces(c *cobra.Command, args []string, to string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	groups, how := offers(a, toRead, func(ctx context.Context, s *session) ([]string, error) {
+	groups, how := offers(a, needReadOnly, func(ctx context.Context, s *session) ([]string, error) {
 		u, err := s.User(ctx, a.User())
 		return u.Groups, err
 	}, func(g *string) (string, string) { return string(resource.GroupSpace(*g)), "" })(c, args, to)

@@ -22,7 +22,7 @@ func (a *program) routeCommand() *cobra.Command {
 			"  steward route stats",
 		RunE: func(c *cobra.Command, args []string) error {
 			var d routing.Decision
-			err := a.with(c.Context(), toLook, func(s *session) error {
+			err := a.with(c.Context(), needIdleNode, func(s *session) error {
 				return s.Call(c.Context(), "POST /route", nil, map[string]any{"text": strings.Join(args, " ")}, &d)
 			})
 			return printValue(a, d, err, decisionShown)
@@ -33,7 +33,7 @@ func (a *program) routeCommand() *cobra.Command {
 			"then named another agent for the same words, and how long it took.",
 		RunE: func(c *cobra.Command, _ []string) error {
 			var st routing.Stats
-			err := a.withStored(c.Context(), toRead, func(s *session) error { return s.Call(c.Context(), "GET /route", nil, nil, &st) })
+			err := a.withStored(c.Context(), needReadOnly, func(s *session) error { return s.Call(c.Context(), "GET /route", nil, nil, &st) })
 			return printValue(a, st, err, routeStats)
 		}})
 	return c

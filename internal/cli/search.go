@@ -41,8 +41,8 @@ func (a *program) searchCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			q.Text = strings.Join(args, " ")
 			var page search.Page
-			err := a.with(c.Context(), toRead, func(s *session) error {
-				conv, err := s.which(c.Context(), conversation)
+			err := a.with(c.Context(), needReadOnly, func(s *session) error {
+				conv, err := s.resolveConversation(c.Context(), conversation)
 				if err == nil {
 					page, err = s.search(c.Context(), q, conv, limit)
 				}

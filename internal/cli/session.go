@@ -26,11 +26,11 @@ import (
 type need int
 
 const (
-	toRead   need = iota // the database, read-only, even while another process uses it
-	toDecide             // the database, for changes that need no running node
-	toManage             // the agents too
-	toLook               // a node that does not resume interrupted work
-	toAct                // a node that resumes interrupted work
+	needReadOnly   need = iota // the database, read-only, even while another process uses it
+	needDatabase             // the database, for changes that need no running node
+	needAgents             // the agents too
+	needIdleNode               // a node that does not resume interrupted work
+	needNode                // a node that resumes interrupted work
 )
 
 // session is a command's connection to the API: to the Steward that serves the data folder
@@ -72,7 +72,7 @@ func (a *program) withStored(ctx context.Context, n need, do func(*session) erro
 
 // connect connects to the Steward that serves the data folder, or opens the folder.
 func (a *program) connect(ctx context.Context, set *settings.Loaded, n need, log *slog.Logger) (*session, error) {
-	if n == toRead {
+	if n == needReadOnly {
 		if s, err := a.join(set); err == nil && s.listens(ctx) {
 			a.noteUnused(s)
 			return s, nil
@@ -133,8 +133,8 @@ func (s *session) listens(ctx context.Context) bool {
 	return err == nil && c.Close() == nil
 }
 
-// alone reports whether no Steward serves the data folder.
-func (s *session) alone() bool { return s.server.URL == "" }
+// isLocal reports whether no Steward serves the data folder.
+func (s *session) isLocal() bool { return s.server.URL == "" }
 
 // end closes the session.
 func (s *session) end() error {
@@ -142,9 +142,9 @@ func (s *session) end() error {
 	return s.close()
 }
 
-// which returns the id of the conversation that the user named: by its id, or as last. For
+// resolveConversation returns the id of the conversation that the user named: by its id, or as last. For
 // the name "" it returns "".
-func (s *session) which(ctx context.Context, name string) (string, error) {
+func (s *session) resolveConversation(ctx context.Context, name string) (string, error) {
 	switch name {
 	case "":
 		return "", nil
@@ -201,8 +201,8 @@ func (a *program) sessionOf(api *app.API, err error) (*session, error) {
 
 // openStored opens as much of the data folder as n requires, for this process alone.
 func (a *program) openStored(ctx context.Context, set *settings.Loaded, n need, log *slog.Logger) (*session, error) {
-	if n >= toLook {
-		a.Idle = n == toLook
+	if n >= needIdleNode {
+		a.Idle = n == needIdleNode
 		l, err := a.OpenLocal(ctx, set, log)
 		if err != nil {
 			return nil, err
@@ -213,7 +213,7 @@ func (a *program) openStored(ctx context.Context, set *settings.Loaded, n need, 
 	if err != nil {
 		return nil, err
 	}
-	if n == toManage {
+	if n == needAgents {
 		return a.sessionOf(a.OpenCatalog(ctx, set, st))
 	}
 	return a.sessionOf(a.Stored(st, set, log))

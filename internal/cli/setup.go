@@ -89,14 +89,14 @@ func (a *program) setup(ctx context.Context, yes, first bool) error {
 	ask := &prompter{app: a, ctx: ctx, lines: bufio.NewReader(a.stdin), yes: yes}
 	a.Note("Set up Steward. Enter accepts the answer in [brackets].\n")
 	var p plan
-	if err := ask.forModel(set, &p); err != nil {
-		return ask.left(err)
+	if err := ask.chooseModel(set, &p); err != nil {
+		return ask.inputEnded(err)
 	}
 	folder, chosen := "~/Steward", set.SourceOf("workspace").Kind != settings.FromDefault
 	if chosen {
 		folder = cmp.Or(set.Workspace, "off")
 	}
-	if p.folder, err = ask.valid("Folder in which Steward may read and write (off: none)", folder, folderName, "an absolute path, one that begins with ~/, or off"); err != nil {
+	if p.folder, err = ask.askValid("Folder in which Steward may read and write (off: none)", folder, folderName, "an absolute path, one that begins with ~/, or off"); err != nil {
 		return err
 	}
 	if chosen && p.folder == folder {
@@ -106,7 +106,7 @@ func (a *program) setup(ctx context.Context, yes, first bool) error {
 		a.Note("steward setup also asks how to reach you on your phone.\n")
 		return a.writePlan(set, file, p)
 	}
-	if p.topic, err = ask.valid("Topic of the app ntfy, to reach you on your phone (none: only here)", cmp.Or(set.Notify.Ntfy.Topic, "none"), topicName, "up to 64 letters, digits, _ and -"); err != nil {
+	if p.topic, err = ask.askValid("Topic of the app ntfy, to reach you on your phone (none: only here)", cmp.Or(set.Notify.Ntfy.Topic, "none"), topicName, "up to 64 letters, digits, _ and -"); err != nil {
 		return err
 	}
 	return a.writePlan(set, file, p)
@@ -175,7 +175,7 @@ func (k *prompter) line(what, normal string) (string, error) {
 	fmt.Fprint(k.app.Stderr, k.app.Wrapped(fmt.Sprintf("%s [%s]", what, normal)), " ")
 	text, err := k.lines.ReadString('\n')
 	if err != nil {
-		return "", k.left(err)
+		return "", k.inputEnded(err)
 	}
 	return cmp.Or(strings.TrimSpace(text), normal), nil
 }
@@ -187,11 +187,11 @@ func (k *prompter) hidden(what string) (string, error) {
 		return "", nil
 	}
 	text, err := k.app.readHidden(k.ctx, f, k.app.Wrapped(what))
-	return strings.TrimSpace(text), k.left(err)
+	return strings.TrimSpace(text), k.inputEnded(err)
 }
 
-// left turns the end of the input, and Ctrl-C, into the error that says what that means here.
-func (k *prompter) left(err error) error {
+// inputEnded turns the end of the input, and Ctrl-C, into the error that says what that means here.
+func (k *prompter) inputEnded(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, errInterrupted) {
 		fmt.Fprintln(k.app.Stderr)
 		return fault.New(fault.Cancelled, "interrupted", "setup was interrupted, and nothing is stored").WithHint("run steward setup again")
@@ -205,8 +205,8 @@ var (
 	topicName  = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 )
 
-// valid asks for a line until it has a certain form.
-func (k *prompter) valid(what, normal string, form *regexp.Regexp, wanted string) (string, error) {
+// askValid asks for a line until it has a certain form.
+func (k *prompter) askValid(what, normal string, form *regexp.Regexp, wanted string) (string, error) {
 	for {
 		text, err := k.line(what, normal)
 		if err != nil || form.MatchString(text) {
@@ -216,16 +216,16 @@ func (k *prompter) valid(what, normal string, form *regexp.Regexp, wanted string
 	}
 }
 
-// forModel finds the models that there are, and asks for one until one works or the person continues
+// chooseModel finds the models that there are, and asks for one until one works or the person continues
 // without. A key is asked for if there is no model, and again if the vendor refuses it.
-func (k *prompter) forModel(set *settings.Loaded, p *plan) error {
+func (k *prompter) chooseModel(set *settings.Loaded, p *plan) error {
 	bad := map[string]bool{} // models that do not work, and providers of which none does
 	found, err := k.app.findModels(k.ctx, set)
 	for err == nil {
 		models := choices(k.ctx, found, bad)
 		if len(models) == 0 {
 			var typed bool
-			if typed, err = k.forKey(set, found, p, len(bad) > 0); err != nil {
+			if typed, err = k.askKey(set, found, p, len(bad) > 0); err != nil {
 				break
 			}
 			found, err = k.app.Supply(k.ctx, set, nil, slog.New(slog.DiscardHandler))
@@ -241,7 +241,7 @@ func (k *prompter) forModel(set *settings.Loaded, p *plan) error {
 			break
 		}
 		var works bool
-		if works, err = k.tried(set, found, model, p, bad); works {
+		if works, err = k.testModel(set, found, model, p, bad); works {
 			p.model = model
 			return nil
 		}
@@ -300,9 +300,9 @@ func (k *prompter) choose(s *app.Supply, models []string) (string, error) {
 	}
 }
 
-// tried calls a model, and says what came of it. A key that was refused is forgotten. If it failed
+// testModel calls a model, and says what came of it. A key that was refused is forgotten. If it failed
 // for another reason, such as a network that is down, the person may take the model nevertheless.
-func (k *prompter) tried(set *settings.Loaded, s *app.Supply, model string, p *plan, bad map[string]bool) (bool, error) {
+func (k *prompter) testModel(set *settings.Loaded, s *app.Supply, model string, p *plan, bad map[string]bool) (bool, error) {
 	err := k.app.tryModel(k.ctx, s, model)
 	switch {
 	case k.ctx.Err() != nil:
@@ -415,9 +415,9 @@ func providerOf(text string) (key, provider string) {
 	return key, provider
 }
 
-// forKey says what a local model would need, and asks for a key. failed says whether a model was
+// askKey says what a local model would need, and asks for a key. failed says whether a model was
 // tried before. typed is false if the person continues without a key.
-func (k *prompter) forKey(set *settings.Loaded, s *app.Supply, p *plan, failed bool) (typed bool, err error) {
+func (k *prompter) askKey(set *settings.Loaded, s *app.Supply, p *plan, failed bool) (typed bool, err error) {
 	if !k.advised {
 		local := app.Starter()
 		if !failed {
@@ -459,17 +459,17 @@ func (k *prompter) forKey(set *settings.Loaded, s *app.Supply, p *plan, failed b
 	}
 }
 
-// fits reports whether a machine with so much memory (in bytes; 0: unknown) can run a model. The
+// fitsMemory reports whether a machine with so much memory (in bytes; 0: unknown) can run a model. The
 // system keeps some for itself.
-func fits(m llm.StarterModel, memory uint64) bool {
+func fitsMemory(m llm.StarterModel, memory uint64) bool {
 	return memory == 0 || float64(memory)/1e9 >= m.Memory*0.9
 }
 
-// fitting returns the largest model that fits, or the smallest if none does.
-func fitting(models []llm.StarterModel, memory uint64) llm.StarterModel {
+// largestFitting returns the largest model that fits, or the smallest if none does.
+func largestFitting(models []llm.StarterModel, memory uint64) llm.StarterModel {
 	best := models[0]
 	for _, m := range models {
-		if fits(m, memory) {
+		if fitsMemory(m, memory) {
 			best = m
 		}
 	}
@@ -484,7 +484,7 @@ func localAdvice(v llm.Vendor, memory uint64, running bool) string {
 	rows := [][]string{{"LOCAL MODEL", "DOWNLOAD", "MEMORY", ""}}
 	for _, m := range v.Starter.Models {
 		large := ""
-		if !fits(m, memory) {
+		if !fitsMemory(m, memory) {
 			large = fmt.Sprintf("too large for the %.0f GB here", has)
 		}
 		rows = append(rows, []string{m.Name, fmt.Sprintf("%.1f GB", m.Size), fmt.Sprintf("%.0f GB", m.Memory), large})
@@ -494,7 +494,7 @@ func localAdvice(v llm.Vendor, memory uint64, running bool) string {
 	if running {
 		first = ""
 	}
-	fmt.Fprintf(&b, "\nTo get one: %srun\n  %s %s\nand steward setup again.\n", first, v.Starter.Pull, fitting(v.Starter.Models, memory).Name)
+	fmt.Fprintf(&b, "\nTo get one: %srun\n  %s %s\nand steward setup again.\n", first, v.Starter.Pull, largestFitting(v.Starter.Models, memory).Name)
 	return b.String()
 }
 

@@ -17,15 +17,15 @@ import (
 	"steward/internal/record"
 )
 
-// spoken is a message as the API returns it.
-type spoken struct {
+// apiMessage is a message as the API returns it.
+type apiMessage struct {
 	*message.Message
-	standing
+	messageState
 	raw json.RawMessage
 }
 
-// standing is the position and the state of a message.
-type standing struct {
+// messageState is the position and the state of a message.
+type messageState struct {
 	Interaction  id.ID           `json:"interaction_id"`
 	Branch       string          `json:"branch"`
 	State        record.Validity `json:"state"` // empty: active
@@ -38,9 +38,9 @@ type standing struct {
 }
 
 // UnmarshalJSON implements json.Unmarshaler.
-func (m *spoken) UnmarshalJSON(b []byte) (err error) {
-	m.standing, m.raw = standing{Shown: true}, slices.Clone(b)
-	if err := json.Unmarshal(b, &m.standing); err != nil {
+func (m *apiMessage) UnmarshalJSON(b []byte) (err error) {
+	m.messageState, m.raw = messageState{Shown: true}, slices.Clone(b)
+	if err := json.Unmarshal(b, &m.messageState); err != nil {
 		return err
 	}
 	m.Message, err = message.Decode(b)
@@ -48,7 +48,7 @@ func (m *spoken) UnmarshalJSON(b []byte) (err error) {
 }
 
 // marks describes what is unusual about a message.
-func (m *spoken) marks() string {
+func (m *apiMessage) marks() string {
 	var out []string
 	switch m.State {
 	case "":
@@ -79,7 +79,7 @@ func stateWord(v record.Validity) string {
 }
 
 // who names the speaker.
-func (m *spoken) who() string {
+func (m *apiMessage) who() string {
 	switch {
 	case m.Role == message.User && len(m.Blocks) > 0 && m.Blocks[0].Base().Origin == "system":
 		return "steward"
@@ -96,7 +96,7 @@ func (m *spoken) who() string {
 const maxGist = 200
 
 // gist summarizes a message on one line.
-func (m *spoken) gist() string {
+func (m *apiMessage) gist() string {
 	var parts []string
 	for _, b := range m.Blocks {
 		if b.Base().Labels&message.Secret != 0 {
@@ -129,19 +129,19 @@ func shortID(x id.ID) string { return shorten(x.String()) }
 
 func shorten(s string) string { return s[max(0, len(s)-8):] }
 
-// spokenTable formats messages in their order, under a heading for each day, within a width
+// messageTable formats messages in their order, under a heading for each day, within a width
 // (0: unlimited).
-func spokenTable(list []*spoken, width int, now time.Time) string {
+func messageTable(list []*apiMessage, width int, now time.Time) string {
 	rows := make([][]string, len(list))
 	for i, m := range list {
 		rows[i] = []string{shortID(m.ID), m.who(), m.marks(), m.gist()}
 	}
-	lines, _ := table([]column{{}, {most: widestTool}, {}, {least: minWhat}}, rows, besideHours(width))
-	return withDays(lines, func(i int) time.Time { return list[i].At }, now)
+	lines, _ := table([]column{{}, {most: widestTool}, {}, {least: minWhat}}, rows, widthBesideTimes(width))
+	return groupByDay(lines, func(i int) time.Time { return list[i].At }, now)
 }
 
-// spokenText formats a message in full.
-func spokenText(m *spoken, conv string) string {
+// messageText formats a message in full.
+func messageText(m *apiMessage, conv string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, %s\n\n", m.who(), m.At.Local().Format("2006-01-02 15:04:05"))
 	state := ""
@@ -225,24 +225,24 @@ func byWord(tool, actor string) string {
 const pageOf = 1000
 
 // newestFirst reads the messages of a branch ("": the current one), newest first.
-func (t talk) newestFirst(ctx context.Context, branch string, page int) iter.Seq2[*spoken, error] {
+func (t conversationTarget) newestFirst(ctx context.Context, branch string, page int) iter.Seq2[*apiMessage, error] {
 	return t.messages(ctx, client.Params{"reverse": "true", "branch": branch}, page)
 }
 
 // deletedOnes reads the deleted messages that can be restored.
-func (t talk) deletedOnes(ctx context.Context) iter.Seq2[*spoken, error] {
+func (t conversationTarget) deletedOnes(ctx context.Context) iter.Seq2[*apiMessage, error] {
 	return t.messages(ctx, client.Params{"deleted": "true"}, pageOf)
 }
 
-func (t talk) messages(ctx context.Context, p client.Params, page int) iter.Seq2[*spoken, error] {
+func (t conversationTarget) messages(ctx context.Context, p client.Params, page int) iter.Seq2[*apiMessage, error] {
 	p["id"] = t.conv
-	return client.Each[*spoken](ctx, t.Client, "GET /conversations/{id}/messages", "messages", p, page)
+	return client.Each[*apiMessage](ctx, t.Client, "GET /conversations/{id}/messages", "messages", p, page)
 }
 
-// everywhere reads the messages of all branches, each once, newest first and the current
+// allMessages reads the messages of all branches, each once, newest first and the current
 // branch first. If deleted is set, deleted messages that can be restored follow.
-func (t talk) everywhere(ctx context.Context, deleted bool) iter.Seq2[*spoken, error] {
-	return func(yield func(*spoken, error) bool) {
+func (t conversationTarget) allMessages(ctx context.Context, deleted bool) iter.Seq2[*apiMessage, error] {
+	return func(yield func(*apiMessage, error) bool) {
 		branches, err := t.Branches(ctx, t.conv, false)
 		if err != nil {
 			yield(nil, err)
@@ -250,7 +250,7 @@ func (t talk) everywhere(ctx context.Context, deleted bool) iter.Seq2[*spoken, e
 		}
 		slices.SortStableFunc(branches, func(a, b client.Branch) int { return cmp.Compare(rank(b), rank(a)) })
 		seen := map[id.ID]bool{}
-		lists := make([]iter.Seq2[*spoken, error], 0, len(branches)+1)
+		lists := make([]iter.Seq2[*apiMessage, error], 0, len(branches)+1)
 		for _, b := range branches {
 			lists = append(lists, t.newestFirst(ctx, b.ID, pageOf))
 		}
@@ -271,31 +271,31 @@ func (t talk) everywhere(ctx context.Context, deleted bool) iter.Seq2[*spoken, e
 	}
 }
 
-// minPart is how many characters of an id the user must type.
-const minPart = 6
+// minIDPart is how many characters of an id the user must type.
+const minIDPart = 6
 
 // find finds messages by their ids, by at least six characters of the beginning
 // or the end of their ids, or as "last". Error codes: message_invalid,
 // message_not_found, message_ambiguous.
-func (t talk) find(ctx context.Context, deleted bool, names ...string) ([]*spoken, error) {
-	found := make([][]*spoken, len(names))
+func (t conversationTarget) find(ctx context.Context, deleted bool, names ...string) ([]*apiMessage, error) {
+	found := make([][]*apiMessage, len(names))
 	open := len(names) // names that match no full id yet
 	for i, name := range names {
 		names[i] = strings.ToLower(strings.TrimSpace(name))
 		if _, whole := id.Parse(names[i]); !whole && names[i] != "last" && !isPart(names[i]) {
 			return nil, fault.New(fault.Invalid, "message_invalid", "%.80q is not the id of a message or a part of it", name).
-				WithHint("steward messages list shows the ids; %d characters of the beginning or the end will do", minPart)
+				WithHint("steward messages list shows the ids; %d characters of the beginning or the end will do", minIDPart)
 		}
 	}
 	first := true
-	for m, err := range t.everywhere(ctx, deleted) {
+	for m, err := range t.allMessages(ctx, deleted) {
 		if err != nil {
 			return nil, err
 		}
 		full := m.ID.String()
 		for i, name := range names {
 			if name == full || name == "last" && first {
-				found[i] = []*spoken{m}
+				found[i] = []*apiMessage{m}
 				open--
 			} else if len(name) < len(full) && (strings.HasPrefix(full, name) || strings.HasSuffix(full, name)) {
 				found[i] = append(found[i], m)
@@ -305,7 +305,7 @@ func (t talk) find(ctx context.Context, deleted bool, names ...string) ([]*spoke
 			break
 		}
 	}
-	out := make([]*spoken, len(names))
+	out := make([]*apiMessage, len(names))
 	for i, list := range found {
 		switch len(list) {
 		case 0:
@@ -314,7 +314,7 @@ func (t talk) find(ctx context.Context, deleted bool, names ...string) ([]*spoke
 		case 1:
 			out[i] = list[0]
 		default:
-			return nil, ambiguous("message", "messages", names[i], list, func(m *spoken) string { return m.ID.String() })
+			return nil, ambiguous("message", "messages", names[i], list, func(m *apiMessage) string { return m.ID.String() })
 		}
 	}
 	return out, nil
@@ -322,7 +322,7 @@ func (t talk) find(ctx context.Context, deleted bool, names ...string) ([]*spoke
 
 // isPart reports whether a text is a long enough part of a possible id.
 func isPart(s string) bool {
-	return len(s) >= minPart && strings.Trim(s, "0123456789abcdef-") == ""
+	return len(s) >= minIDPart && strings.Trim(s, "0123456789abcdef-") == ""
 }
 
 // ambiguous returns the error for a part that several ids have in common.
@@ -343,7 +343,7 @@ func ambiguous[T any](what, plural, name string, list []T, idOf func(T) string) 
 }
 
 // ids returns the ids of messages.
-func ids(list []*spoken) []string {
+func ids(list []*apiMessage) []string {
 	out := make([]string, len(list))
 	for i, m := range list {
 		out[i] = m.ID.String()

@@ -34,12 +34,12 @@ func userState(u client.User) string {
 
 // people makes a command that shows users and groups. If nothing is stored yet, there is
 // only the machine's own user.
-func (a *program) people(c *cobra.Command, do work) *cobra.Command {
+func (a *program) people(c *cobra.Command, do apiFunc) *cobra.Command {
 	c.RunE = func(c *cobra.Command, args []string) error {
 		call := func(s *session) error { return do(c.Context(), s, args) }
-		err := a.with(c.Context(), toRead, call)
+		err := a.with(c.Context(), needReadOnly, call)
 		if errors.Is(err, errNothingYet) {
-			err = a.with(c.Context(), toDecide, call)
+			err = a.with(c.Context(), needDatabase, call)
 		}
 		return err
 	}
@@ -120,7 +120,7 @@ func (a *program) addUser() *cobra.Command {
 	var f accountFlags
 	c := f.add(&cobra.Command{Use: "add USER", Short: "Add a user", ValidArgsFunction: cobra.NoFileCompletions,
 		Example: "  steward users add ada --name \"Ada Lovelace\" --role member\n  steward keys create --user ada"})
-	return a.over(toDecide, c, func(ctx context.Context, s *session, args []string) error {
+	return a.apiCommand(needDatabase, c, func(ctx context.Context, s *session, args []string) error {
 		u, err := s.AddUser(ctx, args[0], f.change(c))
 		return a.printDone(u, err, "%s is %s now; steward keys create --user %s makes a key", u.User, anyRole(u.Roles), u.User)
 	})
@@ -136,14 +136,14 @@ func (a *program) setUser() *cobra.Command {
 	c := f.add(&cobra.Command{Use: "set USER", Short: "Change a user's name or roles", ValidArgsFunction: a.completeUsers(),
 		Example: "  steward users set ada --role admin"})
 	c.MarkFlagsOneRequired("name", "role")
-	return a.over(toDecide, c, func(ctx context.Context, s *session, args []string) error {
+	return a.apiCommand(needDatabase, c, func(ctx context.Context, s *session, args []string) error {
 		u, err := s.SetUser(ctx, args[0], f.change(c))
 		return a.printDone(u, err, "%s is %s now", u.User, anyRole(u.Roles))
 	})
 }
 
 func (a *program) switchUser(use, short, done string, off bool) *cobra.Command {
-	return a.over(toDecide, &cobra.Command{Use: use, Short: short, ValidArgsFunction: a.completeUsers()},
+	return a.apiCommand(needDatabase, &cobra.Command{Use: use, Short: short, ValidArgsFunction: a.completeUsers()},
 		func(ctx context.Context, s *session, args []string) error {
 			var list []client.User
 			for _, name := range args {
@@ -172,7 +172,7 @@ func (a *program) deleteUsers() *cobra.Command {
 			"what they said.",
 		PreRunE: func(_ *cobra.Command, args []string) error { return a.confirmDelete(yes, args) }}
 	yesFlag(c, &yes)
-	return a.about(toLook, c, func(ctx context.Context, s *session, args []string) error {
+	return a.about(needIdleNode, c, func(ctx context.Context, s *session, args []string) error {
 		for _, name := range args {
 			if err := s.DeleteUser(ctx, name); err != nil {
 				return err
@@ -185,6 +185,6 @@ func (a *program) deleteUsers() *cobra.Command {
 
 // completeUsers offers the names of users.
 func (a *program) completeUsers() completer {
-	return offers(a, toRead, func(ctx context.Context, s *session) ([]client.User, error) { return s.Users(ctx) },
+	return offers(a, needReadOnly, func(ctx context.Context, s *session) ([]client.User, error) { return s.Users(ctx) },
 		func(u *client.User) (string, string) { return u.User, cmp.Or(u.Display, strings.Join(u.Roles, ", ")) })
 }

@@ -59,7 +59,7 @@ func (e *Engine) Fork(ctx context.Context, sc store.Scope, conv id.ID, f Fork) (
 	var made record.Branch
 	err := e.move(ctx, sc, conv, func(c *record.Conversation, b record.Branch) ([]store.Change, error) {
 		var err error
-		if made, err = e.departing(ctx, sc, c, b, f); err != nil {
+		if made, err = e.newFork(ctx, sc, c, b, f); err != nil {
 			return nil, err
 		}
 		c.Branch = made.ID
@@ -72,12 +72,12 @@ func (e *Engine) Fork(ctx context.Context, sc store.Scope, conv id.ID, f Fork) (
 // turn stores the branch together with its first message; without a turn it is
 // never stored.
 func (e *Engine) OpenFork(ctx context.Context, sc store.Scope, conv id.ID, f Fork) (*Session, error) {
-	c, b, version, err := e.tip(ctx, sc, conv)
+	c, b, version, err := e.preferredBranch(ctx, sc, conv)
 	if err != nil {
 		return nil, err
 	}
 	s := &Session{engine: e, scope: sc, conv: c, version: version, exists: true, fork: true, pos: c.Last}
-	if s.branch, err = e.departing(ctx, sc, &c, b, f); err != nil {
+	if s.branch, err = e.newFork(ctx, sc, &c, b, f); err != nil {
 		return nil, err
 	}
 	s.conv.Branch = s.branch.ID
@@ -85,14 +85,14 @@ func (e *Engine) OpenFork(ctx context.Context, sc store.Scope, conv id.ID, f For
 	return s, err
 }
 
-// departing builds the branch of a fork without storing it.
-func (e *Engine) departing(ctx context.Context, sc store.Scope, c *record.Conversation, b record.Branch, f Fork) (record.Branch, error) {
+// newFork builds the branch of a fork without storing it.
+func (e *Engine) newFork(ctx context.Context, sc store.Scope, c *record.Conversation, b record.Branch, f Fork) (record.Branch, error) {
 	m, err := e.forkAt(ctx, sc, c.ID, &b, f)
 	if err != nil {
 		return record.Branch{}, err
 	}
 	if m.Branch != "" && !b.Holds(m.Branch, m.Pos) {
-		if b, err = e.holding(ctx, sc, c.ID, m); err != nil {
+		if b, err = e.branchHolding(ctx, sc, c.ID, m); err != nil {
 			return record.Branch{}, err
 		}
 	}
@@ -133,7 +133,7 @@ func (e *Engine) parts(ctx context.Context, sc store.Scope, conv id.ID, b *recor
 	if m.Role != message.Tool && len(m.Calls()) == 0 {
 		return nil
 	}
-	group, err := e.together(ctx, sc, conv, b, m)
+	group, err := e.callGroup(ctx, sc, conv, b, m)
 	if err != nil {
 		return err
 	}
@@ -152,9 +152,9 @@ func (e *Engine) parts(ctx context.Context, sc store.Scope, conv id.ID, b *recor
 		WithHint("choose message %s, the last result, or %s, which made the call", last.ID, first.ID)
 }
 
-// holding returns a branch that holds a message: if possible, the one that it was
+// branchHolding returns a branch that holds a message: if possible, the one that it was
 // written on.
-func (e *Engine) holding(ctx context.Context, sc store.Scope, conv id.ID, m Entry) (record.Branch, error) {
+func (e *Engine) branchHolding(ctx context.Context, sc store.Scope, conv id.ID, m Entry) (record.Branch, error) {
 	if b, _, err := e.branch(ctx, sc, conv, m.Branch); err == nil && b.Holds(m.Branch, m.Pos) {
 		return b, nil
 	}
@@ -198,7 +198,7 @@ func (e *Engine) questionBefore(ctx context.Context, sc store.Scope, conv, msg i
 	}
 	_, b, err := e.current(ctx, sc, conv)
 	if err == nil && !b.Holds(m.Branch, m.Pos) {
-		b, err = e.holding(ctx, sc, conv, m)
+		b, err = e.branchHolding(ctx, sc, conv, m)
 	}
 	if err != nil {
 		return Entry{}, err
@@ -230,9 +230,9 @@ func (e *Engine) lastOf(ctx context.Context, sc store.Scope, conv id.ID, rope []
 	return 0, nil
 }
 
-// tip reads a conversation and its preferred branch, and updates the
+// preferredBranch reads a conversation and its preferred branch, and updates the
 // conversation's Last to the highest position assigned.
-func (e *Engine) tip(ctx context.Context, sc store.Scope, conv id.ID) (record.Conversation, record.Branch, uint64, error) {
+func (e *Engine) preferredBranch(ctx context.Context, sc store.Scope, conv id.ID) (record.Conversation, record.Branch, uint64, error) {
 	c, r, err := e.get(ctx, sc, conv)
 	if err != nil {
 		return c, record.Branch{}, 0, err
@@ -250,7 +250,7 @@ func (e *Engine) tip(ctx context.Context, sc store.Scope, conv id.ID) (record.Co
 // conflict.
 func (e *Engine) move(ctx context.Context, sc store.Scope, conv id.ID, do func(c *record.Conversation, b record.Branch) ([]store.Change, error)) error {
 	return e.commit(ctx, sc, func() ([]store.Change, error) {
-		c, b, version, err := e.tip(ctx, sc, conv)
+		c, b, version, err := e.preferredBranch(ctx, sc, conv)
 		if err != nil {
 			return nil, err
 		}
@@ -290,7 +290,7 @@ func (e *Engine) Siblings(ctx context.Context, sc store.Scope, conv, msg id.ID) 
 		return nil, err
 	}
 	if !b.Holds(m.Branch, m.Pos) {
-		if b, err = e.holding(ctx, sc, conv, m); err != nil {
+		if b, err = e.branchHolding(ctx, sc, conv, m); err != nil {
 			return nil, err
 		}
 	}

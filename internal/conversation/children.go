@@ -53,13 +53,13 @@ func (e *Engine) hide(ctx context.Context, sc store.Scope, conv id.ID, deleted t
 		if err != nil {
 			return nil, err
 		}
-		return e.hiding(ctx, sc, r, deleted)
+		return e.hideChanges(ctx, sc, r, deleted)
 	})
 }
 
-// hiding returns the changes that hide or restore a conversation and those below
+// hideChanges returns the changes that hide or restore a conversation and those below
 // it; none if it is in that state already.
-func (e *Engine) hiding(ctx context.Context, sc store.Scope, r resource.Resource, deleted time.Time) ([]store.Change, error) {
+func (e *Engine) hideChanges(ctx context.Context, sc store.Scope, r resource.Resource, deleted time.Time) ([]store.Change, error) {
 	c, err := record.DecodeConversation(r.URI, r.Body)
 	switch {
 	case err != nil:

@@ -112,15 +112,15 @@ func (e *Engine) commit(ctx context.Context, sc store.Scope, prepare func() ([]s
 		if !fault.Is(err, fault.Conflict) || try == maxTries {
 			return err
 		}
-		if err := yieldTo(ctx, try); err != nil {
+		if err := backOff(ctx, try); err != nil {
 			return err
 		}
 	}
 }
 
-// yieldTo waits after a conflict, at random and longer with each try, up to
+// backOff waits after a conflict, at random and longer with each try, up to
 // maxYield. Without it a slow writer loses to faster ones every time.
-func yieldTo(ctx context.Context, try int) error {
+func backOff(ctx context.Context, try int) error {
 	const maxYield = 20 * time.Millisecond
 	select {
 	case <-time.After(rand.N(min(time.Duration(try)*500*time.Microsecond, maxYield))):

@@ -61,7 +61,7 @@ func (e *Engine) ExportAs(ctx context.Context, sc store.Scope, conv id.ID, o Exp
 		}
 		write = func(w io.Writer) error { return x.vendor(w, codec, o.Format) }
 	}
-	if err := x.survey(); err != nil {
+	if err := x.prepare(); err != nil {
 		return err
 	}
 	return write(w)
@@ -89,8 +89,8 @@ type exporter struct {
 // below the message that made the call.
 const typeRest = "tool.Overflow"
 
-// survey reads what must be known before the first line is written.
-func (x *exporter) survey() (err error) {
+// prepare reads what must be known before the first line is written.
+func (x *exporter) prepare() (err error) {
 	if x.c, err = x.engine.Get(x.ctx, x.sc, x.conv); err != nil {
 		return err
 	}

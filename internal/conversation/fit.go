@@ -41,7 +41,7 @@ func (s *Session) Fit(ctx context.Context, w Window) (fits bool, err error) {
 		if !fault.Is(err, fault.Conflict) || try == maxTries {
 			return fits, err
 		}
-		if err := yieldTo(ctx, try); err != nil {
+		if err := backOff(ctx, try); err != nil {
 			return false, err
 		}
 		if err = s.reloadBranch(ctx); err != nil {

@@ -38,9 +38,9 @@ func (e *Engine) Import(ctx context.Context, sc store.Scope, owner string, chat 
 	now := time.Now().UTC().Truncate(time.Millisecond)
 	var err error
 	if chat.Own != nil {
-		err = im.own(chat.Own, owner, now)
+		err = im.importOwn(chat.Own, owner, now)
 	} else {
-		err = im.foreign(chat, owner, now)
+		err = im.importForeign(chat, owner, now)
 	}
 	if err != nil {
 		return Imported{}, err
@@ -149,18 +149,18 @@ func (im *importer) message(inter id.ID, m *message.Message, at record.Point) (r
 		im.c.Last = max(im.c.Last, at.Pos)
 	}
 	if !im.trust {
-		distrust(m.Blocks)
+		markUntrusted(m.Blocks)
 	}
 	return u, im.put(putMessage(u, m, place))
 }
 
-// distrust labels blocks from a file as untrusted: the file may contain anything,
+// markUntrusted labels blocks from a file as untrusted: the file may contain anything,
 // under any name.
-func distrust(blocks []message.Block) {
+func markUntrusted(blocks []message.Block) {
 	for _, b := range blocks {
 		b.Base().Labels |= message.Untrusted
 		if r, ok := b.(*message.ToolResult); ok {
-			distrust(r.Content)
+			markUntrusted(r.Content)
 		}
 	}
 }

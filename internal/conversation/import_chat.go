@@ -67,9 +67,9 @@ func (im *importer) finishTurn(t *turn, now time.Time) error {
 // maxTitle is the length at which imported titles are cut, in characters.
 const maxTitle = 200
 
-// foreign imports a chat of another program. The path to its current node becomes
+// importForeign imports a chat of another program. The path to its current node becomes
 // the main branch, and each other path through its tree a branch of its own.
-func (im *importer) foreign(chat *importexport.Chat, owner string, now time.Time) error {
+func (im *importer) importForeign(chat *importexport.Chat, owner string, now time.Time) error {
 	fillTimes(chat, now)
 	paths := branchesOf(chat)
 	c := record.Conversation{Owner: owner, Created: chat.Created, Updated: chat.Updated,

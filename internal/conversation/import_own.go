@@ -17,9 +17,9 @@ import (
 	"steward/internal/store"
 )
 
-// own imports Steward's own export. It keeps the ids of messages, interactions and
+// importOwn imports Steward's own export. It keeps the ids of messages, interactions and
 // branches.
-func (im *importer) own(o *importexport.Own, owner string, now time.Time) error {
+func (im *importer) importOwn(o *importexport.Own, owner string, now time.Time) error {
 	c := o.Conversation
 	c.Owner, im.trust = owner, o.Signed
 	if err := im.begin(c, now); err != nil {
@@ -106,14 +106,14 @@ func (im *importer) distrustAll() error {
 			if err != nil {
 				return err
 			}
-			distrust(m.Blocks)
+			markUntrusted(m.Blocks)
 			ch := putMessage(it.URI, m, nil)
 			ch.If = store.If{Version: it.Version}
 			if err := im.put(ch); err != nil {
 				return err
 			}
 		case typeRest:
-			body, err := distrustRest(it.Body)
+			body, err := markRestUntrusted(it.Body)
 			if err != nil {
 				return err
 			}
@@ -181,7 +181,7 @@ func (im *importer) ownMessage(turns map[id.ID]*turn, p importexport.Placed) err
 		}
 		body := r.Body
 		if !im.trust {
-			if body, err = distrustRest(body); err != nil {
+			if body, err = markRestUntrusted(body); err != nil {
 				return fmt.Errorf("the rest of a result of message %s: %w", p.Message.ID, err)
 			}
 		}
@@ -192,8 +192,8 @@ func (im *importer) ownMessage(turns map[id.ID]*turn, p importexport.Placed) err
 	return nil
 }
 
-// distrustRest labels the rest of a result, which begins with a line of JSON.
-func distrustRest(body []byte) ([]byte, error) {
+// markRestUntrusted labels the rest of a result, which begins with a line of JSON.
+func markRestUntrusted(body []byte) ([]byte, error) {
 	line, text, _ := bytes.Cut(body, []byte("\n"))
 	var head struct {
 		Tool   string         `json:"tool"`

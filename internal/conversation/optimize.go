@@ -74,7 +74,7 @@ func (e *Engine) Audit(ctx context.Context, sc store.Scope, conv, interaction id
 	}
 	var out []Optimization
 	if interaction.Zero() && toolName == "" {
-		if out, err = e.rooms(ctx, sc, conv); err != nil {
+		if out, err = e.roomDecisions(ctx, sc, conv); err != nil {
 			return nil, err
 		}
 	}
@@ -94,8 +94,8 @@ func (e *Engine) Audit(ctx context.Context, sc store.Scope, conv, interaction id
 	return out, nil
 }
 
-// rooms returns the decisions to make room on the preferred branch.
-func (e *Engine) rooms(ctx context.Context, sc store.Scope, conv id.ID) ([]Optimization, error) {
+// roomDecisions returns the decisions to make room on the preferred branch.
+func (e *Engine) roomDecisions(ctx context.Context, sc store.Scope, conv id.ID) ([]Optimization, error) {
 	_, b, err := e.current(ctx, sc, conv)
 	var out []Optimization
 	for _, r := range b.View.Room {

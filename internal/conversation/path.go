@@ -569,10 +569,10 @@ func (e *Engine) Find(ctx context.Context, sc store.Scope, conv, msg id.ID) (Ent
 	return m, err
 }
 
-// near is how many messages from another time are examined before the search is
+// nearbyMessages is how many messages from another time are examined before the search is
 // extended to all messages. Those of the same millisecond do not count: an import
 // makes thousands of them.
-const near = 1000
+const nearbyMessages = 1000
 
 // placer compares the time of a message with the time of the one that is searched
 // for. known is false if the message's id contains no time.
@@ -624,14 +624,14 @@ func (e *Engine) scanAll(ctx context.Context, sc store.Scope, conv id.ID, lists 
 // scan searches for a message near its place in a list, or without a placer in the
 // whole list.
 func (e *Engine) scan(ctx context.Context, sc store.Scope, conv id.ID, branch string, msg id.ID, place placer) (Entry, error) {
-	q := store.Query{List: record.BranchURI(conv, branch), NoBody: true, Limit: near}
+	q := store.Query{List: record.BranchURI(conv, branch), NoBody: true, Limit: nearbyMessages}
 	left := math.MaxInt
 	if place != nil {
 		var err error
 		if q.From, err = e.firstPos(ctx, sc, q.List, place); err != nil {
 			return Entry{}, err
 		}
-		q.Limit, left = 50, near
+		q.Limit, left = 50, nearbyMessages
 	}
 	for it, err := range store.Items(ctx, e.store, sc, q) {
 		if err != nil {

@@ -216,7 +216,7 @@ func (e *Engine) purgeList(ctx context.Context, sc store.Scope, conv id.ID, list
 		if err != nil {
 			return err
 		}
-		if err := e.untitle(ctx, sc, conv, m.Message); err != nil {
+		if err := e.removeTitle(ctx, sc, conv, m.Message); err != nil {
 			return err
 		}
 		if err := e.eraseAsked(ctx, sc, &m, conv); err != nil {
@@ -303,14 +303,14 @@ func (e *Engine) purgeMessage(ctx context.Context, sc store.Scope, it store.Item
 			return false, err
 		}
 	}
-	err = e.unreason(ctx, sc, conv, k, "")
+	err = e.removeReasons(ctx, sc, conv, k, "")
 	return err == nil, err
 }
 
-// unreason removes from all versions of a mark the reasons of changes whose Call
+// removeReasons removes from all versions of a mark the reasons of changes whose Call
 // begins with calls. If calls is "", it removes all reasons and settles the mark,
 // because the marked message is erased.
-func (e *Engine) unreason(ctx context.Context, sc store.Scope, conv id.ID, k *marked, calls string) error {
+func (e *Engine) removeReasons(ctx context.Context, sc store.Scope, conv id.ID, k *marked, calls string) error {
 	for i := range k.Changes {
 		if c := &k.Changes[i]; strings.HasPrefix(c.Call, calls) {
 			c.Reason = ""
@@ -356,15 +356,15 @@ func (e *Engine) forget(ctx context.Context, sc store.Scope, conv id.ID, m *Entr
 			return err
 		}
 	}
-	if err := e.unreasonAll(ctx, sc, conv, m.Message); err != nil {
+	if err := e.removeReasonsOf(ctx, sc, conv, m.Message); err != nil {
 		return err
 	}
-	return e.untitle(ctx, sc, conv, m.Message)
+	return e.removeTitle(ctx, sc, conv, m.Message)
 }
 
-// unreasonAll removes the reasons with which the calls of a message made results
+// removeReasonsOf removes the reasons with which the calls of a message made results
 // obsolete.
-func (e *Engine) unreasonAll(ctx context.Context, sc store.Scope, conv id.ID, m *message.Message) error {
+func (e *Engine) removeReasonsOf(ctx context.Context, sc store.Scope, conv id.ID, m *message.Message) error {
 	if len(m.Calls()) == 0 {
 		return nil
 	}
@@ -376,7 +376,7 @@ func (e *Engine) unreasonAll(ctx context.Context, sc store.Scope, conv id.ID, m 
 	for _, k := range marks {
 		its := func(c record.Change) bool { return strings.HasPrefix(c.Call, calls) && c.Reason != "" }
 		if slices.ContainsFunc(k.Changes, its) {
-			if err := e.unreason(ctx, sc, conv, k, calls); err != nil {
+			if err := e.removeReasons(ctx, sc, conv, k, calls); err != nil {
 				return err
 			}
 		}
@@ -394,9 +394,9 @@ func (e *Engine) unsummarize(ctx context.Context, sc store.Scope, conv id.ID, br
 	})
 }
 
-// untitle removes a title made from a message. If any version of the conversation's
+// removeTitle removes a title made from a message. If any version of the conversation's
 // record has it, all versions are erased and the record is written without it.
-func (e *Engine) untitle(ctx context.Context, sc store.Scope, conv id.ID, m *message.Message) error {
+func (e *Engine) removeTitle(ctx context.Context, sc store.Scope, conv id.ID, m *message.Message) error {
 	title := titleOf(m)
 	if m.Role != message.User || title == "" {
 		return nil

@@ -148,7 +148,7 @@ func (e *Engine) rebuild(ctx context.Context, sc store.Scope, conv id.ID,
 		}
 		made.Rope, made.Open = rope, c.Last+1
 		if b.Start().Span >= 0 && made.Start().Span < 0 { // the first message in view was removed
-			if err := e.restart(ctx, sc, conv, &made); err != nil {
+			if err := e.advanceViewStart(ctx, sc, conv, &made); err != nil {
 				return nil, err
 			}
 		}
@@ -164,9 +164,9 @@ func (e *Engine) newBranch(from *record.Branch) record.Branch {
 	return record.Branch{ID: id.New().String(), Created: now, Used: now, Parent: from.ID, View: from.View}
 }
 
-// restart moves the start of the view to the next message of its list that is
+// advanceViewStart moves the start of the view to the next message of its list that is
 // still on the branch. If there is none, the view shows everything.
-func (e *Engine) restart(ctx context.Context, sc store.Scope, conv id.ID, b *record.Branch) error {
+func (e *Engine) advanceViewStart(ctx context.Context, sc store.Scope, conv id.ID, b *record.Branch) error {
 	q := store.Query{List: record.BranchURI(conv, b.View.Start.Branch), From: b.View.Start.Pos, NoBody: true}
 	for it, err := range store.Items(ctx, e.store, sc, q) {
 		if err != nil {

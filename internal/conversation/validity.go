@@ -45,7 +45,7 @@ func (e *Engine) Mark(ctx context.Context, sc store.Scope, conv id.ID, v Verdict
 		c := record.Change{State: v.State, At: time.Now().UTC().Truncate(time.Microsecond), Actor: sc.Actor, Reason: v.Reason, By: v.By}
 		if err == nil && v.State == record.Superseded {
 			var by Entry
-			by, err = e.stands(ctx, sc, conv, b, v.By, group)
+			by, err = e.replacement(ctx, sc, conv, b, v.By, group)
 			c.Branch, c.Pos = by.Branch, by.Pos
 		}
 		if err != nil {
@@ -65,7 +65,7 @@ func (e *Engine) Mark(ctx context.Context, sc store.Scope, conv id.ID, v Verdict
 			}
 			changed[m.ID] = k
 			n++
-			if err := e.lean(ctx, sc, conv, &m, k, c, changed); err != nil {
+			if err := e.updateReplaced(ctx, sc, conv, &m, k, c, changed); err != nil {
 				return nil, err
 			}
 		}
@@ -97,16 +97,16 @@ func (k *marked) decide(b *record.Branch, m *Entry, c record.Change) bool {
 	return true
 }
 
-// lean updates the messages that a message replaces: if a decision hides it, they
+// updateReplaced updates the messages that a message replaces: if a decision hides it, they
 // are shown again, and if that decision is reverted, they are hidden again.
-func (e *Engine) lean(ctx context.Context, sc store.Scope, conv id.ID, m *Entry, by *marked, now record.Change, changed map[id.ID]*marked) error {
+func (e *Engine) updateReplaced(ctx context.Context, sc store.Scope, conv id.ID, m *Entry, by *marked, now record.Change, changed map[id.ID]*marked) error {
 	since := map[time.Time]bool{} // when the decisions that are now reverted had hidden it
 	for _, c := range by.Changes {
-		if c.Undone.Equal(now.At) && hides(c.State, m.Role) {
+		if c.Undone.Equal(now.At) && isHidden(c.State, m.Role) {
 			since[c.At] = true
 		}
 	}
-	if len(since) == 0 && !hides(now.State, m.Role) {
+	if len(since) == 0 && !isHidden(now.State, m.Role) {
 		return nil
 	}
 	q := store.Query{Under: record.ConversationURI(conv), Term: store.Term{Name: record.TermStands, Value: m.ID.String()}}
@@ -123,7 +123,7 @@ func (e *Engine) lean(ctx context.Context, sc store.Scope, conv id.ID, m *Entry,
 			case c.State != record.Superseded || c.By != m.ID:
 			case since[c.Undone]:
 				c.Undone, c.UndoneBy, changed[k.Message] = time.Time{}, "", k
-			case c.Undone.IsZero() && hides(now.State, m.Role):
+			case c.Undone.IsZero() && isHidden(now.State, m.Role):
 				c.Undone, c.UndoneBy, changed[k.Message] = now.At, now.Actor, k
 			}
 		}
@@ -131,16 +131,16 @@ func (e *Engine) lean(ctx context.Context, sc store.Scope, conv id.ID, m *Entry,
 	return nil
 }
 
-// hides reports whether a message in this state is not shown at all and not
+// isHidden reports whether a message in this state is not shown at all and not
 // replaced by another message.
-func hides(v record.Validity, r message.Role) bool {
+func isHidden(v record.Validity, r message.Role) bool {
 	return v == record.Deleted || v == record.Archived || v == record.Invalidated && r != message.Tool
 }
 
-// stands finds the message that is to replace others. It returns an error if none
+// replacement finds the message that is to replace others. It returns an error if none
 // of them would be shown in the end: if it is one of them, is itself hidden, or
 // is replaced by one of them.
-func (e *Engine) stands(ctx context.Context, sc store.Scope, conv id.ID, b *record.Branch, by id.ID, group []Entry) (Entry, error) {
+func (e *Engine) replacement(ctx context.Context, sc store.Scope, conv id.ID, b *record.Branch, by id.ID, group []Entry) (Entry, error) {
 	first, err := e.Find(ctx, sc, conv, by)
 	m := first
 	for seen := map[id.ID]bool{}; err == nil; m, err = e.Find(ctx, sc, conv, by) {
@@ -209,7 +209,7 @@ func (e *Engine) group(ctx context.Context, sc store.Scope, conv id.ID, b *recor
 			add(m)
 			continue
 		}
-		together, err := e.together(ctx, sc, conv, b, m)
+		together, err := e.callGroup(ctx, sc, conv, b, m)
 		if err != nil {
 			return nil, err
 		}
@@ -220,9 +220,9 @@ func (e *Engine) group(ctx context.Context, sc store.Scope, conv id.ID, b *recor
 	return out, nil
 }
 
-// together returns the message that makes the calls of m, or the calls that m
+// callGroup returns the message that makes the calls of m, or the calls that m
 // answers, followed by their results in order.
-func (e *Engine) together(ctx context.Context, sc store.Scope, conv id.ID, b *record.Branch, m Entry) ([]Entry, error) {
+func (e *Engine) callGroup(ctx context.Context, sc store.Scope, conv id.ID, b *record.Branch, m Entry) ([]Entry, error) {
 	if r := m.Result(); r != nil {
 		var err error
 		if m, err = e.Find(ctx, sc, conv, r.Call.Message); err != nil {

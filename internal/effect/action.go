@@ -35,10 +35,10 @@ type execution struct {
 	*toolCall
 	intentRecord
 	found   bool // the intent was recorded before this call of Run: its state comes from another run
-	judged  bool // the intent was authorized just now
+	authorizedNow  bool // the intent was authorized just now
 	ready   bool // it has stopped just before it begins, because of toolCall.hold
 	repeats int  // of the effect, in this call of Run
-	doubt   bool // an earlier attempt may have done it, so the failure of a later one proves nothing
+	maybeDone   bool // an earlier attempt may have done it, so the failure of a later one proves nothing
 
 	checks []store.Change // preconditions of the commit that begins it: the grant that covers it
 }
@@ -74,7 +74,7 @@ func (j *toolCall) openIntent(ctx context.Context) (f *execution, unlock func(),
 		return nil, unlock, err
 	}
 	uri := j.intentURI()
-	leave, err := j.e.enter(ctx, uri.String(), 1, nil)
+	leave, err := j.e.acquireSlot(ctx, uri.String(), 1, nil)
 	if err != nil {
 		return nil, unlock, contended()
 	}
@@ -145,7 +145,7 @@ func (f *execution) advance(ctx context.Context) (*message.ToolResult, error) {
 			return f.refused(err)
 		}
 		f.adopt(now)
-		f.judged = false
+		f.authorizedNow = false
 		if f.in.State == intent.Executing { // another worker has begun it
 			break
 		}
@@ -218,7 +218,7 @@ func (f *execution) decide(ctx context.Context) (*message.ToolResult, error) {
 		return f.cancel(ctx)
 	}
 	f.noteDecision(d)
-	f.judged = true
+	f.authorizedNow = true
 	switch {
 	case d.Verdict == policy.Deny:
 		return f.deny(ctx, d)
@@ -270,7 +270,7 @@ func (f *execution) ask(ctx context.Context, reason string) error {
 	f.restore()
 	f.in.Reason, f.in.Version, f.in.Approval = reason, f.c.Tool.Spec().Version, nil
 	f.in.Expires = time.Now().UTC().Add(f.e.opt.ApprovalTimeout)
-	f.judged = false
+	f.authorizedNow = false
 	return step(ctx, intent.Awaiting, nil, f)
 }
 
@@ -278,7 +278,7 @@ func (f *execution) ask(ctx context.Context, reason string) error {
 // is asked again: it may now deny the action or require a question. The approval is
 // verified, and is consumed in the same commit that records the start.
 func (f *execution) begin(ctx context.Context) (*message.ToolResult, error) {
-	if !f.judged {
+	if !f.authorizedNow {
 		attended := f.c.Attended || f.in.Approval != nil
 		d := f.askPolicy(ctx, policy.PointIntent, attended)
 		if !attended {
@@ -392,7 +392,7 @@ func (f *execution) ended(ctx context.Context, res tool.Result, how end) (*messa
 			return out, err
 		}
 		return f.settle(ctx, intent.Failed, "stopped", out)
-	case query || tool.Certain(how.err) && !how.abandoned && !f.doubt:
+	case query || tool.Certain(how.err) && !how.abandoned && !f.maybeDone:
 		return f.finish(ctx, intent.Failed, f.outcome(res, how))
 	}
 	return f.determineOutcome(ctx, how.err, how.abandoned, false)

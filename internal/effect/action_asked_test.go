@@ -171,7 +171,7 @@ func TestAnApprovalThatExpiresWhileWaitingForAPlace(t *testing.T) {
 		var w ledger
 		tl := action(adds(&w, "x"))
 		tl.spec.Concurrency, tl.spec.Timeout = 1, time.Hour
-		release, err := e.enter(context.Background(), tl.spec.Name+"/1", 1, nil)
+		release, err := e.acquireSlot(context.Background(), tl.spec.Name+"/1", 1, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -52,7 +52,7 @@ func (j *toolCall) call(ctx context.Context, key string, release func()) (tool.R
 		if timeout = time.Until(over).Round(time.Millisecond); !again || ctx.Err() != nil || timeout <= wait {
 			return res, how
 		}
-		j.running(fmt.Sprintf("%s; retrying%s (%d of %d)", fault.Of(how.err).Message, inWords(wait), try+1, maxTries))
+		j.running(fmt.Sprintf("%s; retrying%s (%d of %d)", fault.Of(how.err).Message, waitText(wait), try+1, maxTries))
 		if !fault.Pause(ctx, wait) {
 			return res, how
 		}
@@ -105,7 +105,7 @@ func (j *toolCall) retry(how end, try int) (time.Duration, bool) {
 	return 0, false
 }
 
-func inWords(wait time.Duration) string {
+func waitText(wait time.Duration) string {
 	if wait <= 0 {
 		return ""
 	}
@@ -180,7 +180,7 @@ func (j *toolCall) place(ctx context.Context) (release func(), err error) {
 		bounded, cancel := context.WithTimeoutCause(ctx, wait, fault.New(fault.Unavailable, "tool_busy", "%s is busy: all its %d slots were taken for %s", j.spec.Name, n, wait).
 			WithHint("try again later").Retrying(fault.RetryBackoff, 0))
 		defer cancel()
-		release, err = j.e.enter(bounded, fmt.Sprintf("%s/%d", j.spec.Name, n), n, func() {
+		release, err = j.e.acquireSlot(bounded, fmt.Sprintf("%s/%d", j.spec.Name, n), n, func() {
 			if j.spec.Async || j.spec.AsyncAfter > 0 {
 				j.running("waiting for another call of the tool to end")
 			}
@@ -203,8 +203,8 @@ type gate struct {
 	users  int // calls that are in or wait; the last one removes the gate
 }
 
-// enter waits for a place at a gate, until ctx ends. It calls waits if it has to wait.
-func (e *Engine) enter(ctx context.Context, name string, places int, waits func()) (leave func(), err error) {
+// acquireSlot waits for a place at a gate, until ctx ends. It calls waits if it has to wait.
+func (e *Engine) acquireSlot(ctx context.Context, name string, places int, waits func()) (leave func(), err error) {
 	e.mu.Lock()
 	g := e.gates[name]
 	if g == nil {
@@ -250,7 +250,7 @@ type reporter struct {
 	args []byte
 
 	mu     sync.Mutex
-	told   time.Time // when the last report was sent
+	lastReport   time.Time // when the last report was sent
 	next   *tool.Progress
 	due    *time.Timer // sends next; nil: nothing is pending
 	closed bool
@@ -263,14 +263,14 @@ func (r *reporter) report(p tool.Progress) {
 	if r.closed || r.c.Notify == nil {
 		return
 	}
-	if wait := progressEvery - time.Since(r.told); !r.told.IsZero() && wait > 0 {
+	if wait := progressEvery - time.Since(r.lastReport); !r.lastReport.IsZero() && wait > 0 {
 		r.next = &p
 		if r.due == nil {
 			r.due = time.AfterFunc(wait, r.late)
 		}
 		return
 	}
-	r.tell(p)
+	r.emit(p)
 }
 
 // late sends the pending report.
@@ -283,11 +283,11 @@ func (r *reporter) late() {
 	}
 	p := *r.next
 	r.next = nil
-	r.tell(p)
+	r.emit(p)
 }
 
-func (r *reporter) tell(p tool.Progress) {
-	r.told = time.Now()
+func (r *reporter) emit(p tool.Progress) {
+	r.lastReport = time.Now()
 	if math.IsNaN(p.Fraction) || p.Fraction < 0 {
 		p.Fraction = -1
 	}

@@ -148,7 +148,7 @@ func TestABatchThatFindsNoPlace(t *testing.T) {
 		m := newMany(&ledger{})
 		m.spec.Concurrency, m.spec.Timeout = 1, time.Minute
 		calls := queue(t, e, m, `{"n":1}`, `{"n":2}`)
-		release, err := e.enter(context.Background(), m.spec.Name+"/1", 1, nil)
+		release, err := e.acquireSlot(context.Background(), m.spec.Name+"/1", 1, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

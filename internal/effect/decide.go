@@ -60,7 +60,7 @@ func (f *execution) present(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := f.e.post(ctx, &f.intentRecord, &q); err != nil {
+	if err := f.e.postToGroup(ctx, &f.intentRecord, &q); err != nil {
 		return err
 	}
 	q.Yours = f.e.may(ctx, &f.in, questionAt{store.ForUser(f.in.User), f.uri}) == nil
@@ -104,7 +104,7 @@ func (e *Engine) Decide(ctx context.Context, sc store.Scope, d Decision) error {
 	case fault.HasCode(err, "approval_changed") && w != nil: // such as the file that it would change
 		w.stale.Store(true)
 		w.wake()
-		e.tell()
+		e.notifyChanged()
 	}
 	return err
 }
@@ -245,9 +245,9 @@ func (e *Engine) sameAnswer(ctx context.Context, at questionAt, r *intentRecord,
 // answered announces that a question no longer waits for an answer.
 func (e *Engine) answered(ctx context.Context, r *intentRecord) {
 	if r.in.Approvers != "" { // if a crash prevents this, Questions does it
-		e.takeBack(ctx, r.in.Approvers, questionURI(r.uri))
+		e.withdraw(ctx, r.in.Approvers, questionURI(r.uri))
 	}
-	e.tell()
+	e.notifyChanged()
 }
 
 func requestOf(ctx context.Context) id.ID {
@@ -292,7 +292,7 @@ func (e *Engine) Questions(ctx context.Context, user string) ([]Question, error)
 			at, in, err := e.posted(ctx, group, user, it.URI)
 			switch {
 			case fault.Is(err, fault.NotFound) || err == nil && in.State != intent.Awaiting: // a crash has left it behind
-				e.takeBack(ctx, group, it.URI)
+				e.withdraw(ctx, group, it.URI)
 				continue
 			case err == nil:
 				err = add(at, &in)

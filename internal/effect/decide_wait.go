@@ -86,8 +86,8 @@ func (e *Engine) Changed() <-chan struct{} {
 	return e.changed
 }
 
-// tell closes the channel that Changed returned, and makes a new one.
-func (e *Engine) tell() {
+// notifyChanged closes the channel that Changed returned, and makes a new one.
+func (e *Engine) notifyChanged() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	close(e.changed)

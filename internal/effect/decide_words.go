@@ -116,7 +116,7 @@ func quoted(s string) (text string, whole bool) {
 		line += "…"
 	}
 	switch {
-	case !strings.ContainsFunc(line, parting):
+	case !strings.ContainsFunc(line, separatesWords):
 		return line, whole
 	case !strings.Contains(line, `"`):
 		return `"` + line + `"`, whole
@@ -127,8 +127,8 @@ func quoted(s string) (text string, whole bool) {
 	return string(b), whole && err == nil
 }
 
-// parting reports whether a character can part a value into several words.
-func parting(r rune) bool {
+// separatesWords reports whether a character can part a value into several words.
+func separatesWords(r rune) bool {
 	return !unicode.IsLetter(r) && !unicode.IsNumber(r) && !unicode.IsMark(r) && !strings.ContainsRune("@/.:_+~%#=&?-$…", r)
 }
 

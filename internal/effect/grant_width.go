@@ -35,7 +35,7 @@ func widths(t tool.Tool, args []byte, zone *time.Location) ([]Width, error) {
 	}
 	var out []Width
 	for _, w := range tool.WidthsOf(t, args) {
-		p, ok := around(own, given, w, t.Spec().Targets)
+		p, ok := widthPattern(own, given, w, t.Spec().Targets)
 		known := func(x Width) bool { return x.Pattern.Within(p) && p.Within(x.Pattern) }
 		if !ok || !coversCall(p, t, args) || p.Within(own) || slices.ContainsFunc(out, known) {
 			continue
@@ -45,9 +45,9 @@ func widths(t tool.Tool, args []byte, zone *time.Location) ([]Width, error) {
 	return append(out, Width{Name: exactly, Pattern: own}), nil
 }
 
-// around returns the pattern of a width around a call. It returns false if the width makes no sense for
+// widthPattern returns the pattern of a width around a call. It returns false if the width makes no sense for
 // this call, or leaves a recipient or destination open.
-func around(own intent.Pattern, given map[string]any, w tool.Width, targets []string) (intent.Pattern, bool) {
+func widthPattern(own intent.Pattern, given map[string]any, w tool.Width, targets []string) (intent.Pattern, bool) {
 	p := maps.Clone(own)
 	for _, name := range w.Any {
 		if slices.Contains(targets, name) {

@@ -25,8 +25,8 @@ func questionURI(intent resource.URI) resource.URI {
 // and withdraws questions on behalf of users who need not be members.
 func groupScope(group string) store.Scope { return store.ForGroup("system", group) }
 
-// post posts a question to the group that answers it. Posting it again does nothing.
-func (e *Engine) post(ctx context.Context, k *intentRecord, q *Question) error {
+// postToGroup posts a question to the group that answers it. Posting it again does nothing.
+func (e *Engine) postToGroup(ctx context.Context, k *intentRecord, q *Question) error {
 	if k.in.Approvers == "" {
 		return nil
 	}
@@ -45,8 +45,8 @@ func (e *Engine) post(ctx context.Context, k *intentRecord, q *Question) error {
 	return err
 }
 
-// takeBack erases a question from a group's space.
-func (e *Engine) takeBack(ctx context.Context, group string, at resource.URI) {
+// withdraw erases a question from a group's space.
+func (e *Engine) withdraw(ctx context.Context, group string, at resource.URI) {
 	_, err := e.opt.Store.Commit(context.WithoutCancel(ctx), groupScope(group), store.Batch{Changes: []store.Change{{Op: store.Erase, URI: at}}})
 	if err != nil && !fault.Is(err, fault.NotFound) && !fault.HasCode(err, "conflict") {
 		e.log.WarnContext(ctx, "cannot withdraw a question from a group", "group", group, "question", at.String(), "error", err)
@@ -141,9 +141,9 @@ func (e *Engine) posted(ctx context.Context, group, user string, at resource.URI
 	return p, k.in, nil
 }
 
-// remark tells the model which arguments a person has changed, and which member of a group
+// noteChanges tells the model which arguments a person has changed, and which member of a group
 // allowed the action.
-func (f *execution) remark(res *message.ToolResult) {
+func (f *execution) noteChanges(res *message.ToolResult) {
 	a := f.in.Approval
 	if a == nil || f.in.Attempts == 0 {
 		return

@@ -158,7 +158,7 @@ func step(ctx context.Context, to intent.State, more []store.Change, fs ...*exec
 	}
 	switch {
 	case to == intent.Awaiting:
-		lead.e.tell()
+		lead.e.notifyChanged()
 	case from == intent.Awaiting:
 		lead.e.answered(ctx, &lead.intentRecord)
 	}
@@ -174,10 +174,10 @@ func (f *execution) settle(ctx context.Context, to intent.State, reason string, 
 // finish ends the intent and records its result in one commit. If an effect happened and
 // cannot be recorded, the result is returned together with the error.
 func (f *execution) finish(ctx context.Context, to intent.State, s shaped) (*message.ToolResult, error) {
-	f.remark(s.res)
+	f.noteChanges(s.res)
 	f.in.Result = encodeResult(f.e.hide(s.res))
 	f.in.Reason = strings.ToValidUTF8(f.e.mask(f.in.Reason), "\uFFFD") // it may come from a tool's error
-	f.in.Dead = to == intent.Unknown || to == intent.Failed && (f.in.Deferred || s.hopeful)
+	f.in.Dead = to == intent.Unknown || to == intent.Failed && (f.in.Deferred || s.retryable)
 	var more []store.Change
 	if s.rest != "" {
 		more = append(more, f.keep(s))

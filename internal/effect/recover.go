@@ -47,7 +47,7 @@ func (f *execution) determineOutcome(ctx context.Context, why error, hangs, cras
 		return f.finish(ctx, intent.Done, f.outcome(res, end{}))
 	case repeatable && undone && crashed, repeatable && !undone && f.spec.Dedupes:
 		f.repeats++
-		f.doubt = !undone
+		f.maybeDone = !undone
 		return f.again(ctx)
 	case undone:
 		return f.finish(ctx, intent.Failed, f.outcome(tool.Result{}, end{err: fmt.Errorf("it was not done: %w", why)}))

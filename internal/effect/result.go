@@ -79,7 +79,7 @@ type shaped struct {
 	res  *message.ToolResult
 	rest string // the whole text, if the cap cut it
 
-	hopeful bool // it failed for a reason that may pass
+	retryable bool // it failed for a reason that may pass
 }
 
 // outcome builds the result of a call that has ended.
@@ -97,7 +97,7 @@ func (j *toolCall) outcome(res tool.Result, how end) shaped {
 	case res.Failed:
 		status = message.Failed
 	}
-	s := shaped{res: &message.ToolResult{Call: j.c.Ref, Name: j.c.Name, Status: status, Denied: res.Denied}, hopeful: passes(how.err)}
+	s := shaped{res: &message.ToolResult{Call: j.c.Ref, Name: j.c.Name, Status: status, Denied: res.Denied}, retryable: isTemporary(how.err)}
 	if content, met := j.withMasks(res.Content); met {
 		s.res.Origin = "tool:" + j.spec.Name
 		if s.res.Content, s.rest = j.content(content); s.rest != "" {
@@ -234,8 +234,8 @@ func explained(err error) string {
 	return err.Error() + "\n" + facts + "]"
 }
 
-// passes reports whether the cause of an error may pass by itself.
-func passes(err error) bool {
+// isTemporary reports whether the cause of an error may pass by itself.
+func isTemporary(err error) bool {
 	if err == nil {
 		return false
 	}

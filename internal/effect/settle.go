@@ -61,7 +61,7 @@ func (e *Engine) Settle(ctx context.Context, s Settlement) ([]Outcome, error) {
 		if suspended(ctx) {
 			return out, request.ErrSuspend
 		}
-		n := together(&s, queue)
+		n := batchLength(&s, queue)
 		done, err := e.settleNext(ctx, &s, queue[:n])
 		if len(done) == 0 && err == nil { // the first one waits for a person
 			done, err = e.settleNext(ctx, &s, queue[:1])
@@ -112,9 +112,9 @@ func (e *Engine) queue(ctx context.Context, s Settlement) ([]intentRecord, error
 	return found, nil
 }
 
-// together returns how many actions at the head of the queue can be done as one batch:
+// batchLength returns how many actions at the head of the queue can be done as one batch:
 // approved actions of one tool that takes batches, with no duplicates; at least one.
-func together(s *Settlement, queue []intentRecord) int {
+func batchLength(s *Settlement, queue []intentRecord) int {
 	first := &queue[0].in
 	if t, ok := s.Tools(first.Agent, first.Tool); !ok || s.Stopped {
 		return 1

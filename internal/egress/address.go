@@ -13,9 +13,9 @@ var (
 	global    = netip.MustParsePrefix("2000::/3") // all routed IPv6 addresses
 )
 
-// special returns the ranges that are not publicly routed (IANA's registries of special-purpose
+// specialRanges returns the ranges that are not publicly routed (IANA's registries of special-purpose
 // addresses) and that netip does not know.
-func special() []netip.Prefix {
+func specialRanges() []netip.Prefix {
 	var out []netip.Prefix
 	for _, s := range []string{
 		"100.64.0.0/10",   // shared by carriers (CGNAT)
@@ -45,11 +45,11 @@ func public(a netip.Addr) bool {
 	if a.Is6() && !global.Contains(a) && !nat64.Contains(a) {
 		return false
 	}
-	return !slices.ContainsFunc(special(), func(p netip.Prefix) bool { return p.Contains(a) })
+	return !slices.ContainsFunc(specialRanges(), func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
-// inner returns the IPv4 address that an IPv6 address carries, if any.
-func inner(a netip.Addr) []netip.Addr {
+// embeddedIPv4 returns the IPv4 address that an IPv6 address carries, if any.
+func embeddedIPv4(a netip.Addr) []netip.Addr {
 	if !a.Is6() {
 		return nil
 	}

@@ -158,7 +158,7 @@ func thisMachine() (machine, error) {
 // refuses says why an address may not be dialled, or returns "". literal means that the rule
 // names the address itself.
 func (m machine) refuses(to netip.AddrPort, literal bool) string {
-	all := append([]netip.Addr{to.Addr()}, inner(to.Addr())...)
+	all := append([]netip.Addr{to.Addr()}, embeddedIPv4(to.Addr())...)
 	own := false
 	for _, a := range all {
 		own = own || a.IsLoopback() || slices.Contains(m.addrs, a.WithZone(""))

@@ -41,7 +41,7 @@ type Proxy struct {
 	work    sync.WaitGroup
 
 	mu   sync.Mutex
-	told []string // addresses whose refusal was logged
+	logged []string // addresses whose refusal was logged
 }
 
 // NewProxy makes a proxy that connects through d. setting is the key that a refusal names for
@@ -55,7 +55,7 @@ func NewProxy(d Dialer, setting string, log *slog.Logger) *Proxy {
 		if err != nil {
 			return nil, err
 		}
-		return idling{conn}, nil
+		return idleTimeoutConn{conn}, nil
 	}
 	out.DisableCompression, out.ForceAttemptHTTP2, out.ResponseHeaderTimeout = true, false, idleFor
 	quiet := slog.NewLogLogger(log.Handler(), slog.LevelDebug)
@@ -108,9 +108,9 @@ func (p *Proxy) refusal(address string, err error) (status int, text string) {
 		return http.StatusBadGateway, f.Message
 	}
 	p.mu.Lock()
-	tell := len(p.told) < maxTold && !slices.Contains(p.told, address)
+	tell := len(p.logged) < maxTold && !slices.Contains(p.logged, address)
 	if tell {
-		p.told = append(p.told, address)
+		p.logged = append(p.logged, address)
 	}
 	p.mu.Unlock()
 	if tell {
@@ -189,15 +189,15 @@ func pipe(to, from net.Conn, r *bufio.Reader, both ...net.Conn) {
 	}
 }
 
-// idling is a connection that is given up after a time without traffic.
-type idling struct{ net.Conn }
+// idleTimeoutConn is a connection that is given up after a time without traffic.
+type idleTimeoutConn struct{ net.Conn }
 
-func (c idling) Read(b []byte) (int, error) {
+func (c idleTimeoutConn) Read(b []byte) (int, error) {
 	_ = c.SetReadDeadline(time.Now().Add(idleFor)) // if it is closed, Read reports that
 	return c.Conn.Read(b)
 }
 
-func (c idling) Write(b []byte) (int, error) {
+func (c idleTimeoutConn) Write(b []byte) (int, error) {
 	_ = c.SetWriteDeadline(time.Now().Add(idleFor))
 	return c.Conn.Write(b)
 }

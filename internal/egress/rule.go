@@ -36,7 +36,7 @@ type Rule struct {
 // host is one entry of a list.
 type host struct {
 	name string     // lower case, without a final dot; for a wildcard, the part after "*."
-	wild bool       // any name below it
+	wildcard bool       // any name below it
 	addr netip.Addr // for an entry that is an IP address
 	port uint16     // 0: 80 and 443
 }
@@ -113,7 +113,7 @@ func parseHost(text string) (h host, why string) {
 	}
 	name = plainName(name)
 	if rest, ok := strings.CutPrefix(name, "*."); ok {
-		h.wild, name = true, rest
+		h.wildcard, name = true, rest
 	}
 	if why := badName(name); why != "" {
 		return host{}, why
@@ -165,7 +165,7 @@ func (r Rule) String() string {
 func (h host) String() string {
 	name := h.name
 	switch {
-	case h.wild:
+	case h.wildcard:
 		name = "*." + name
 	case h.addr.IsValid():
 		name = h.addr.String()
@@ -182,7 +182,7 @@ func (r Rule) Loopback() []string {
 	var out []string
 	for _, h := range r.hosts {
 		switch {
-		case h.port == 0 || h.wild:
+		case h.port == 0 || h.wildcard:
 		case h.addr.IsValid() && h.addr.IsLoopback():
 			out = append(out, h.String())
 		case h.name == "localhost":
@@ -203,11 +203,11 @@ func (r Rule) allows(name string, addr netip.Addr, port uint16) (named, literal 
 		}
 		switch {
 		case addr.IsValid() && h.addr != addr.Unmap():
-		case !addr.IsValid() && h.wild && !strings.HasSuffix(name, "."+h.name):
-		case !addr.IsValid() && !h.wild && h.name != name:
+		case !addr.IsValid() && h.wildcard && !strings.HasSuffix(name, "."+h.name):
+		case !addr.IsValid() && !h.wildcard && h.name != name:
 		default:
 			named = true
-			literal = literal || !h.wild && h.port != 0
+			literal = literal || !h.wildcard && h.port != 0
 		}
 	}
 	return named, literal

@@ -77,7 +77,7 @@ func (e *Engine) changesOf(ctx context.Context, x, last *resource.Entry) ([]*Cha
 // before returns the entry of the version before x. It returns nil if there is none, or if x is of
 // a type whose versions are not compared.
 func (e *Engine) before(ctx context.Context, x, last *resource.Entry) (*resource.Entry, error) {
-	if !compared(x.URI.Type()) || x.Version <= 1 {
+	if !needsPrevious(x.URI.Type()) || x.Version <= 1 {
 		return nil, nil
 	}
 	if last != nil && last.Version == x.Version-1 {
@@ -129,9 +129,9 @@ func removed(e *resource.Entry) []*Change {
 	return []*Change{&c}
 }
 
-// compared reports whether a put of the type is compared with the version before it to find the
+// needsPrevious reports whether a put of the type is compared with the version before it to find the
 // changes.
-func compared(typ string) bool {
+func needsPrevious(typ string) bool {
 	return typ == record.TypeConversation || typ == record.TypeBranch || typ == record.TypeMark
 }
 
@@ -141,7 +141,7 @@ func changesBy(e, before *resource.Entry) ([]*Change, error) {
 	c := changeBy(e)
 	switch e.URI.Type() {
 	case record.TypeConversation:
-		now, old, err := both[record.Conversation](e, before)
+		now, old, err := decodeBoth[record.Conversation](e, before)
 		if err != nil || old == nil {
 			c.Kind = ConversationCreated
 			if before != nil && before.Op == resource.OpErase && before.At.Equal(e.At) { // its earlier versions were erased
@@ -151,13 +151,13 @@ func changesBy(e, before *resource.Entry) ([]*Change, error) {
 		}
 		return ofConversation(c, now, old), nil
 	case record.TypeBranch:
-		now, old, err := both[record.Branch](e, before)
+		now, old, err := decodeBoth[record.Branch](e, before)
 		return ofBranch(c, now, old), err
 	case record.TypeMark:
-		now, old, err := both[record.Mark](e, before)
+		now, old, err := decodeBoth[record.Mark](e, before)
 		return ofMark(c, now, old), err
 	case record.TypeRun:
-		now, _, err := both[record.Run](e, nil)
+		now, _, err := decodeBoth[record.Run](e, nil)
 		if now.Ended.IsZero() {
 			return nil, err
 		}
@@ -181,8 +181,8 @@ func changesBy(e, before *resource.Entry) ([]*Change, error) {
 	return []*Change{&c}, nil
 }
 
-// both decodes the records of two versions. old is nil if there is no earlier version.
-func both[T any](e, before *resource.Entry) (now, old *T, err error) {
+// decodeBoth decodes the records of two versions. old is nil if there is no earlier version.
+func decodeBoth[T any](e, before *resource.Entry) (now, old *T, err error) {
 	now = new(T)
 	if err = record.Decode(e.URI, e.Body, now); err == nil && before != nil && before.Op == resource.OpPut {
 		old = new(T)

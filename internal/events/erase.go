@@ -21,7 +21,7 @@ func (e *Engine) Erase(ctx context.Context, by, user string, which id.ID) error 
 			if err != nil {
 				return err
 			}
-			if !which.Zero() && it.URI.ID() != which.String() || which.Zero() && seen(it.Body) {
+			if !which.Zero() && it.URI.ID() != which.String() || which.Zero() && isRead(it.Body) {
 				continue
 			}
 			sc := store.ForNode(it.Space)
@@ -39,8 +39,8 @@ func (e *Engine) Erase(ctx context.Context, by, user string, which id.ID) error 
 	return nil
 }
 
-// seen reports whether an event is a recorded read. Erase keeps those.
-func seen(body []byte) bool {
+// isRead reports whether an event is a recorded read. Erase keeps those.
+func isRead(body []byte) bool {
 	var s stored
 	return json.Unmarshal(body, &s) == nil && s.Seen
 }

@@ -116,7 +116,7 @@ func (r Reader) Read(ctx context.Context, in Input) (Document, error) {
 	if len(r.Command) == 0 {
 		return parse(ctx, in)
 	}
-	return r.outside(ctx, in)
+	return r.parseInProcess(ctx, in)
 }
 
 func tooLarge(n int) error {
@@ -130,9 +130,9 @@ type answer struct {
 	Message  string `json:",omitempty"`
 }
 
-// outside parses in a process of its own. Its input is a line of JSON with the Input, and the
+// parseInProcess parses in a process of its own. Its input is a line of JSON with the Input, and the
 // data.
-func (r Reader) outside(ctx context.Context, in Input) (Document, error) {
+func (r Reader) parseInProcess(ctx context.Context, in Input) (Document, error) {
 	head, err := json.Marshal(in)
 	if err != nil {
 		return Document{}, err
@@ -181,14 +181,14 @@ func Inside(args []string, in io.Reader, out io.Writer) (code int, mine bool) {
 		return 0, false
 	}
 	limitSelf()
-	a := work(in)
+	a := parseInput(in)
 	if err := json.NewEncoder(out).Encode(a); err != nil {
 		return 1, true
 	}
 	return 0, true
 }
 
-func work(in io.Reader) (a answer) {
+func parseInput(in io.Reader) (a answer) {
 	defer func() {
 		if p := recover(); p != nil {
 			a = answer{Code: "extract_damaged", Message: "the document cannot be read: it crashes its parser"}

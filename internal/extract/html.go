@@ -113,11 +113,11 @@ func described(img *html.Node) string {
 	return ""
 }
 
-// unseen are elements without visible content.
-var unseen = []atom.Atom{atom.Script, atom.Style, atom.Noscript, atom.Template, atom.Head, atom.Iframe, atom.Object, atom.Embed, atom.Svg, atom.Canvas, atom.Audio, atom.Video}
+// hiddenElements are elements without visible content.
+var hiddenElements = []atom.Atom{atom.Script, atom.Style, atom.Noscript, atom.Template, atom.Head, atom.Iframe, atom.Object, atom.Embed, atom.Svg, atom.Canvas, atom.Audio, atom.Video}
 
 func hidden(n *html.Node) bool {
-	if slices.Contains(unseen, n.DataAtom) {
+	if slices.Contains(hiddenElements, n.DataAtom) {
 		return true
 	}
 	for _, a := range n.Attr {

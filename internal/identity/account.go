@@ -39,8 +39,8 @@ type AccountChange struct {
 
 const maxDisplay = 100 // characters
 
-// implied returns the account of a user without a recorded one.
-func implied(user string) Account {
+// defaultAccount returns the account of a user without a recorded one.
+func defaultAccount(user string) Account {
 	switch user {
 	case Local:
 		return Account{User: user, Roles: []string{policy.RoleAdmin}}
@@ -74,7 +74,7 @@ func checkRoles(roles []string) ([]string, error) {
 func (r *Registry) account(ctx context.Context, user string) (Account, uint64, error) {
 	res, err := r.store.Get(ctx, system, accountURI(user))
 	if fault.Is(err, fault.NotFound) {
-		return implied(user), 0, nil
+		return defaultAccount(user), 0, nil
 	}
 	if err != nil {
 		return Account{}, 0, err
@@ -118,13 +118,13 @@ func (r *Registry) Account(ctx context.Context, user string) (Account, error) {
 // Accounts returns all known users, by name: those with an account or a key, the
 // members of groups, and the local user.
 func (r *Registry) Accounts(ctx context.Context) ([]Account, error) {
-	known := map[string]Account{Local: implied(Local)}
+	known := map[string]Account{Local: defaultAccount(Local)}
 	keys, err := r.List(ctx, "")
 	if err != nil {
 		return nil, err
 	}
 	for _, k := range keys {
-		known[k.User] = implied(k.User)
+		known[k.User] = defaultAccount(k.User)
 	}
 	groups, err := r.Groups(ctx)
 	if err != nil {
@@ -132,7 +132,7 @@ func (r *Registry) Accounts(ctx context.Context) ([]Account, error) {
 	}
 	for _, g := range groups {
 		for _, u := range g.Members {
-			known[u] = implied(u)
+			known[u] = defaultAccount(u)
 		}
 	}
 	recorded, err := r.recorded(ctx)

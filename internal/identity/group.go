@@ -145,7 +145,7 @@ func (r *Registry) AddGroup(ctx context.Context, by string, n NewGroup) (Group, 
 		return Group{}, err
 	}
 	if !n.Inherit {
-		if err := r.nothingLeft(ctx, n.Name); err != nil {
+		if err := r.checkNoLeftovers(ctx, n.Name); err != nil {
 			return Group{}, err
 		}
 	}
@@ -168,9 +168,9 @@ func (g Group) check() error {
 	return nil
 }
 
-// nothingLeft refuses a name if an earlier group of that name left resources in
+// checkNoLeftovers refuses a name if an earlier group of that name left resources in
 // its space: new members must not see what was never shared with them.
-func (r *Registry) nothingLeft(ctx context.Context, name string) error {
+func (r *Registry) checkNoLeftovers(ctx context.Context, name string) error {
 	if _, err := r.Group(ctx, name); !fault.Is(err, fault.NotFound) {
 		return err // if it exists, the commit reports that
 	}

@@ -115,7 +115,7 @@ func (r *Registry) ChoosePersona(ctx context.Context, user string, set Profile, 
 	if err != nil {
 		return all, err
 	}
-	stored.Persona = over(stored.Persona, map[string]string{agent: name})
+	stored.Persona = merged(stored.Persona, map[string]string{agent: name})
 	if _, err := r.SetProfile(ctx, user, stored); err != nil {
 		return all, err
 	}

@@ -49,7 +49,7 @@ func (r *Registry) person(ctx context.Context, user string) (person, error) {
 		return p, nil
 	}
 	before := r.version.Load()
-	fresh, err := r.meet(ctx, user)
+	fresh, err := r.loadPerson(ctx, user)
 	if err != nil {
 		return person{}, err
 	}
@@ -76,8 +76,8 @@ func (r *Registry) remember(p person, before uint64) {
 	r.people[p.User] = p
 }
 
-// meet reads a user's data from the store.
-func (r *Registry) meet(ctx context.Context, user string) (person, error) {
+// loadPerson reads a user's data from the store.
+func (r *Registry) loadPerson(ctx context.Context, user string) (person, error) {
 	if err := CheckUser(user); err != nil && user != Anonymous {
 		return person{}, err
 	}

@@ -133,12 +133,12 @@ func (r *Registry) About(ctx context.Context, user string, set Profile) (Profile
 			*f.own = *f.from
 		}
 	}
-	p.Personas, p.Persona = over(set.Personas, p.Personas), over(set.Persona, p.Persona)
+	p.Personas, p.Persona = merged(set.Personas, p.Personas), merged(set.Persona, p.Persona)
 	return p, nil
 }
 
-// over returns a map with everything of both; what is in own counts.
-func over[V any](set, own map[string]V) map[string]V {
+// merged returns a map with everything of both; what is in own counts.
+func merged[V any](set, own map[string]V) map[string]V {
 	all := maps.Clone(set)
 	if all == nil {
 		return own

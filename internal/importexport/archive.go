@@ -19,7 +19,7 @@ import (
 func (r *reader) archive(in io.Reader, buffered io.Reader) {
 	at, size, closing, err := r.seekable(in, buffered)
 	if err != nil {
-		r.give(nil, err)
+		r.yieldChat(nil, err)
 		return
 	}
 	defer closing()
@@ -27,12 +27,12 @@ func (r *reader) archive(in io.Reader, buffered io.Reader) {
 	z, err := zip.NewReader(list, size)
 	list.left = math.MaxInt64
 	if err != nil {
-		r.give(nil, r.archiveFault(err))
+		r.yieldChat(nil, r.archiveFault(err))
 		return
 	}
 	const maxFiles = 200_000
 	if len(z.File) > maxFiles {
-		r.give(nil, r.archiveFault(fmt.Errorf("it holds %d files", len(z.File))))
+		r.yieldChat(nil, r.archiveFault(fmt.Errorf("it holds %d files", len(z.File))))
 		return
 	}
 	chats, others := conversationFiles(z.File)
@@ -45,7 +45,7 @@ func (r *reader) archive(in io.Reader, buffered io.Reader) {
 		left -= r.member(f, left)
 	}
 	if r.found == 0 {
-		r.give(nil, r.unknown(""))
+		r.yieldChat(nil, r.unknown(""))
 		return
 	}
 	if rest := r.assets.unused(); len(rest) > 0 {
@@ -70,7 +70,7 @@ func (d *directory) ReadAt(p []byte, off int64) (int, error) {
 // seekable returns the archive as an io.ReaderAt. A stream is first copied to a temporary file,
 // which is unlinked at once.
 func (r *reader) seekable(in, buffered io.Reader) (io.ReaderAt, int64, func(), error) {
-	if l, ok := in.(lasting); ok {
+	if l, ok := in.(contextReader); ok {
 		in = l.Reader
 	}
 	if f, ok := in.(interface {
@@ -142,15 +142,15 @@ func conversationFiles(files []*zip.File) (chats, others []*zip.File) {
 func (r *reader) member(f *zip.File, left int64) int64 {
 	in, err := f.Open()
 	if err != nil {
-		r.give(nil, r.archiveFault(err))
+		r.yieldChat(nil, r.archiveFault(err))
 		return 0
 	}
 	defer in.Close() //nolint:errcheck // it was only read
-	s := newStream(lasting{r.ctx, in}, r.Name+" › "+printable(f.Name), left)
+	s := newStream(contextReader{r.ctx, in}, r.Name+" › "+printable(f.Name), left)
 	before := r.found
 	err = r.values(s)
 	if err != nil && (r.found > before || fault.Of(err).Code != "import_format_unknown") {
-		r.give(nil, err)
+		r.yieldChat(nil, err)
 	}
 	return s.in.off
 }

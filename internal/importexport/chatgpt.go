@@ -42,15 +42,15 @@ func (r *reader) chatgpt(raw []byte) (*Chat, error) {
 	c := &Chat{Title: valid(stringOf(in.Title)), Source: ChatGPT, SourceID: valid(cmp.Or(stringOf(in.ChatID), stringOf(in.ID))),
 		Created: stamp(in.Created), Updated: stamp(in.Updated), Model: modelName("openai", stringOf(in.Model))}
 	r.assets.renew()
-	b := &gptReader{weaver: weaver{source: ChatGPT}, assets: r.assets, model: c.Model}
+	b := &gptReader{treeBuilder: treeBuilder{source: ChatGPT}, assets: r.assets, model: c.Model}
 	current := b.nodes(in.Mapping, stringOf(in.Current))
-	b.notes.left(in.Rest)
+	b.notes.noteDropped(in.Rest)
 	return b.chat(c, current)
 }
 
 // gptReader turns nodes into entries.
 type gptReader struct {
-	weaver
+	treeBuilder
 	assets *assets
 	model  string
 }

@@ -17,7 +17,7 @@ type gptMessage struct {
 	role      string
 	name      string // of a tool
 	recipient string // "all", or the tool that is called
-	say       *sayer
+	say       *blockMaker
 	status    message.Status
 }
 
@@ -40,7 +40,7 @@ func (m *gptMessage) entry() (entry, bool) {
 		e.role = message.User
 		m.notes.add("a message of the role %q is kept as one that nobody here wrote", short(m.role))
 	}
-	m.say = &sayer{source: ChatGPT, own: e.own}
+	m.say = &blockMaker{source: ChatGPT, own: e.own}
 	if e.role == message.Assistant && m.recipient != "" && m.recipient != "all" {
 		m.call(kind)
 	} else {

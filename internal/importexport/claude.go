@@ -41,7 +41,7 @@ func (r *reader) claude(raw []byte) (*Chat, error) {
 	}
 	c := &Chat{Title: valid(stringOf(in.Name)), Source: Claude, SourceID: valid(stringOf(in.UUID)),
 		Created: stamp(in.Created), Updated: stamp(in.Updated), Model: modelName("anthropic", stringOf(in.Model))}
-	b := &claudeReader{weaver: weaver{source: Claude}, model: c.Model}
+	b := &claudeReader{treeBuilder: treeBuilder{source: Claude}, model: c.Model}
 	number := map[string]int{}
 	for i, m := range in.Messages {
 		if u := stringOf(m["uuid"]); u != "" {
@@ -71,7 +71,7 @@ func (r *reader) claude(raw []byte) (*Chat, error) {
 		}
 		return end
 	})
-	b.notes.left(in.Rest)
+	b.notes.noteDropped(in.Rest)
 	if i, ok := number[stringOf(in.Leaf)]; ok && ends[i] >= 0 {
 		newest = ends[i]
 	}
@@ -84,7 +84,7 @@ const claudeRoot = "00000000-0000-4000-8000-000000000000"
 // claudeReader turns messages into entries. One of Claude's messages may hold text,
 // calls and their results, which are separate messages here.
 type claudeReader struct {
-	weaver
+	treeBuilder
 	model string
 }
 
@@ -101,7 +101,7 @@ func (b *claudeReader) message(m object, before int) int {
 		b.notes.add("a message of the sender %q is kept as one that nobody here wrote", short(s))
 	}
 	t := &claudeTurn{claudeReader: b, role: role, own: own, parent: before, head: entry{at: stamp(m["created_at"])}}
-	t.say = &sayer{source: Claude, own: own}
+	t.say = &blockMaker{source: Claude, own: own}
 	delete(m, "created_at")
 	delete(m, "updated_at")
 	text := m.text("text")
@@ -125,7 +125,7 @@ type claudeTurn struct {
 	own    bool
 	parent int
 	head   entry
-	say    *sayer
+	say    *blockMaker
 }
 
 // flush adds an entry with the blocks that have been read.
@@ -187,7 +187,7 @@ func (t *claudeTurn) unknown(kind string, v jsontext.Value) {
 // result reads a tool's result. The blocks before it become a message.
 func (t *claudeTurn) result(o object) {
 	t.flush(nil)
-	s := &sayer{source: Claude}
+	s := &blockMaker{source: Claude}
 	if c := o["content"]; c.Kind() == '"' {
 		s.text(stringOf(c))
 	}
@@ -205,7 +205,7 @@ func (t *claudeTurn) result(o object) {
 	t.parent = len(t.entries) - 1
 }
 
-func (t *claudeTurn) resultPart(s *sayer, v jsontext.Value) {
+func (t *claudeTurn) resultPart(s *blockMaker, v jsontext.Value) {
 	p := objectOf(v)
 	src := objectOf(p["source"])
 	switch kind := stringOf(p["type"]); {

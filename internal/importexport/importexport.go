@@ -127,18 +127,18 @@ func Read(ctx context.Context, r io.Reader, o Options) iter.Seq2[*Chat, error] {
 				WithHint("use one of %v, or omit it", Formats()))
 			return
 		}
-		rd.file(lasting{ctx, r})
+		rd.file(contextReader{ctx, r})
 	}
 }
 
-// lasting is a reader that lasts as long as a context.
-type lasting struct {
+// contextReader is a reader that lasts as long as a context.
+type contextReader struct {
 	ctx context.Context
 	io.Reader
 }
 
 // Read implements io.Reader.
-func (r lasting) Read(p []byte) (int, error) {
+func (r contextReader) Read(p []byte) (int, error) {
 	if r.ctx.Err() != nil {
 		return 0, fault.Of(r.ctx.Err())
 	}
@@ -167,8 +167,8 @@ func (n *notes) add(format string, args ...any) {
 	n.list = append(n.list, Note{text, 1})
 }
 
-// left notes the members of a conversation that are not kept.
-func (n *notes) left(o object) {
+// noteDropped notes the members of a conversation that are not kept.
+func (n *notes) noteDropped(o object) {
 	var names []string
 	for _, name := range sortedKeys(o) {
 		if !empty(o[name]) && string(o[name]) != "0" {

@@ -99,10 +99,10 @@ func (r *reader) own(s *stream, sum hash.Hash) error {
 	if err != nil {
 		return err
 	}
-	r.see()
+	r.noteConversation()
 	b := &ownReader{reader: r, s: s, own: &Own{}, total: r.MaxChat, depth: s.StackDepth() - 1}
 	if json.Unmarshal(v, &b.own.Version) != nil || b.own.Version < 1 || b.own.Version > Version {
-		r.give(nil, fault.New(fault.Unsupported, "import_version_unknown", "%s is an export of version %.20s, and this Steward reads up to version %d", b.Name, v, Version).
+		r.yieldChat(nil, fault.New(fault.Unsupported, "import_version_unknown", "%s is an export of version %.20s, and this Steward reads up to version %d", b.Name, v, Version).
 			WithHint("update Steward, and import it again"))
 		r.ended = true // the rest has an unknown form
 		return nil
@@ -118,7 +118,7 @@ func (r *reader) own(s *stream, sum hash.Hash) error {
 		}
 		err = r.chatFault(at, b.own.Conversation.Title, err)
 	}
-	if r.give(c, err); r.ended || b.failed || s.StackDepth() <= b.depth {
+	if r.yieldChat(c, err); r.ended || b.failed || s.StackDepth() <= b.depth {
 		return nil
 	}
 	return s.leave(b.depth, b.MaxChat)

@@ -28,8 +28,8 @@ type reader struct {
 	assets *assets
 }
 
-// give yields a chat or its error.
-func (r *reader) give(c *Chat, err error) {
+// yieldChat yields a chat or its error.
+func (r *reader) yieldChat(c *Chat, err error) {
 	if r.ended {
 		return
 	}
@@ -44,15 +44,15 @@ func (r *reader) give(c *Chat, err error) {
 	r.ended = !r.yield(c, err)
 }
 
-// see counts a recognised conversation. Since the file therefore holds conversations, it also
+// noteConversation counts a recognised conversation. Since the file therefore holds conversations, it also
 // reports the earlier values that were not conversations.
-func (r *reader) see() {
+func (r *reader) noteConversation() {
 	r.found++
 	r.number++
 	odd := r.odd
 	r.odd = nil
 	for _, err := range odd {
-		r.give(nil, err)
+		r.yieldChat(nil, err)
 	}
 }
 
@@ -61,7 +61,7 @@ func (r *reader) file(in io.Reader) {
 	buf := bufio.NewReaderSize(in, 64<<10)
 	head, err := buf.Peek(4)
 	if len(head) == 0 && err != nil && err != io.EOF {
-		r.give(nil, newStream(nil, r.Name, 0).fault(err))
+		r.yieldChat(nil, newStream(nil, r.Name, 0).fault(err))
 		return
 	}
 	switch {
@@ -69,16 +69,16 @@ func (r *reader) file(in io.Reader) {
 		r.archive(in, buf)
 		return
 	case bytes.HasPrefix(head, []byte("\x1f\x8b")):
-		r.give(nil, fault.New(fault.Invalid, "import_format_unknown", "%s is packed with gzip", r.Name).WithHint("unpack it and import what was in it"))
+		r.yieldChat(nil, fault.New(fault.Invalid, "import_format_unknown", "%s is packed with gzip", r.Name).WithHint("unpack it and import what was in it"))
 		return
 	case bytes.HasPrefix(head, []byte("\xff\xfe")), bytes.HasPrefix(head, []byte("\xfe\xff")):
-		r.give(nil, fault.New(fault.Invalid, "import_format_unknown", "%s is written in UTF-16", r.Name).WithHint("save it as UTF-8 and import it again"))
+		r.yieldChat(nil, fault.New(fault.Invalid, "import_format_unknown", "%s is written in UTF-16", r.Name).WithHint("save it as UTF-8 and import it again"))
 		return
 	}
 	if err := r.values(newStream(buf, r.Name, r.MaxTotal)); err != nil {
-		r.give(nil, err)
+		r.yieldChat(nil, err)
 	} else if r.found == 0 {
-		r.give(nil, r.unknown(""))
+		r.yieldChat(nil, r.unknown(""))
 	}
 }
 
@@ -139,8 +139,8 @@ func (r *reader) lines(s *stream) error {
 			return s.fault(err)
 		case len(raw) == 0:
 		case !jsontext.Value(raw).IsValid(lenientText()...):
-			r.see()
-			r.give(nil, fault.New(fault.Invalid, "import_chat_broken", "%s: line %d is not valid JSON", r.Name, n).
+			r.noteConversation()
+			r.yieldChat(nil, fault.New(fault.Invalid, "import_chat_broken", "%s: line %d is not valid JSON", r.Name, n).
 				WithHint("the other lines are read all the same; see that the file is whole"))
 		case raw[0] != '{' && raw[0] != '[':
 			return r.unknown(": one of its lines is neither a list nor an object")
@@ -277,16 +277,16 @@ func (r *reader) takes(source string) bool {
 func (r *reader) chat(raw []byte, at string) {
 	source := sniff(raw)
 	if source == "" {
-		r.strange(at)
+		r.noteUnrecognized(at)
 		return
 	}
 	if source == Steward && r.takes(Steward) {
 		r.wrapped(raw, at)
 		return
 	}
-	r.see()
+	r.noteConversation()
 	if !r.takes(source) {
-		r.give(nil, fault.New(fault.Invalid, "import_format_other", "%sconversation %d is of the format %s, not %s", at, r.number, source, r.Format).
+		r.yieldChat(nil, fault.New(fault.Invalid, "import_format_other", "%sconversation %d is of the format %s, not %s", at, r.number, source, r.Format).
 			WithHint("omit the format: Steward recognises it"))
 		return
 	}
@@ -302,10 +302,10 @@ func (r *reader) chat(raw []byte, at string) {
 	}
 	if err != nil {
 		o := objectOf(raw)
-		r.give(nil, r.chatFault(at, firstText(o, "title", "name"), err))
+		r.yieldChat(nil, r.chatFault(at, firstText(o, "title", "name"), err))
 		return
 	}
-	r.give(c, nil)
+	r.yieldChat(c, nil)
 }
 
 // wrapped reads a Steward export inside a list. Its signature is not valid there.
@@ -317,26 +317,26 @@ func (r *reader) wrapped(raw []byte, at string) {
 		name, err = s.memberName()
 	}
 	if err == nil && name != "steward_export" {
-		r.see()
+		r.noteConversation()
 		err = r.chatFault(at, "", errors.New("it does not begin with steward_export"))
 	}
 	if err == nil {
 		err = r.own(s, nil)
 	}
 	if err != nil {
-		r.give(nil, err)
+		r.yieldChat(nil, err)
 	}
 }
 
-// strange reports a value that is not a conversation, but only once a conversation has been found:
+// noteUnrecognized reports a value that is not a conversation, but only once a conversation has been found:
 // without one, the whole file is something else.
-func (r *reader) strange(at string) {
+func (r *reader) noteUnrecognized(at string) {
 	err := fault.New(fault.Invalid, "import_chat_broken", "%sthis is not a conversation that Steward knows", at).
 		WithHint("the others are read all the same; if this one was edited by hand, compare it with docs/guides/import.md")
 	const most = 100
 	if r.found > 0 {
 		r.number++
-		r.give(nil, err)
+		r.yieldChat(nil, err)
 	} else if len(r.odd) < most {
 		r.number++
 		r.odd = append(r.odd, err)
@@ -369,8 +369,8 @@ func plainError(err error) string {
 }
 
 func (r *reader) tooLarge(at string) {
-	r.see()
-	r.give(nil, fault.New(fault.TooLarge, "import_too_large", "%sconversation %d is larger than %d bytes", at, r.number, r.MaxChat).
+	r.noteConversation()
+	r.yieldChat(nil, fault.New(fault.TooLarge, "import_too_large", "%sconversation %d is larger than %d bytes", at, r.number, r.MaxChat).
 		WithHint("the others are read all the same; split this one, or import it without its pictures"))
 }
 

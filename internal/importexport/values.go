@@ -127,7 +127,7 @@ func base64Bytes(s string) ([]byte, bool) {
 }
 
 // media adds a picture or a file.
-func (s *sayer) media(mimeType, name string, data []byte) {
+func (s *blockMaker) media(mimeType, name string, data []byte) {
 	c := s.common()
 	if strings.HasPrefix(mimeType, "image/") {
 		s.blocks = append(s.blocks, &message.Image{Common: c, MIME: valid(mimeType), Data: data})

@@ -62,8 +62,8 @@ func (l *list) sign(o object) {
 // collect yields a chat of the messages in a list, if there are any.
 func (r *reader) collect(l list) error {
 	if l.doc != nil && !r.ended {
-		r.see()
-		r.give(r.vendor(append(l.doc, ']'), r.sourceOf(l, chatHead{}), chatHead{}))
+		r.noteConversation()
+		r.yieldChat(r.vendor(append(l.doc, ']'), r.sourceOf(l, chatHead{}), chatHead{}))
 	}
 	return nil
 }
@@ -174,7 +174,7 @@ func (r *reader) vendor(doc []byte, source string, head chatHead) (*Chat, error)
 	var last time.Time
 	for i, m := range got.Messages {
 		own := m.Role == message.User && !got.Nobodys[m]
-		settleVendor(source, m, own, c.Model)
+		fillVendorMessage(source, m, own, c.Model)
 		if m.At.IsZero() {
 			m.At = last
 		}
@@ -184,9 +184,9 @@ func (r *reader) vendor(doc []byte, source string, head chatHead) (*Chat, error)
 	return c, nil
 }
 
-// settleVendor sets a message's time and model from its other members, and the origin
+// fillVendorMessage sets a message's time and model from its other members, and the origin
 // and labels of its blocks.
-func settleVendor(source string, m *message.Message, own bool, model string) {
+func fillVendorMessage(source string, m *message.Message, own bool, model string) {
 	o := objectOf(m.Meta.Fields)
 	for _, name := range []string{"created_at", "timestamp", "create_time", "created"} {
 		if t := stamp(o[name]); m.At.IsZero() && !t.IsZero() {

@@ -35,10 +35,10 @@ type result struct {
 	content []message.Block
 }
 
-// weaver makes a tree of messages from entries. On each path of the tree, calls are
+// treeBuilder makes a tree of messages from entries. On each path of the tree, calls are
 // answered before the next message, and results answer calls. A result that does not
 // fit is kept as text.
-type weaver struct {
+type treeBuilder struct {
 	source  string
 	notes   notes
 	entries []entry
@@ -51,7 +51,7 @@ type weaver struct {
 // node's parent, or -1. put adds a node after an entry (-1: none) and returns the
 // entry with which the node ends. tree returns these ends. Circles are cut before
 // their first node, and noted.
-func (w *weaver) tree(parent []int, put func(node, before int) int) []int {
+func (w *treeBuilder) tree(parent []int, put func(node, before int) int) []int {
 	walk := make([]int, len(parent)) // by node: the walk that visited it, counted from 1
 	for i := range parent {
 		at := i
@@ -102,7 +102,7 @@ type end struct {
 
 // chat completes a chat with the nodes of the entries. The chat continues at the entry
 // current (-1: the last one).
-func (w *weaver) chat(c *Chat, current int) (*Chat, error) {
+func (w *treeBuilder) chat(c *Chat, current int) (*Chat, error) {
 	w.ends = make([]end, len(w.entries))
 	leaf := slices.Repeat([]bool{true}, len(w.entries))
 	for i := range w.entries {
@@ -134,7 +134,7 @@ func (w *weaver) chat(c *Chat, current int) (*Chat, error) {
 }
 
 // put adds an entry at the end of a path.
-func (w *weaver) put(at end, e *entry) end {
+func (w *treeBuilder) put(at end, e *entry) end {
 	if e.at.IsZero() {
 		e.at = at.last
 	}
@@ -157,7 +157,7 @@ func (w *weaver) put(at end, e *entry) end {
 }
 
 // answer adds a result to its call, or as text if there is no such call.
-func (w *weaver) answer(at end, e *entry) end {
+func (w *treeBuilder) answer(at end, e *entry) end {
 	r := e.result
 	i := slices.IndexFunc(at.open, func(c message.Call) bool {
 		if r.callID != "" {
@@ -184,7 +184,7 @@ func (w *weaver) answer(at end, e *entry) end {
 }
 
 // interrupt answers the calls that have no result.
-func (w *weaver) interrupt(at end) end {
+func (w *treeBuilder) interrupt(at end) end {
 	for _, c := range at.open {
 		w.notes.add("a call without a result is marked as interrupted")
 		m := &message.Message{Role: message.Tool, At: at.last}
@@ -197,7 +197,7 @@ func (w *weaver) interrupt(at end) end {
 }
 
 // add appends a message to a path.
-func (w *weaver) add(at end, m *message.Message, opens bool) end {
+func (w *treeBuilder) add(at end, m *message.Message, opens bool) end {
 	m.ID = id.New()
 	m.At = m.At.UTC().Truncate(time.Microsecond)
 	if at.node >= 0 {
@@ -213,7 +213,7 @@ func (w *weaver) add(at end, m *message.Message, opens bool) end {
 
 // finish marks the answers that end their turns: those without calls that no further
 // message of the assistant or a tool follows.
-func (w *weaver) finish() {
+func (w *treeBuilder) finish() {
 	more := make([]bool, len(w.nodes))
 	for _, n := range w.nodes {
 		if r := n.Message.Role; n.Parent >= 0 && (r == message.Assistant || r == message.Tool) {
@@ -240,46 +240,46 @@ func foreign(source string) message.Common {
 	return message.Common{Origin: "import:" + source, Labels: message.Untrusted}
 }
 
-func (w *weaver) text(s string) message.Block {
+func (w *treeBuilder) text(s string) message.Block {
 	return &message.Text{Common: foreign(w.source), Text: s}
 }
 
-// sayer makes the blocks of one message, either of the user's own words or of foreign
+// blockMaker makes the blocks of one message, either of the user's own words or of foreign
 // content.
-type sayer struct {
+type blockMaker struct {
 	source string
 	own    bool
 	blocks []message.Block
 }
 
-func (s *sayer) common() message.Common {
+func (s *blockMaker) common() message.Common {
 	if s.own {
 		return message.Common{Origin: "user"}
 	}
 	return foreign(s.source)
 }
 
-func (s *sayer) text(t string) {
+func (s *blockMaker) text(t string) {
 	if strings.TrimSpace(t) != "" {
 		s.blocks = append(s.blocks, &message.Text{Common: s.common(), Text: valid(t)})
 	}
 }
 
 // quoted adds a text that is not the user's own, even in a message of the user.
-func (s *sayer) quoted(t string) {
+func (s *blockMaker) quoted(t string) {
 	own := s.own
 	s.own = false
 	s.text(t)
 	s.own = own
 }
 
-func (s *sayer) reasoning(t string) {
+func (s *blockMaker) reasoning(t string) {
 	if strings.TrimSpace(t) != "" {
 		s.blocks = append(s.blocks, &message.Reasoning{Common: s.common(), Text: valid(t)})
 	}
 }
 
-func (s *sayer) call(callID, name string, args []byte) {
+func (s *blockMaker) call(callID, name string, args []byte) {
 	if name == "" {
 		name = "unnamed"
 	}

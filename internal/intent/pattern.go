@@ -120,7 +120,7 @@ func (p Pattern) Covers(args []byte) (odd string, ok bool) {
 		return "", false
 	}
 	for _, name := range slices.Sorted(maps.Keys(given)) {
-		if m, named := p[name]; !named || !m.holds(given[name]) {
+		if m, named := p[name]; !named || !m.matches(given[name]) {
 			return name, false
 		}
 	}
@@ -149,7 +149,7 @@ func (p Pattern) Over(args []byte) (Pattern, error) {
 	return p, nil
 }
 
-func (m Match) holds(v jsontext.Value) bool {
+func (m Match) matches(v jsontext.Value) bool {
 	switch {
 	case m.Any:
 		return true
@@ -185,7 +185,7 @@ func (m Match) within(of Match) bool {
 	case m.Like != "":
 		return m.Like == of.Like
 	}
-	return of.holds(m.Is)
+	return of.matches(m.Is)
 }
 
 // like reports whether a glob matches a text:
@@ -198,7 +198,7 @@ func (m Match) within(of Match) bool {
 //
 // No glob matches a text that contains ".." as a path segment.
 func like(glob, text string) bool {
-	return len(text) <= maxGlobbed && !climbs(text) && globRegexp(glob).MatchString(text)
+	return len(text) <= maxGlobbed && !hasParentSegment(text) && globRegexp(glob).MatchString(text)
 }
 
 // globRegexp converts a glob to a regular expression, which matches in time linear in the
@@ -232,9 +232,9 @@ func globRegexp(glob string) *regexp.Regexp {
 	return regexp.MustCompile(b.String() + `\z`)
 }
 
-// climbs reports whether a text contains ".." as a path segment, plainly or in URL
+// hasParentSegment reports whether a text contains ".." as a path segment, plainly or in URL
 // escapes. In a URL a segment also ends at the query, the fragment and the parameters.
-func climbs(text string) bool {
+func hasParentSegment(text string) bool {
 	text = strings.NewReplacer("%2e", ".", "%2E", ".", "%2f", "/", "%2F", "/", "%5c", `\`, "%5C", `\`).Replace(text)
 	for step := range strings.FieldsFuncSeq(text, func(r rune) bool { return strings.ContainsRune(`/\?#;`, r) }) {
 		if step == ".." {

@@ -36,8 +36,8 @@ const (
 	MaxAlarms = 500  // of a user, that have a next occurrence
 	MaxText   = 2000 // bytes
 
-	atOnce   = 16               // occurrences that are delivered at the same time
-	longNap  = 20 * time.Second // the longest sleep while an alarm is due: the clock may be set, or the machine may have slept
+	maxParallel   = 16               // occurrences that are delivered at the same time
+	maxSleep  = 20 * time.Second // the longest sleep while an alarm is due: the clock may be set, or the machine may have slept
 	lastWait = time.Minute      // the longest wait between two tries
 	maxTries = 100              // of telling an occurrence, some 95 minutes
 )
@@ -259,7 +259,7 @@ func (s *Scheduler) Run(ctx context.Context, tell Tell) error {
 	}
 	var telling sync.WaitGroup
 	defer telling.Wait()
-	room := make(chan struct{}, atOnce)
+	room := make(chan struct{}, maxParallel)
 	for {
 		e, ok := s.next(ctx)
 		if !ok {
@@ -277,7 +277,7 @@ func (s *Scheduler) Run(ctx context.Context, tell Tell) error {
 		}
 		telling.Go(func() {
 			defer func() { <-room }()
-			s.pass(ctx, e, func(ctx context.Context, a record.Alarm, o Occurrence) (bool, error) {
+			s.process(ctx, e, func(ctx context.Context, a record.Alarm, o Occurrence) (bool, error) {
 				o.Await = await
 				return tell(ctx, a, o)
 			})
@@ -297,7 +297,7 @@ func (s *Scheduler) next(ctx context.Context) (entry, bool) {
 				s.mu.Unlock()
 				return e, true
 			}
-			wake = time.After(min(left, longNap))
+			wake = time.After(min(left, maxSleep))
 		}
 		s.mu.Unlock()
 		select {
@@ -309,11 +309,11 @@ func (s *Scheduler) next(ctx context.Context) (entry, bool) {
 	}
 }
 
-// pass takes an alarm through an occurrence, until that is recorded or ctx is done.
-func (s *Scheduler) pass(ctx context.Context, e entry, tell Tell) {
+// process takes an alarm through an occurrence, until that is recorded or ctx is done.
+func (s *Scheduler) process(ctx context.Context, e entry, tell Tell) {
 	wait := time.Second
 	for try := 1; ctx.Err() == nil; try++ {
-		a, err := s.passOnce(ctx, e, tell, try == maxTries)
+		a, err := s.deliver(ctx, e, tell, try == maxTries)
 		if err == nil {
 			s.mu.Lock()
 			delete(s.known, e.id)
@@ -330,9 +330,9 @@ func (s *Scheduler) pass(ctx context.Context, e entry, tell Tell) {
 	}
 }
 
-// passOnce tells the occurrence that is due, and commits the next one. It returns the alarm as it
+// deliver tells the occurrence that is due, and commits the next one. It returns the alarm as it
 // is then.
-func (s *Scheduler) passOnce(ctx context.Context, e entry, tell Tell, giveUp bool) (record.Alarm, error) {
+func (s *Scheduler) deliver(ctx context.Context, e entry, tell Tell, giveUp bool) (record.Alarm, error) {
 	sc := store.ForUser(e.user)
 	a, version, err := s.get(ctx, sc, e.id)
 	if fault.Is(err, fault.NotFound) { // it was erased
@@ -360,12 +360,12 @@ func (s *Scheduler) passOnce(ctx context.Context, e entry, tell Tell, giveUp boo
 		return a, err
 	}
 	if fault.Is(err, fault.Conflict) { // it was cancelled meanwhile: read it again
-		return s.reread(ctx, sc, e)
+		return s.reload(ctx, sc, e)
 	}
 	return a, err
 }
 
-func (s *Scheduler) reread(ctx context.Context, sc store.Scope, e entry) (record.Alarm, error) {
+func (s *Scheduler) reload(ctx context.Context, sc store.Scope, e entry) (record.Alarm, error) {
 	a, _, err := s.get(ctx, sc, e.id)
 	if fault.Is(err, fault.NotFound) {
 		return record.Alarm{}, nil

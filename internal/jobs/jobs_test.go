@@ -189,7 +189,7 @@ func TestAlarmsThatWaitHoldUpNoOthers(t *testing.T) {
 				return x.tell(ctx, a, o)
 			})
 		}()
-		for i := range 2 * atOnce {
+		for i := range 2 * maxParallel {
 			set(t, s, fmt.Sprint("waits ", i), time.Second, "")
 		}
 		set(t, s, "free", 2*time.Second, "")
@@ -200,7 +200,7 @@ func TestAlarmsThatWaitHoldUpNoOthers(t *testing.T) {
 		}
 		close(answered)
 		synctest.Wait()
-		if got := strings.Count(x.all(), "waits"); got != 2*atOnce {
+		if got := strings.Count(x.all(), "waits"); got != 2*maxParallel {
 			t.Errorf("%d were told: %s", got, x.all())
 		}
 		cancel()

@@ -27,7 +27,7 @@ type adapted struct {
 	models *Models
 	lacks  [len(adaptable)]atomic.Bool // learned from refusals
 	out    leftOut                     // likewise
-	told   atomic.Bool                 // that the model wrote a call as text
+	noticed   atomic.Bool                 // that the model wrote a call as text
 }
 
 // adaptable are the abilities that requests can do without, and the codes of refusals for their lack.
@@ -86,16 +86,16 @@ func (m *adapted) Stream(ctx context.Context, r *Request) iter.Seq2[Event, error
 
 // adapt returns the request in the form that the model takes. lacking is the index of an ability that
 // is missing, or -1.
-func (m *adapted) adapt(r *Request) (w *worded, lacking int) {
+func (m *adapted) adapt(r *Request) (w *wordedRequest, lacking int) {
 	asked := *r
-	w, lacking = &worded{Request: &asked}, -1
+	w, lacking = &wordedRequest{Request: &asked}, -1
 	asked.Tools = m.out.reduce(r.Tools)
 	for i := range adaptable {
-		if !m.lacking(i) {
+		if !m.lacksAbility(i) {
 			continue
 		}
 		if adaptable[i].ability == CanImages { // also those of messages that were released
-			asked.Transcript = asked.Transcript.As("blind", blind)
+			asked.Transcript = asked.Transcript.As("blind", withoutImages)
 		}
 		if !m.needs(r, i) {
 			continue
@@ -114,7 +114,7 @@ func (m *adapted) adapt(r *Request) (w *worded, lacking int) {
 	if w.tools == nil && r.ToolChoice != "none" && len(asked.Tools.Specs()) > 0 && !unbounded(m.name) {
 		w.tools = asked.Tools
 	}
-	if !m.told.Load() {
+	if !m.noticed.Load() {
 		w.stray = m.strayCall
 	}
 	return w, lacking
@@ -122,7 +122,7 @@ func (m *adapted) adapt(r *Request) (w *worded, lacking int) {
 
 // strayCall returns what the user is told, once, of a call that the model wrote as text.
 func (m *adapted) strayCall() string {
-	m.told.Store(true)
+	m.noticed.Store(true)
 	return m.name + " wrote a call of a tool as text, and it was not made. `steward models test " + m.name + "` tells whether the model can call tools."
 }
 
@@ -138,8 +138,8 @@ func (m *adapted) needs(r *Request, i int) bool {
 	return pictured(r.Transcript)
 }
 
-// lacking reports whether the model is known to lack an ability.
-func (m *adapted) lacking(i int) bool {
+// lacksAbility reports whether the model is known to lack an ability.
+func (m *adapted) lacksAbility(i int) bool {
 	if m.lacks[i].Load() {
 		return true
 	}
@@ -150,7 +150,7 @@ func (m *adapted) lacking(i int) bool {
 // Able reports whether a model has an ability, and whether that is known. If that is up to its server,
 // it is not known: the server refuses what the model lacks.
 func (m *Models) Able(full string, a Ability) (can, known bool) {
-	if can, known = m.cfg.Tested[full].Can[a]; known || m.upToServer(full) {
+	if can, known = m.cfg.Tested[full].Can[a]; known || m.leftToServer(full) {
 		return can, known
 	}
 	f := m.cfg.Known.family(full)
@@ -171,7 +171,7 @@ func (m *adapted) learn(r *Request, err error) bool {
 }
 
 // forward forwards the model's stream, and learns from the reply or the refusal.
-func (m *adapted) forward(ctx context.Context, w *worded, yield func(Event, error) bool) outcome {
+func (m *adapted) forward(ctx context.Context, w *wordedRequest, yield func(Event, error) bool) outcome {
 	named := func(ev Event, err error) bool {
 		if ev.Kind == Done && ev.Reply != nil {
 			reply := *ev.Reply // the provider may keep its own copy
@@ -180,7 +180,7 @@ func (m *adapted) forward(ctx context.Context, w *worded, yield func(Event, erro
 			ev.Reply = &reply
 			m.models.learning.see(m.name, w.Request, reply.Usage)
 			m.models.accepted(m.name, w.Request)
-			if reply.Stop == message.StopRefused && blank(&reply) && !yield(Event{Kind: Notice, Text: m.name + " refused to answer."}, nil) {
+			if reply.Stop == message.StopRefused && isBlank(&reply) && !yield(Event{Kind: Notice, Text: m.name + " refused to answer."}, nil) {
 				return false
 			}
 		}
@@ -212,8 +212,8 @@ To use several at once, write one such object per line. You then get their resul
 The tools, each with the JSON Schema of its arguments:
 `
 
-// worded is a request that is put into words, and what must be read from the words of the answer.
-type worded struct {
+// wordedRequest is a request that is put into words, and what must be read from the words of the answer.
+type wordedRequest struct {
 	*Request
 	notices []string
 	tools   *Toolset      // may be called in words
@@ -234,7 +234,7 @@ func paragraphs(system, words string) string {
 }
 
 // useTools describes the tools in the system prompt, and earlier calls and results as text.
-func (w *worded) useTools() {
+func (w *wordedRequest) useTools() {
 	if w.ToolChoice != "none" {
 		w.tools = w.Tools
 		list, _ := w.Tools.Encoded("words", func(specs []tool.Spec) (out []byte, _ error) { // it returns no error
@@ -246,11 +246,11 @@ func (w *worded) useTools() {
 		w.System = paragraphs(w.System, toolWords+string(list))
 	}
 	w.Tools, w.ToolChoice = nil, ""
-	w.Transcript = w.Transcript.As("words", spell)
+	w.Transcript = w.Transcript.As("words", asText)
 }
 
-// spell returns a message with its calls and results as text.
-func spell(m *message.Message) *message.Message {
+// asText returns a message with its calls and results as text.
+func asText(m *message.Message) *message.Message {
 	if r := m.Result(); r != nil {
 		out := *m
 		out.Role = message.User
@@ -289,12 +289,12 @@ func withBlocks(m *message.Message, other func(message.Block) message.Block) *me
 	return out
 }
 
-// blind returns a message whose images are named in words.
-func blind(m *message.Message) *message.Message {
+// withoutImages returns a message whose images are named in words.
+func withoutImages(m *message.Message) *message.Message {
 	return withBlocks(m, func(b message.Block) message.Block {
 		switch b := b.(type) {
 		case *message.Image:
-			return unseen(b)
+			return imageText(b)
 		case *message.ToolResult:
 			if !slices.ContainsFunc(b.Content, isImage) {
 				return nil
@@ -303,7 +303,7 @@ func blind(m *message.Message) *message.Message {
 			r.Content = slices.Clone(b.Content)
 			for i, c := range r.Content {
 				if img, ok := c.(*message.Image); ok {
-					r.Content[i] = unseen(img)
+					r.Content[i] = imageText(img)
 				}
 			}
 			return &r
@@ -314,7 +314,7 @@ func blind(m *message.Message) *message.Message {
 
 func isImage(b message.Block) bool { _, ok := b.(*message.Image); return ok }
 
-func unseen(b *message.Image) *message.Text {
+func imageText(b *message.Image) *message.Text {
 	return &message.Text{Common: b.Common, Text: fmt.Sprintf("[an image that you cannot see: %s, %d bytes]", b.MIME, len(b.Data))}
 }
 
@@ -328,7 +328,7 @@ func pictured(t *Transcript) bool {
 
 // reading returns a yield that reads calls from the words of the answer. Text that may become a call
 // is held back until the end.
-func (w *worded) reading(yield func(Event, error) bool) func(Event, error) bool {
+func (w *wordedRequest) reading(yield func(Event, error) bool) func(Event, error) bool {
 	if w.tools == nil && !w.fenced {
 		return yield
 	}
@@ -391,7 +391,7 @@ const maxSpoken = 32
 // calls returns the reply with its calls in words as calls. It returns nil unless the whole text
 // consists of calls of known tools: anything else is an answer. stray reports whether there is a call
 // in it all the same.
-func (w *worded) calls(r *Reply) (called *Reply, stray bool) {
+func (w *wordedRequest) calls(r *Reply) (called *Reply, stray bool) {
 	m := &message.Message{Role: message.Assistant, Blocks: r.Blocks}
 	if w.tools == nil || r.Stop == message.StopRefused || len(m.Calls()) > 0 {
 		return nil, false

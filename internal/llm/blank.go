@@ -10,8 +10,8 @@ import (
 // codeEmpty is the error code for a model that answered nothing.
 const codeEmpty = "empty_answer"
 
-// blank reports whether nothing in a reply is for its reader: at most reasoning and white space.
-func blank(r *Reply) bool {
+// isBlank reports whether nothing in a reply is for its reader: at most reasoning and white space.
+func isBlank(r *Reply) bool {
 	for _, b := range r.Blocks {
 		switch b := b.(type) {
 		case *message.Reasoning:
@@ -28,7 +28,7 @@ func blank(r *Reply) bool {
 
 // unanswered reports whether a model has ended without an answer. A refusal is an answer.
 func unanswered(r *Reply) bool {
-	return r != nil && r.Stop != message.StopRefused && blank(r)
+	return r != nil && r.Stop != message.StopRefused && isBlank(r)
 }
 
 // emptyAnswer returns the error for a model that answered nothing.

@@ -199,12 +199,12 @@ func (m *metered) admit(r *Request) (*Request, *hold, error) {
 	if m.gate.perDay != (Budget{}) || h.meter.bounded() {
 		h.input = m.models.count(m.name, r)
 	}
-	bounded, err := m.setAside(r, h)
+	bounded, err := m.reserveOutput(r, h)
 	return bounded, h, err
 }
 
-// setAside reserves what a call with the hold's input may use.
-func (m *metered) setAside(r *Request, h *hold) (*Request, error) {
+// reserveOutput reserves what a call with the hold's input may use.
+func (m *metered) reserveOutput(r *Request, h *hold) (*Request, error) {
 	g := m.gate
 	g.mu.Lock()
 	defer g.mu.Unlock()

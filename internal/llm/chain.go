@@ -52,7 +52,7 @@ func (c *chain) Stream(ctx context.Context, r *Request) iter.Seq2[Event, error] 
 			failed = append(failed, failure{c.links[at].name, o.err})
 			next := -1
 			if asked.passing {
-				if passedOver(o.err) {
+				if wasSkipped(o.err) {
 					again = append(again, at)
 				}
 				next = c.after(at, o.err)
@@ -92,9 +92,9 @@ func (c *chain) pass(ctx context.Context, yield func(Event, error) bool, at, nex
 	return at == next || yield(Event{Kind: Notice, Text: from + " cannot answer (" + fault.Of(o.err).Message + "); " + to + " is asked instead."}, nil)
 }
 
-// passedOver reports whether a model was skipped that could answer if it were the only one: without
+// wasSkipped reports whether a model was skipped that could answer if it were the only one: without
 // tools, or after a pause.
-func passedOver(err error) bool {
+func wasSkipped(err error) bool {
 	f := fault.Of(err)
 	return adaptableCode(f.Code) || f.Code == "rate_limited" && f.Retry == fault.RetryAfter && f.After <= longAfter
 }

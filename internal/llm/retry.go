@@ -54,8 +54,8 @@ func (p RetryPolicy) wait(failures int, err *fault.Error) time.Duration {
 	return time.Duration(p.Rand() * float64(min(bound, p.Max)))
 }
 
-// passing reports whether the failure is temporary, so that the same call may succeed later.
-func passing(err *fault.Error) bool {
+// isTransient reports whether the failure is temporary, so that the same call may succeed later.
+func isTransient(err *fault.Error) bool {
 	if err.Retry == fault.RetryNone { // the error says so explicitly
 		return false
 	}
@@ -171,7 +171,7 @@ func (m *retrying) Stream(ctx context.Context, r *Request) iter.Seq2[Event, erro
 			}
 			f := fault.Of(o.err)
 			wait := m.policy.wait(failures, f)
-			again := passing(f)
+			again := isTransient(f)
 			if empty == 1 && nothing != nil { // some models answer the second time
 				wait, again = 0, true
 			}

@@ -36,8 +36,8 @@ var callMarks = []string{
 // fences are the code fences around calls.
 var fences = []string{"```json", "```JSON", "```tool_calls", "```tool_call", "```tool_code", "```xml", "```"}
 
-// betweens stand between the name and the arguments of a call.
-var betweens = []string{"[ARGS]", "<|tool_call_argument_begin|>", "<｜tool▁sep｜>", "<|tool▁sep|>", "\n"}
+// argumentMarks stand between the name and the arguments of a call.
+var argumentMarks = []string{"[ARGS]", "<|tool_call_argument_begin|>", "<｜tool▁sep｜>", "<|tool▁sep|>", "\n"}
 
 var (
 	// spokenName is a name that stands alone between marks.
@@ -175,7 +175,7 @@ func (s *speaker) named() bool {
 	if rest, ok := strings.CutPrefix(s.text, "[CALL_ID]"); ok {
 		s.text = strings.TrimLeft(rest, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
 	}
-	for _, b := range betweens {
+	for _, b := range argumentMarks {
 		s.text = strings.TrimPrefix(s.text, b)
 	}
 	s.text = strings.TrimSpace(s.text)

@@ -108,8 +108,8 @@ func (t *Transcript) refill(n int) error {
 	return nil
 }
 
-// letGo releases the messages that every codec has encoded, except those of the running turn.
-func (t *Transcript) letGo() {
+// release releases the messages that every codec has encoded, except those of the running turn.
+func (t *Transcript) release() {
 	if t.again == nil {
 		return
 	}
@@ -222,7 +222,7 @@ func (t *Transcript) Encoded(codec string, encode GroupEncoder) (head, tail []by
 			if len(group) > 0 {
 				tail, err = encode(nil, group)
 			}
-			t.letGo()
+			t.release()
 			return e.buf[:len(e.buf):len(e.buf)], tail, err
 		}
 		if err := t.keep(e, group, encode); err != nil {

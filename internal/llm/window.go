@@ -25,8 +25,8 @@ const (
 	// refusalAge is how long a refusal is remembered. It expires because the server's window may be
 	// raised.
 	refusalAge = 7 * 24 * time.Hour
-	// askAgain is how long after a fruitless request a provider is asked for its windows again.
-	askAgain = 10 * time.Minute
+	// windowRetryAfter is how long after a fruitless request a provider is asked for its windows again.
+	windowRetryAfter = 10 * time.Minute
 	// askTimeout is how long a call waits for a provider's answer about windows.
 	askTimeout = 2 * time.Second
 )
@@ -37,7 +37,7 @@ type window struct {
 	asked   time.Time // when its provider was last asked
 	refused refusal
 	took    int64     // tokens of the last longer request that it accepted, as estimated
-	perhaps int64     // likewise of the last one that it refused without saying why
+	suspected int64     // likewise of the last one that it refused without saying why
 	at      time.Time // when it refused that
 }
 
@@ -92,8 +92,8 @@ func (m *Models) Refused(chain []string) int {
 // unbounded reports whether a model accepts requests of any length.
 func unbounded(full string) bool { return strings.HasPrefix(full, "offline/") }
 
-// upToServer reports whether what a model can do is up to its server.
-func (m *Models) upToServer(full string) bool {
+// leftToServer reports whether what a model can do is up to its server.
+func (m *Models) leftToServer(full string) bool {
 	provider, _, _ := strings.Cut(full, "/")
 	i := m.cfg.Vendors.Index(provider)
 	return i >= 0 && m.cfg.Vendors[i].UpToServer
@@ -105,7 +105,7 @@ func (m *Models) window(full string) int {
 	w, ok := m.windows[full]
 	m.mu.RUnlock()
 	if !ok {
-		if !m.upToServer(full) { // otherwise it decides about the window, and refuses
+		if !m.leftToServer(full) { // otherwise it decides about the window, and refuses
 			w.tokens = m.cfg.Known.family(full).Window
 		}
 		m.mu.Lock()
@@ -165,10 +165,10 @@ func (m *Models) accepted(full string, r *Request) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	w := m.windows[full]
-	if w.perhaps > n && w.perhaps < 2*n && n >= minGuess && time.Since(w.at) < guessAge {
-		w.refused = refusal{int(w.perhaps * 9 / 10), time.Now().UTC().Truncate(time.Second)}
+	if w.suspected > n && w.suspected < 2*n && n >= minGuess && time.Since(w.at) < guessAge {
+		w.refused = refusal{int(w.suspected * 9 / 10), time.Now().UTC().Truncate(time.Second)}
 	}
-	w.took, w.perhaps = n, 0
+	w.took, w.suspected = n, 0
 	m.learnWindow(full, w)
 }
 
@@ -190,7 +190,7 @@ func (m *Models) maybeTooLong(full string, r *Request, err error) bool {
 	if n <= w.took {
 		return false
 	}
-	w.perhaps, w.at = n, time.Now()
+	w.suspected, w.at = n, time.Now()
 	m.learnWindow(full, w)
 	return true
 }
@@ -231,7 +231,7 @@ func (m *Models) Discover(ctx context.Context, chain []string) {
 		p := m.providers[name]
 		m.mu.Lock()
 		w := m.windows[full]
-		late := time.Since(w.asked) >= askAgain
+		late := time.Since(w.asked) >= windowRetryAfter
 		if late {
 			w.asked = time.Now()
 			m.learnWindow(full, w)

@@ -210,13 +210,13 @@ func (c *check) siblings(all []Draft, at string) {
 		}
 		all[i].After = kept
 	}
-	if left := stuck(all); left != nil {
+	if left := unreachable(all); left != nil {
 		c.bad(at, Cycle, "none of these can begin, since some of them come after each other: %s; leave one of the names in after out", strings.Join(left, ", "))
 	}
 }
 
-// stuck returns the names of the tasks that can never begin.
-func stuck(all []Draft) []string {
+// unreachable returns the names of the tasks that can never begin.
+func unreachable(all []Draft) []string {
 	done := map[string]bool{}
 	for {
 		var left []string

@@ -42,12 +42,12 @@ func (r *Run) Order(ctx context.Context, c Command, task id.ID, edited *Draft) e
 	}
 }
 
-func (r *Run) obey(ctx context.Context, o order) error {
+func (r *Run) execute(ctx context.Context, o order) error {
 	t := r.byID[o.task]
 	if t == nil {
 		return fault.New(fault.NotFound, "task_not_found", "there is no such task in this tree").WithHint("steward requests show lists them")
 	}
-	if !slices.Contains(obeyed(o.command), t.State) {
+	if !slices.Contains(statesFor(o.command), t.State) {
 		return fault.New(fault.Conflict, "task_transition_illegal", "%s is not possible for the task %s, which is %s", o.command, t.Name, t.State).
 			WithHint("look at it again: steward requests show")
 	}
@@ -57,7 +57,7 @@ func (r *Run) obey(ctx context.Context, o order) error {
 	case Cancel:
 		r.stop(t, Cancelled, errCancelled)
 	case Resume:
-		r.wake(t, func(x *Task) bool { return x.State == Paused })
+		r.reopen(t, func(x *Task) bool { return x.State == Paused })
 	case Retry:
 		r.retry(t)
 	case Edit:
@@ -69,8 +69,8 @@ func (r *Run) obey(ctx context.Context, o order) error {
 	return r.save(ctx)
 }
 
-// obeyed are the states in which a task obeys a command.
-func obeyed(c Command) []State {
+// statesFor are the states in which a task obeys a command.
+func statesFor(c Command) []State {
 	switch c {
 	case Pause:
 		return []State{Pending, Running, Judging}
@@ -101,8 +101,8 @@ func (r *Run) stop(t *Task, to State, cause error) {
 	}
 }
 
-// wake makes tasks pending again: a task and, if they fit, those below it.
-func (r *Run) wake(t *Task, fit func(*Task) bool) {
+// reopen makes tasks pending again: a task and, if they fit, those below it.
+func (r *Run) reopen(t *Task, fit func(*Task) bool) {
 	for _, x := range append([]*Task{t}, r.below(t)...) {
 		if fit(x) {
 			r.move(x, Pending)
@@ -116,10 +116,10 @@ func (r *Run) wake(t *Task, fit func(*Task) bool) {
 // the tasks above it.
 func (r *Run) retry(t *Task) {
 	again := func(x *Task) bool { return x.State.Over() && x.State != Done }
-	r.wake(t, again)
+	r.reopen(t, again)
 	for _, x := range r.all {
 		if x.Parent == t.Parent && x.State == Skipped {
-			r.wake(x, again)
+			r.reopen(x, again)
 		}
 	}
 	for p := r.byID[t.Parent]; p != nil; p = r.byID[p.Parent] {

@@ -104,7 +104,7 @@ func (r *Run) Work(ctx context.Context) error {
 				r.end(e)
 			}
 		case o := <-r.orders:
-			o.answer <- r.obey(context.WithoutCancel(ctx), o)
+			o.answer <- r.execute(context.WithoutCancel(ctx), o)
 		case <-ctx.Done():
 			err = context.Cause(ctx)
 		}
@@ -151,7 +151,7 @@ func (r *Run) advance(ctx context.Context) error {
 func (r *Run) step(t *Task) bool {
 	parent := r.byID[t.Parent]
 	switch {
-	case t.State == Pending && (parent == nil || parent.State == Running) && r.stuck(t):
+	case t.State == Pending && (parent == nil || parent.State == Running) && r.isBlocked(t):
 		for _, x := range append(r.below(t), t) {
 			r.settle(x, Skipped, "task_skipped")
 		}
@@ -159,12 +159,12 @@ func (r *Run) step(t *Task) bool {
 	case t.Supervised() && r.ready(t):
 		r.move(t, Running)
 		return true
-	case t.State == Running && r.unsteered(t):
+	case t.State == Running && r.needsSteering(t):
 		t.Failing = id.ID{}
 		r.changed = append(r.changed, t)
 		return true
 	case t.State == Running && t.Supervised() && t.Failing.Zero() && r.partsOver(t):
-		t.Output = sumUp(r.parts(t))
+		t.Output = combineOutputs(r.parts(t))
 		if t.Evaluation == "" && !r.fellShort(t) {
 			r.settle(t, Done, "")
 		} else {
@@ -175,9 +175,9 @@ func (r *Run) step(t *Task) bool {
 	return false
 }
 
-// stuck reports whether a task cannot begin any more, because one that had to
+// isBlocked reports whether a task cannot begin any more, because one that had to
 // come before it is over and not done.
-func (r *Run) stuck(t *Task) bool {
+func (r *Run) isBlocked(t *Task) bool {
 	return slices.ContainsFunc(t.After, func(x id.ID) bool {
 		before := r.byID[x]
 		return before != nil && before.State.Over() && before.State != Done
@@ -225,17 +225,17 @@ func (r *Run) work(t Task, parts, before []*Task) func(context.Context) ended {
 	case t.State == Judging:
 		return func(ctx context.Context) ended {
 			v, err := r.worker.Judge(ctx, &t, parts)
-			return ended{own, err, 0, func(err error) { r.judged(own, v, err) }}
+			return ended{own, err, 0, func(err error) { r.applyVerdict(own, v, err) }}
 		}
 	case t.Supervised():
 		return func(ctx context.Context) ended {
 			s, err := r.worker.Steer(ctx, &t, parts)
-			return ended{own, err, 0, func(error) { r.steered(own, s) }}
+			return ended{own, err, 0, func(error) { r.applySteering(own, s) }}
 		}
 	}
 	return func(ctx context.Context) ended {
 		out, err := r.worker.Work(ctx, &t, before)
-		return ended{own, err, out.Labels, func(err error) { r.worked(own, out, err) }}
+		return ended{own, err, out.Labels, func(err error) { r.finishWork(own, out, err) }}
 	}
 }
 
@@ -252,8 +252,8 @@ func (r *Run) end(e ended) {
 	e.take(e.err)
 }
 
-// worked takes the output of a task.
-func (r *Run) worked(t *Task, out Output, err error) {
+// finishWork takes the output of a task.
+func (r *Run) finishWork(t *Task, out Output, err error) {
 	t.Output = out
 	if len(out.Summary) > MaxSummary {
 		t.Output.Whole = len(out.Summary)
@@ -270,11 +270,11 @@ func (r *Run) worked(t *Task, out Output, err error) {
 	}
 }
 
-// judged takes a verdict. A task that fell short is corrected: one that was worked
+// applyVerdict takes a verdict. A task that fell short is corrected: one that was worked
 // on directly is done again with the reasons, and one with subtasks gets
 // further ones. What could not be judged stands as it is, unless parts of it
 // failed.
-func (r *Run) judged(t *Task, v Verdict, err error) {
+func (r *Run) applyVerdict(t *Task, v Verdict, err error) {
 	if err != nil {
 		v = Verdict{Achieved: !r.fellShort(t), Reasons: "not judged: " + fault.Of(err).Message}
 		t.Rounds = MaxRounds
@@ -387,8 +387,8 @@ func (r *Run) save(ctx context.Context) error {
 	return nil
 }
 
-// sumUp returns the outputs of subtasks as one.
-func sumUp(parts []*Task) Output {
+// combineOutputs returns the outputs of subtasks as one.
+func combineOutputs(parts []*Task) Output {
 	var out Output
 	var b strings.Builder
 	for _, p := range parts {

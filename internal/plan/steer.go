@@ -41,13 +41,13 @@ func (r *Run) fail(t *Task, code string) {
 	}
 }
 
-// unsteered reports whether a subtask has failed and nothing is left to be steered.
-func (r *Run) unsteered(t *Task) bool {
+// needsSteering reports whether a subtask has failed and nothing is left to be steered.
+func (r *Run) needsSteering(t *Task) bool {
 	return !t.Failing.Zero() && r.active[t.ID] == nil && r.partsOver(t)
 }
 
-// steered carries out a steering. Without one the subtasks go on as planned.
-func (r *Run) steered(t *Task, s Steering) {
+// applySteering carries out a steering. Without one the subtasks go on as planned.
+func (r *Run) applySteering(t *Task, s Steering) {
 	t.Failing = id.ID{}
 	t.Steers++
 	r.changed = append(r.changed, t)

@@ -22,7 +22,7 @@ func (e *Envelope) Fault() *fault.Error {
 	if e.Type != TypeError {
 		return nil
 	}
-	code := snake(e.Code)
+	code := snakeCase(e.Code)
 	message := e.Message
 	if message == "" {
 		message = strings.ReplaceAll(code, "_", " ")
@@ -106,9 +106,9 @@ func kindOf(code string, recoverable bool) fault.Kind {
 	return fault.Invalid
 }
 
-// snake converts a code to Steward's form: a-z, 0-9 and single underscores, at most 64
+// snakeCase converts a code to Steward's form: a-z, 0-9 and single underscores, at most 64
 // bytes. "FileNotFoundError" becomes file_not_found_error.
-func snake(code string) string {
+func snakeCase(code string) string {
 	var out []byte
 	lower := false // the previous character was a lower-case letter
 	for _, c := range []byte(code) {

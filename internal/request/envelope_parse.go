@@ -93,8 +93,8 @@ func (e *Envelope) Encode() ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// loose accepts an envelope in all its formats.
-type loose struct {
+// looseEnvelope accepts an envelope in all its formats.
+type looseEnvelope struct {
 	Type      string `json:"type"`
 	RequestID string `json:"request_id"`
 	ParentID  string `json:"parent_request_id"`
@@ -131,23 +131,23 @@ func ParseEnvelope(line []byte) (Envelope, error) {
 		return Envelope{}, fault.New(fault.TooLarge, "envelope_invalid", "the message has %d bytes; the limit is %d", len(line), MaxEnvelope).
 			WithHint("send smaller messages")
 	}
-	var l loose
+	var l looseEnvelope
 	if err := jsonv2.Unmarshal(line, &l); err != nil {
 		return Envelope{}, badEnvelope("%w", err)
 	}
 	e := Envelope{Type: strings.ToLower(l.Type), RequestID: l.RequestID, ParentID: l.ParentID,
 		Sender: l.Sender, Target: l.Target, Trace: l.Trace,
-		Action: l.Action, Parameters: given(l.Parameters),
+		Action: l.Action, Parameters: firstPresent(l.Parameters),
 		Status: strings.ToLower(l.Status), Tool: l.Tool, TaskID: l.TaskID, Message: l.Message,
-		Data: given(l.Data, l.Result), Metadata: given(l.Metadata)}
-	if next := given(l.Next); next != nil && json.Unmarshal(next, &e.NextActions) != nil {
+		Data: firstPresent(l.Data, l.Result), Metadata: firstPresent(l.Metadata)}
+	if next := firstPresent(l.Next); next != nil && json.Unmarshal(next, &e.NextActions) != nil {
 		e.NextActions = []json.RawMessage{next}
 	}
 	if len(e.NextActions) == 0 {
 		e.NextActions = nil
 	}
 	e.Progress = l.progress()
-	e.settleType(&l)
+	e.inferType(&l)
 	if e.Type == TypeError {
 		l.fail(&e)
 	}
@@ -163,9 +163,9 @@ func first(words ...string) string {
 	return ""
 }
 
-// given returns the first member that is present and not null, compacted so that it
+// firstPresent returns the first member that is present and not null, compacted so that it
 // contains no line breaks.
-func given(members ...json.RawMessage) json.RawMessage {
+func firstPresent(members ...json.RawMessage) json.RawMessage {
 	for _, m := range members {
 		if len(m) == 0 || string(m) == "null" {
 			continue
@@ -179,7 +179,7 @@ func given(members ...json.RawMessage) json.RawMessage {
 }
 
 // progress returns a fraction of 1. A value above 1 is taken as a percentage.
-func (l *loose) progress() float64 {
+func (l *looseEnvelope) progress() float64 {
 	p := l.Progress
 	if p == nil {
 		var under struct {
@@ -198,10 +198,10 @@ func (l *loose) progress() float64 {
 	return *p
 }
 
-// settleType determines the type of an envelope that has none, or that says "response" for
+// inferType determines the type of an envelope that has none, or that says "response" for
 // an error, and translates its status to the current values.
-func (e *Envelope) settleType(l *loose) {
-	failed := e.Status == StatusError || l.Code != "" || given(l.Error) != nil
+func (e *Envelope) inferType(l *looseEnvelope) {
+	failed := e.Status == StatusError || l.Code != "" || firstPresent(l.Error) != nil
 	working := e.Status == StatusAcknowledged || e.Status == StatusRunning
 	switch {
 	case (e.Type == "" || e.Type == TypeResponse || e.Type == TypeResult) && failed:
@@ -227,8 +227,8 @@ func (e *Envelope) settleType(l *loose) {
 }
 
 // fail fills in the fields of an error.
-func (l *loose) fail(e *Envelope) {
-	e.Code, e.Details, e.RetryAfter = l.Code, given(l.Details), math.Max(l.RetryAfter, 0)
+func (l *looseEnvelope) fail(e *Envelope) {
+	e.Code, e.Details, e.RetryAfter = l.Code, firstPresent(l.Details), math.Max(l.RetryAfter, 0)
 	retry, recoverable := l.Retry, l.Recoverable
 	var under struct {
 		Code        any             `json:"code"`
@@ -240,13 +240,13 @@ func (l *loose) fail(e *Envelope) {
 		RetryAfter  float64         `json:"retry_after"`
 	}
 	var text string
-	switch raw := given(l.Error); {
+	switch raw := firstPresent(l.Error); {
 	case raw == nil:
 	case jsonv2.Unmarshal(raw, &under) == nil:
 		code, _ := under.Code.(string) // a numeric code is ignored
 		e.Code, e.Message = first(e.Code, code, under.ErrorCode), first(e.Message, under.Message)
 		if e.Details == nil {
-			e.Details = given(under.Details)
+			e.Details = firstPresent(under.Details)
 		}
 		if retry == nil {
 			retry = under.Retry
@@ -259,12 +259,12 @@ func (l *loose) fail(e *Envelope) {
 		e.Message = first(e.Message, text)
 	}
 	e.Code = first(e.Code, "tool_error")
-	e.settleRetry(retry, recoverable)
+	e.reconcileRetry(retry, recoverable)
 }
 
-// settleRetry makes the retry strategy and the recoverable flag agree. An unknown strategy
+// reconcileRetry makes the retry strategy and the recoverable flag agree. An unknown strategy
 // is ignored.
-func (e *Envelope) settleRetry(strategy any, recoverable *bool) {
+func (e *Envelope) reconcileRetry(strategy any, recoverable *bool) {
 	if word, _ := strategy.(string); slices.Contains(strategies(), strings.ToLower(word)) {
 		e.Retry = strings.ToLower(word)
 	}

@@ -74,7 +74,7 @@ type confined struct {
 	inheritedFiles
 	gate, info *os.File // our ends: a byte opens the gate; info names the first process
 
-	ways          []route  // the addresses to listen on inside
+	routes          []route  // the addresses to listen on inside
 	self          string   // the executable that listens
 	channel       *os.File // transfers the listeners: our end
 	channelInside string   // the file descriptor of the other end inside
@@ -92,9 +92,9 @@ func (c *confined) plan(bwrap string) (plan, error) {
 		return plan{}, err
 	}
 	line := []string{"--args", number, "--"}
-	if len(c.ways) > 0 {
+	if len(c.routes) > 0 {
 		var addresses []string
-		for _, w := range c.ways {
+		for _, w := range c.routes {
 			addresses = append(addresses, w.address)
 		}
 		line = append(line, insideProgram, insideFlag, c.channelInside, strings.Join(addresses, ","))
@@ -153,7 +153,7 @@ func (c *confined) folders() ([]string, error) {
 		return nil, err
 	}
 	args = append(append(args, names...), granted...)
-	if len(c.ways) > 0 {
+	if len(c.routes) > 0 {
 		args = append(args, "--ro-bind", c.self, insideProgram)
 	}
 	// The folders that bubblewrap has created itself would be writable, and of unlimited size.
@@ -237,7 +237,7 @@ func (c *confined) environment() []string {
 func (c *confined) channels() ([]string, error) {
 	var args []string
 	if !c.Unsandboxed {
-		program, err := filter(len(c.ways) > 0)
+		program, err := filter(len(c.routes) > 0)
 		if err != nil {
 			return nil, err
 		}

@@ -66,8 +66,8 @@ func inside(channel int, addresses, program []string) error {
 	return unix.Exec(program[0], program, os.Environ())
 }
 
-// maxWays bounds the addresses inside, because all listeners travel in one message.
-const maxWays = 64
+// maxRoutes bounds the addresses inside, because all listeners travel in one message.
+const maxRoutes = 64
 
 // proxyPort is the proxy's port inside, unless it is taken.
 const proxyPort = 3128
@@ -84,7 +84,7 @@ func (r *running) openRoutes(in *confined) error {
 	f := newForwarder()
 	passing := func(dial dialer, addresses []string) {
 		for _, a := range addresses {
-			in.ways = append(in.ways, route{a, func(l net.Listener) { f.serve(l, dial, a) }})
+			in.routes = append(in.routes, route{a, func(l net.Listener) { f.serve(l, dial, a) }})
 		}
 	}
 	out := egress.Dialer{Rule: in.Network}
@@ -98,11 +98,11 @@ func (r *running) openRoutes(in *confined) error {
 		proxy := egress.NewProxy(out, "sandbox.network", log.With("program", in.Name))
 		r.clean = append(r.clean, proxy.Close)
 		at := in.freeAddress()
-		in.ways = append(in.ways, route{at, func(l net.Listener) { f.wg.Go(func() { _ = proxy.Serve(l) }) }}) // it ends with the proxy
+		in.routes = append(in.routes, route{at, func(l net.Listener) { f.wg.Go(func() { _ = proxy.Serve(l) }) }}) // it ends with the proxy
 		in.Env = append(proxyEnvironment(at), in.Env...)
 	}
 	r.clean = append(r.clean, f.close) // it waits until the proxy has ended
-	if len(in.ways) > maxWays {
+	if len(in.routes) > maxRoutes {
 		return errors.New("too many addresses of this machine")
 	}
 	self, err := os.Executable()
@@ -115,7 +115,7 @@ func (r *running) openRoutes(in *confined) error {
 	}
 	in.self, in.channel = self, os.NewFile(uintptr(pair[0]), "listeners")
 	in.channelInside = in.add(os.NewFile(uintptr(pair[1]), "listeners"))
-	ways, channel := in.ways, in.channel
+	ways, channel := in.routes, in.channel
 	f.wg.Go(func() {
 		defer f.hold(channel)()
 		for i, l := range receive(channel) {
@@ -129,7 +129,7 @@ func (r *running) openRoutes(in *confined) error {
 func (c *confined) freeAddress() string {
 	for port := proxyPort; ; port++ {
 		a := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
-		if !slices.ContainsFunc(c.ways, func(w route) bool { return w.address == a }) {
+		if !slices.ContainsFunc(c.routes, func(w route) bool { return w.address == a }) {
 			return a
 		}
 	}
@@ -149,7 +149,7 @@ func receive(channel *os.File) []net.Listener {
 	if err != nil {
 		return nil
 	}
-	rights := make([]byte, unix.CmsgSpace(4*maxWays))
+	rights := make([]byte, unix.CmsgSpace(4*maxRoutes))
 	var n int
 	var got error
 	err = raw.Read(func(fd uintptr) bool {

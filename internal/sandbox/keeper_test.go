@@ -188,7 +188,7 @@ func TestExpander(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	p.stderr = func() string { return strings.Repeat("é", 600) }
-	if got := p.StderrSuffix(nil); len(got) > maxSaid+30 || !strings.HasPrefix(got, "; it said: … ") {
+	if got := p.StderrSuffix(nil); len(got) > maxStderrSuffix+30 || !strings.HasPrefix(got, "; it said: … ") {
 		t.Errorf("%d bytes", len(got))
 	}
 }

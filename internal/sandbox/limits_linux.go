@@ -25,7 +25,7 @@ func limit(pid int, l Limits, own bool) error {
 		// core dump fits into a byte.
 		unix.RLIMIT_CORE: 1,
 	}
-	if own && countsApart() {
+	if own && countsPerNamespace() {
 		limits[unix.RLIMIT_NPROC] = uint64(l.Processes + 1) // one more for bubblewrap
 	}
 	var errs []error
@@ -52,9 +52,9 @@ func setLimit(pid, which int, soft, hard uint64) error {
 	return nil
 }
 
-// countsApart reports whether the kernel counts processes per user namespace (Linux 5.14). Older
+// countsPerNamespace reports whether the kernel counts processes per user namespace (Linux 5.14). Older
 // kernels would compare the limit with all processes of the user, so there only the watch counts.
-func countsApart() bool {
+func countsPerNamespace() bool {
 	var u unix.Utsname
 	if err := unix.Uname(&u); err != nil {
 		return false

@@ -40,8 +40,8 @@ func (t *tail) String() string {
 	return strings.ToValidUTF8(string(t.buf), "\uFFFD")
 }
 
-// maxSaid is how much of the end of stderr appears in an error.
-const maxSaid = 500
+// maxStderrSuffix is how much of the end of stderr appears in an error.
+const maxStderrSuffix = 500
 
 // StderrSuffix returns the end of the program's stderr as a suffix for an error: "; it said: …", or
 // nothing. It omits values of secrets, and characters that could move a terminal's cursor.
@@ -61,8 +61,8 @@ func (p *Process) StderrSuffix(secrets []string) string {
 
 // lastLines returns the end of a program's stderr, cut to fit into an error.
 func lastLines(s string) string {
-	if len(s) > maxSaid {
-		s = "… " + strings.ToValidUTF8(s[len(s)-maxSaid:], "")
+	if len(s) > maxStderrSuffix {
+		s = "… " + strings.ToValidUTF8(s[len(s)-maxStderrSuffix:], "")
 	}
 	return s
 }

@@ -58,9 +58,9 @@ func runnable(path string) error {
 	case err != nil:
 		return fault.New(fault.NotFound, "program_not_found", "cannot read the program %s: %w", path, err)
 	case info.IsDir():
-		return unfit(path, "it is a folder")
+		return notRunnable(path, "it is a folder")
 	case !info.Mode().IsRegular():
-		return unfit(path, "it is not a file")
+		return notRunnable(path, "it is not a file")
 	case runtime.GOOS != "windows" && info.Mode()&0o111 == 0:
 		return fault.New(fault.Invalid, "program_not_executable", "%s cannot be run: it is not marked as executable", path).
 			WithHint("run chmod +x %s", path)
@@ -71,7 +71,7 @@ func runnable(path string) error {
 	return format(path)
 }
 
-func unfit(path, why string) error {
+func notRunnable(path, why string) error {
 	return fault.New(fault.Invalid, "program_not_executable", "%s cannot be run: %s", path, why).
 		WithHint("name a program, or a script that begins with #! and its interpreter")
 }
@@ -93,11 +93,11 @@ func format(path string) error {
 	case n > 2 && head[0] == '#' && head[1] == '!':
 		return nil
 	case n < len(head) || string(head[:4]) != elf.ELFMAG:
-		return unfit(path, "it is not a program or a script that begins with #!")
+		return notRunnable(path, "it is not a program or a script that begins with #!")
 	}
 	of := elf.Machine(uint16(head[18]) | uint16(head[19])<<8)
 	if want, known := machines()[runtime.GOARCH]; known && of != want {
-		return unfit(path, "it was built for another machine ("+of.String()+")")
+		return notRunnable(path, "it was built for another machine ("+of.String()+")")
 	}
 	return nil
 }

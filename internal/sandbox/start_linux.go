@@ -224,9 +224,9 @@ type plan struct {
 	files []*os.File // from file descriptor 3 on
 }
 
-// lastWords is how long to wait for the program's stderr after its end. A process that has
+// stderrWait is how long to wait for the program's stderr after its end. A process that has
 // escaped and holds it open must not delay Steward.
-const lastWords = 5 * time.Second
+const stderrWait = 5 * time.Second
 
 // spawn starts the process in a session of its own, with pipes for its three standard files.
 func (r *running) spawn(p plan) error {
@@ -238,7 +238,7 @@ func (r *running) spawn(p plan) error {
 		return failed(err)
 	}
 	defer theirs.Close()
-	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = theirs, &r.errs, lastWords
+	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = theirs, &r.errs, stderrWait
 	in, err := cmd.StdinPipe()
 	if err == nil {
 		err = cmd.Start()

@@ -10,9 +10,9 @@ import (
 	"steward/internal/catalog/watch"
 )
 
-// quiet is how long the folder of the secrets must be unchanged before it is read.
+// settleTime is how long the folder of the secrets must be unchanged before it is read.
 // It is short, since each secret is replaced in one step.
-const quiet = time.Millisecond
+const settleTime = time.Millisecond
 
 // Follower adds new secrets to a masker.
 type Follower struct {
@@ -40,7 +40,7 @@ func (s *Store) Follow(m *Masker, log *slog.Logger) *Follower {
 				log.Warn("a secret is not masked", "error", err)
 			}
 		},
-		Quiet: quiet, Log: log,
+		Quiet: settleTime, Log: log,
 	}
 	f.run.Go(func() { follower.Run(ctx) })
 	return f

@@ -192,11 +192,11 @@ func at[T any](m *Manager, ctx context.Context, c Caller, n Name, do func(Backen
 	if err == nil {
 		var v T
 		if v, err = do(f, c); err == nil || !isUnreachable(err) {
-			m.settle(b, n, Remote)
+			m.fixPlace(b, n, Remote)
 			return v, err
 		}
 	}
-	if b.Fallback != Local || ctx.Err() != nil || !isUnreachable(err) || m.settle(b, n, Local) != Local {
+	if b.Fallback != Local || ctx.Err() != nil || !isUnreachable(err) || m.fixPlace(b, n, Local) != Local {
 		return none, err
 	}
 	m.opt.Log.WarnContext(ctx, "a remote service cannot be reached; using the local one", "agent", b.Owner, "service", string(n), "error", err)
@@ -214,10 +214,10 @@ func (m *Manager) settled(b Binding, n Name) Source {
 	return m.chosen[b.Owner+"\x00"+string(n)]
 }
 
-// settle records where a service that stores data was first reached, and returns
+// fixPlace records where a service that stores data was first reached, and returns
 // that place. Data stored at one place would be missing at the other, so the
 // first use decides for the lifetime of the manager.
-func (m *Manager) settle(b Binding, n Name, s Source) Source {
+func (m *Manager) fixPlace(b Binding, n Name, s Source) Source {
 	if n != State && n != DB {
 		return s
 	}
@@ -292,7 +292,7 @@ func (m *Manager) Logger(agent string) (*slog.Logger, error) {
 			m.opt.Log.Warn("a remote log cannot be reached; using the node's own log", "agent", agent, "error", err)
 		}
 	}
-	l = slog.New(leveled{handler, levelOf(b.Level)}).With("agent", agent)
+	l = slog.New(levelHandler{handler, levelOf(b.Level)}).With("agent", agent)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if other := m.logs[agent]; other != nil {
@@ -320,19 +320,19 @@ func (m *Manager) dialLog(b Binding) (slog.Handler, error) {
 	return h, m.onClose(end)
 }
 
-// leveled drops lines below a level.
-type leveled struct {
+// levelHandler drops lines below a level.
+type levelHandler struct {
 	slog.Handler
 	least slog.Level
 }
 
-func (h leveled) Enabled(ctx context.Context, l slog.Level) bool {
+func (h levelHandler) Enabled(ctx context.Context, l slog.Level) bool {
 	return l >= h.least && h.Handler.Enabled(ctx, l)
 }
-func (h leveled) WithAttrs(a []slog.Attr) slog.Handler {
-	return leveled{h.Handler.WithAttrs(a), h.least}
+func (h levelHandler) WithAttrs(a []slog.Attr) slog.Handler {
+	return levelHandler{h.Handler.WithAttrs(a), h.least}
 }
-func (h leveled) WithGroup(g string) slog.Handler { return leveled{h.Handler.WithGroup(g), h.least} }
+func (h levelHandler) WithGroup(g string) slog.Handler { return levelHandler{h.Handler.WithGroup(g), h.least} }
 
 func levelOf(word string) slog.Level {
 	l := slog.LevelDebug

@@ -49,7 +49,7 @@ func OfQuery(turn []*message.Message, call message.Ref, spec tool.Spec, args []b
 	if clean(turn, call) {
 		return policy.Flow{Fixed: true, To: to}
 	}
-	q := queries{text: typedIn(turn, call), sent: map[string]int{}}
+	q := queries{text: typedBefore(turn, call), sent: map[string]int{}}
 	for _, m := range turn {
 		last := m.ID == call.Message
 		for _, c := range m.Calls() {
@@ -72,7 +72,7 @@ func OfQuery(turn []*message.Message, call message.Ref, spec tool.Spec, args []b
 	}
 	f := open(why, "")
 	if len(names) > 0 {
-		f = open(would(turn, call, names, spec, args, to, sources), pointersTo(names)...)
+		f = open(describeLeak(turn, call, names, spec, args, to, sources), pointersTo(names)...)
 	}
 	f.To = to
 	return f
@@ -108,7 +108,7 @@ func (q *queries) judge(spec tool.Spec, args []byte, sources []string) (names []
 	if json.Unmarshal(args, &given) != nil {
 		return nil, "its arguments cannot be read"
 	}
-	back := returns(spec, sources)
+	back := returnsToSource(spec, sources)
 	planned := q.planned(spec.Name, args)
 	to := Destination(spec, args)
 	properties := schemaOf(spec.Input).Properties
@@ -117,7 +117,7 @@ func (q *queries) judge(spec tool.Spec, args []byte, sources []string) (names []
 		if planned != nil && !slices.Contains(planned.untrusted, name) {
 			continue
 		}
-		lead := leads(spec, name, raw)
+		lead := isDestination(spec, name, raw)
 		if back && !lead {
 			continue
 		}
@@ -160,8 +160,8 @@ func (q *queries) judge(spec tool.Spec, args []byte, sources []string) (names []
 	return nil, ""
 }
 
-// returns reports whether all private data that was shown came from the source that is queried.
-func returns(spec tool.Spec, sources []string) bool {
+// returnsToSource reports whether all private data that was shown came from the source that is queried.
+func returnsToSource(spec tool.Spec, sources []string) bool {
 	own := spec.Source()
 	return own != "" && len(sources) > 0 && !slices.ContainsFunc(sources, func(s string) bool { return s != own })
 }
@@ -199,8 +199,8 @@ func isDefault(p property, raw json.RawMessage) bool {
 	return err == nil && same(v, raw)
 }
 
-// leads reports whether an argument says where a call goes: it is a target, or holds an address.
-func leads(spec tool.Spec, name string, raw json.RawMessage) bool {
+// isDestination reports whether an argument says where a call goes: it is a target, or holds an address.
+func isDestination(spec tool.Spec, name string, raw json.RawMessage) bool {
 	return isTarget(spec, name) || strings.Contains(string(raw), "://")
 }
 
@@ -232,7 +232,7 @@ func places(spec tool.Spec, args []byte) (hosts, names []string) {
 		if err != nil || !isTarget(spec, name) {
 			continue
 		}
-		leaves(v, func(s string) {
+		eachText(v, func(s string) {
 			if host := hostOf(s); host != "" {
 				hosts = appendNew(hosts, host)
 			} else {
@@ -275,26 +275,26 @@ func short(s string) string {
 	return fmt.Sprintf("%s… (%x)", strings.ToValidUTF8(s[:80], ""), sha256.Sum256([]byte(s)))
 }
 
-// leaves calls f with each text in a value, member names included.
-func leaves(v any, f func(string)) {
+// eachText calls f with each text in a value, member names included.
+func eachText(v any, f func(string)) {
 	switch v := v.(type) {
 	case map[string]any:
 		for name, x := range v {
 			f(name)
-			leaves(x, f)
+			eachText(x, f)
 		}
 	case []any:
 		for _, x := range v {
-			leaves(x, f)
+			eachText(x, f)
 		}
 	case string:
 		f(v)
 	}
 }
 
-// would describes what a query could carry: `q` could carry what mail.read returned to
+// describeLeak describes what a query could carry: `q` could carry what mail.read returned to
 // search.example.com.
-func would(turn []*message.Message, call message.Ref, names []string, spec tool.Spec, args []byte, to string, sources []string) string {
+func describeLeak(turn []*message.Message, call message.Ref, names []string, spec tool.Spec, args []byte, to string, sources []string) string {
 	var given map[string]json.RawMessage
 	_ = json.Unmarshal(args, &given) // judge has read them
 	var carried, all []string
@@ -315,7 +315,7 @@ func would(turn []*message.Message, call message.Ref, names []string, spec tool.
 		quoted := "`" + res.Name + "`"
 		all = appendNew(all, quoted)
 		text := strings.ToLower(res.Text())
-		if slices.ContainsFunc(names, func(n string) bool { return shares(string(given[n]), text) }) {
+		if slices.ContainsFunc(names, func(n string) bool { return sharesWord(string(given[n]), text) }) {
 			carried = appendNew(carried, quoted)
 		}
 	}
@@ -344,8 +344,8 @@ func appendNew(list []string, s string) []string {
 	return append(list, s)
 }
 
-// shares reports whether an argument and a text share a word of at least four bytes.
-func shares(arg, text string) bool {
+// sharesWord reports whether an argument and a text share a word of at least four bytes.
+func sharesWord(arg, text string) bool {
 	words := wordsOf(text)
 	return slices.ContainsFunc(wordsOf(arg), func(w string) bool { return len(w) >= 4 && slices.Contains(words, w) })
 }

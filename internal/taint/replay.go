@@ -134,7 +134,7 @@ func (r *replay) bind(name string, args []byte) (*binding, policy.Flow) {
 		if s.Tool != name {
 			continue
 		}
-		if why := r.waits(i); why != "" {
+		if why := r.blockedReason(i); why != "" {
 			if !near {
 				miss = open(why, "")
 			}
@@ -152,8 +152,8 @@ func (r *replay) bind(name string, args []byte) (*binding, policy.Flow) {
 	return nil, miss
 }
 
-// waits says why a step cannot be taken now, or returns "" if it can.
-func (r *replay) waits(i int) string {
+// blockedReason says why a step cannot be taken now, or returns "" if it can.
+func (r *replay) blockedReason(i int) string {
 	for j := range i {
 		if s := &r.plan.Steps[j]; !s.Optional && !r.begun(j) {
 			return fmt.Sprintf("the step %s of the plan comes first", s.ID)
@@ -164,7 +164,7 @@ func (r *replay) waits(i int) string {
 
 // begun reports whether later steps may follow a step: it was taken, or its list is empty.
 func (r *replay) begun(i int) bool {
-	if slices.ContainsFunc(r.bound[i], func(b *binding) bool { return !b.void() }) {
+	if slices.ContainsFunc(r.bound[i], func(b *binding) bool { return !b.hadNoEffect() }) {
 		return true
 	}
 	if s := &r.plan.Steps[i]; s.Each != nil {
@@ -174,8 +174,8 @@ func (r *replay) begun(i int) bool {
 	return false
 }
 
-// void reports whether the call certainly had no effect, so that the step may be taken again.
-func (b *binding) void() bool {
+// hadNoEffect reports whether the call certainly had no effect, so that the step may be taken again.
+func (b *binding) hadNoEffect() bool {
 	if b.result == nil {
 		return false
 	}
@@ -191,7 +191,7 @@ func (b *binding) void() bool {
 func (r *replay) match(i int, got map[string]json.RawMessage) (*binding, []string) {
 	s := &r.plan.Steps[i]
 	if s.Each == nil {
-		if slices.ContainsFunc(r.bound[i], func(b *binding) bool { return !b.void() }) {
+		if slices.ContainsFunc(r.bound[i], func(b *binding) bool { return !b.hadNoEffect() }) {
 			return nil, nil
 		}
 		return r.equal(i, 0, got, nil, false)
@@ -202,7 +202,7 @@ func (r *replay) match(i int, got map[string]json.RawMessage) (*binding, []strin
 	}
 	var differ []string
 	for n, item := range list {
-		if slices.ContainsFunc(r.bound[i], func(b *binding) bool { return b.element == n && !b.void() }) {
+		if slices.ContainsFunc(r.bound[i], func(b *binding) bool { return b.element == n && !b.hadNoEffect() }) {
 			continue
 		}
 		b, d := r.equal(i, n, got, item, dirty)
@@ -291,7 +291,7 @@ func (r *replay) value(f Field) (any, bool, error) {
 		texts, dirty := r.textsOf(i)
 		return texts, dirty, nil
 	}
-	b := r.good(i)
+	b := r.goodResult(i)
 	if b == nil {
 		return nil, false, errNone
 	}
@@ -319,8 +319,8 @@ func (b *binding) dirty() bool {
 	return len(b.untrusted) > 0 || b.result != nil && message.LabelsOf([]message.Block{b.result}).Has(message.Untrusted)
 }
 
-// good returns the call of a step that has a good result, or nil.
-func (r *replay) good(i int) *binding {
+// goodResult returns the call of a step that has a good result, or nil.
+func (r *replay) goodResult(i int) *binding {
 	for _, b := range r.bound[i] {
 		if b.result != nil && b.result.Status == message.OK {
 			return b

@@ -99,7 +99,7 @@ func (planTool) Call(ctx context.Context, in tool.Invocation) (tool.Result, erro
 	if Planned(turn) {
 		return tool.Failure("This turn has its plan. What is not in it can be done all the same: the user is asked."), nil
 	}
-	return apart(ctx, p, turn)
+	return planSeparately(ctx, p, turn)
 }
 
 // checked parses a plan and checks that its tools exist.
@@ -128,9 +128,9 @@ const plannerPrompt = "You plan for an assistant that uses tools. You are given 
 	"text.extract with a schema makes fields of a text. To whom or where something goes must be what the user says. " +
 	"Where the user's words do not say enough, plan only what they do say."
 
-// apart has a separate planner make the plan from the user's own words of the
+// planSeparately has a separate planner make the plan from the user's own words of the
 // turn.
-func apart(ctx context.Context, p Turn, turn []*message.Message) (tool.Result, error) {
+func planSeparately(ctx context.Context, p Turn, turn []*message.Message) (tool.Result, error) {
 	words, labels := Words(turn)
 	if words == "" {
 		return tool.Failure("There are no words of the user in this turn from which a plan could be made. Go on without: the user is asked about what needs it."), nil

@@ -21,9 +21,9 @@ type typed struct {
 	starts, ends map[int]bool
 }
 
-// typedIn returns what the user typed in a turn before a call: text of his own that is neither
+// typedBefore returns what the user typed in a turn before a call: text of his own that is neither
 // private nor untrusted.
-func typedIn(turn []*message.Message, call message.Ref) typed {
+func typedBefore(turn []*message.Message, call message.Ref) typed {
 	var lines []string
 	for _, m := range turn {
 		if m.ID == call.Message {

@@ -13,15 +13,15 @@ import (
 
 // showAgents lists the agents and sources.
 func (m *liveScreen) showAgents(string) tea.Cmd {
-	return m.withAgents(func(all []catalog.Listing) tea.Cmd { return m.tell(m.agentList(all)) })
+	return m.withAgents(func(all []catalog.Listing) tea.Cmd { return m.noteCmd(m.agentList(all)) })
 }
 
-// hand continues the conversation with the named agent, or offers those that may be used.
-func (m *liveScreen) hand(name string) tea.Cmd {
+// switchAgent continues the conversation with the named agent, or offers those that may be used.
+func (m *liveScreen) switchAgent(name string) tea.Cmd {
 	return m.withAgents(func(all []catalog.Listing) tea.Cmd {
 		use := func(name string) tea.Cmd {
 			m.agent = name
-			return m.tell("from your next message on: " + name)
+			return m.noteCmd("from your next message on: " + name)
 		}
 		switch {
 		case name == "":
@@ -29,7 +29,7 @@ func (m *liveScreen) hand(name string) tea.Cmd {
 		case slices.Contains(m.agents, name):
 			return use(name)
 		default:
-			m.sayUnknown("agent ", name, ", or you may not use it; /agents lists them", "/agent ", m.agents)
+			m.printUnknown("agent ", name, ", or you may not use it; /agents lists them", "/agent ", m.agents)
 		}
 		return nil
 	})

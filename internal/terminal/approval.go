@@ -36,8 +36,8 @@ func (t *turn) question(f *client.Frame, more string) string {
 	if a.Summary == "" {
 		return t.warn.Render(t.paint.wrap("? "+Visible(what))) + "\n" + t.details(f)
 	}
-	lines := []string{hang(t.warn, t.warn.Render("? "), "  ", Visible(a.Summary), t.paint.width)}
-	say := func(style lipgloss.Style, text string) { lines = append(lines, t.hang(style, text)) }
+	lines := []string{hangingIndent(t.warn, t.warn.Render("? "), "  ", Visible(a.Summary), t.paint.width)}
+	say := func(style lipgloss.Style, text string) { lines = append(lines, t.hangIndent(style, text)) }
 	say(lipgloss.NewStyle(), Visible(a.Why))
 	if a.Agent != "" {
 		say(t.dim, "The agent "+Visible(a.Agent)+" wants it.")
@@ -88,7 +88,7 @@ func (t *turn) value(v *client.Value, wide int) string {
 	}
 	first, rest := "  "+name+strings.Repeat(" ", max(wide-lipgloss.Width(name), 0)+2), strings.Repeat(" ", wide+4)
 	for i, l := range lines {
-		lines[i] = hang(style, first, rest, l, t.paint.width)
+		lines[i] = hangingIndent(style, first, rest, l, t.paint.width)
 		first = rest
 	}
 	return strings.Join(lines, "\n")
@@ -103,7 +103,7 @@ func (t *turn) details(f *client.Frame) string {
 	a := f.Approval
 	say := func(style lipgloss.Style, text string) {
 		if text != "" {
-			b.WriteString(t.hang(style, text) + "\n")
+			b.WriteString(t.hangIndent(style, text) + "\n")
 		}
 	}
 	plain := lipgloss.NewStyle()
@@ -121,7 +121,7 @@ func (t *turn) details(f *client.Frame) string {
 	}
 	if a.Preview != "" {
 		for l := range strings.SplitSeq(strings.TrimSuffix(a.Preview, "\n"), "\n") {
-			b.WriteString(t.hang(plain, "  "+Visible(l)) + "\n")
+			b.WriteString(t.hangIndent(plain, "  "+Visible(l)) + "\n")
 		}
 	}
 	say(t.warn, Visible(oneLine(effect.DescribeLabels(a.Labels, a.Read), 2000)))
@@ -185,11 +185,11 @@ func SizeOf(n int) string {
 	return fmt.Sprintf("%.1f MB", float64(n)/1e6)
 }
 
-// hang indents all lines of a text by two columns more than its own indentation.
-func (t *turn) hang(style lipgloss.Style, text string) string {
+// hangIndent indents all lines of a text by two columns more than its own indentation.
+func (t *turn) hangIndent(style lipgloss.Style, text string) string {
 	rest := strings.TrimLeft(text, " ")
 	indent := "  " + text[:len(text)-len(rest)]
-	return hang(style, indent, indent, rest, t.paint.width)
+	return hangingIndent(style, indent, indent, rest, t.paint.width)
 }
 
 // aboutQuestion returns the rule, who is asked, and until when.
@@ -277,7 +277,7 @@ func QuestionShown(q *effect.Question, width int, now time.Time, whole bool, mor
 	agent := cmp.Or(q.Called, q.Agent)
 	if !whole {
 		if len(q.Lineage) > 0 {
-			b.WriteString(t.hang(t.dim, "The agent "+Visible(agent)+" wants it, asked by "+Visible(strings.Join(q.Lineage, " > "))+".") + "\n")
+			b.WriteString(t.hangIndent(t.dim, "The agent "+Visible(agent)+" wants it, asked by "+Visible(strings.Join(q.Lineage, " > "))+".") + "\n")
 		}
 		return b.String()
 	}

@@ -53,7 +53,7 @@ func (m *liveScreen) replyKey(k tea.KeyPressMsg, now, before time.Time) (tea.Cmd
 	a, _ := m.turn.pending()
 	if r.stage != notReplying && (a == nil || a.Approval.ID != r.id || a.Approval.Hash != r.hash) {
 		m.leaveReply()
-		m.say("that was already answered elsewhere")
+		m.printNote("that was already answered elsewhere")
 		return nil, true
 	}
 	switch {
@@ -90,7 +90,7 @@ func (m *liveScreen) termsKey(a *activity, name string, now, before time.Time) (
 		if r.standing == string(effect.InConversation) {
 			word = "allowed in this conversation"
 		}
-		return m.give(v, word), true
+		return m.sendAnswer(v, word), true
 	case "e":
 		r.name = ""
 		m.write(editingTerms, strings.Join(plainLines(r.terms), "\n"))
@@ -133,9 +133,9 @@ func (m *liveScreen) decide(name string, now, before time.Time) (tea.Cmd, bool) 
 	m.reply = reply{id: q.ID, hash: q.Hash, draft: m.written()}
 	switch name {
 	case "y":
-		return m.give(client.Answer{Hash: q.Hash, Approve: true}, "allowed"), true
+		return m.sendAnswer(client.Answer{Hash: q.Hash, Approve: true}, "allowed"), true
 	case "n":
-		return m.give(client.Answer{Hash: q.Hash}, "denied"), true
+		return m.sendAnswer(client.Answer{Hash: q.Hash}, "denied"), true
 	case "c", "p":
 		m.reply.standing = string(effect.Always)
 		if name == "c" {
@@ -187,7 +187,7 @@ func (m *liveScreen) showWidths(q *client.Approval) {
 	}
 	text := m.turn.warn.Render(m.turn.paint.wrap(head))
 	for i, w := range q.Widths[:min(len(q.Widths), maxWidths)] {
-		text += "\n" + m.turn.hang(lipgloss.NewStyle(), fmt.Sprintf("%d %s", i+1, Visible(w.Name)))
+		text += "\n" + m.turn.hangIndent(lipgloss.NewStyle(), fmt.Sprintf("%d %s", i+1, Visible(w.Name)))
 	}
 	m.turn.print(kindNote, text)
 }
@@ -230,8 +230,8 @@ func (m *liveScreen) replies(a *activity) string {
 	return "yncperd"
 }
 
-// give sends the answer. Steward may refuse it.
-func (m *liveScreen) give(answer client.Answer, word string) tea.Cmd {
+// sendAnswer sends the answer. Steward may refuse it.
+func (m *liveScreen) sendAnswer(answer client.Answer, word string) tea.Cmd {
 	a, _ := m.turn.pending()
 	m.turn.answered(a)
 	a.Status = client.CallRunning
@@ -245,7 +245,7 @@ func (m *liveScreen) give(answer client.Answer, word string) tea.Cmd {
 	which := a.Approval.ID
 	return func() tea.Msg {
 		if err := m.opt.Client.AnswerApproval(m.ctx, which, answer); err != nil {
-			return then(func() tea.Cmd {
+			return continuation(func() tea.Cmd {
 				m.refused(which, err)
 				return nil
 			})
@@ -288,13 +288,13 @@ func (m *liveScreen) submitReply(a *activity) tea.Cmd {
 	r, text := &m.reply, m.unlabelled()
 	switch r.stage {
 	case givingReason:
-		return m.give(client.Answer{Hash: r.hash, Reason: strings.TrimSpace(text)}, "denied")
+		return m.sendAnswer(client.Answer{Hash: r.hash, Reason: strings.TrimSpace(text)}, "denied")
 	case editingArgs:
 		if err := checkArgs(text); err != nil {
 			m.fail(err)
 			return nil
 		}
-		return m.give(client.Answer{Hash: r.hash, Approve: true, Args: json.RawMessage(text)}, "allowed, changed by you")
+		return m.sendAnswer(client.Answer{Hash: r.hash, Approve: true, Args: json.RawMessage(text)}, "allowed, changed by you")
 	}
 	p, err := intent.ParsePattern(text, nil)
 	if err != nil {
@@ -315,7 +315,7 @@ func (m *liveScreen) check(a *activity, p intent.Pattern, before replying) tea.C
 		if err == nil {
 			err = m.opt.Client.Call(m.ctx, "GET /approvals/{id}", client.Params{"id": id, "pattern": string(text)}, nil, &q)
 		}
-		return then(func() tea.Cmd {
+		return continuation(func() tea.Cmd {
 			switch r := &m.reply; {
 			case r.stage != checking || r.id != id:
 			case err != nil:
@@ -365,10 +365,10 @@ func (m *liveScreen) showTerms(p intent.Pattern, hash string) {
 	}
 	text := m.turn.warn.Render(m.turn.paint.wrap(Visible(head)))
 	for _, l := range TermLines(p) {
-		text += "\n" + m.turn.hang(lipgloss.NewStyle(), l)
+		text += "\n" + m.turn.hangIndent(lipgloss.NewStyle(), l)
 	}
 	if while := Ceiling(a.Approval.Labels); while != "" {
-		text += "\n" + m.turn.hang(m.turn.dim, while)
+		text += "\n" + m.turn.hangIndent(m.turn.dim, while)
 	}
 	m.turn.print(kindNote, text)
 }

@@ -16,8 +16,8 @@ import (
 	"steward/internal/record"
 )
 
-// standing is the last turn of a conversation, with its other versions.
-type standing struct {
+// turnVersions is the last turn of a conversation, with its other versions.
+type turnVersions struct {
 	asked    *message.Message // the user's message; nil: there is none
 	before   *message.Message // the message before it; nil: it is the first
 	first    *message.Message // the first message that answers it
@@ -27,7 +27,7 @@ type standing struct {
 }
 
 // stand reads the last turn and its other versions.
-func (m *liveScreen) stand(conv string) (standing, error) {
+func (m *liveScreen) stand(conv string) (turnVersions, error) {
 	s, err := m.lastTurn(conv, 1)
 	if err != nil || s.asked == nil {
 		return s, err
@@ -39,7 +39,7 @@ func (m *liveScreen) stand(conv string) (standing, error) {
 }
 
 // lastTurn finds the n-th last message of the user and what follows it.
-func (m *liveScreen) lastTurn(conv string, n int) (s standing, err error) {
+func (m *liveScreen) lastTurn(conv string, n int) (s turnVersions, err error) {
 	for x, err := range m.newest(conv, 50) {
 		switch {
 		case err != nil:
@@ -64,7 +64,7 @@ func (m *liveScreen) lastTurn(conv string, n int) (s standing, err error) {
 }
 
 // asked returns the last turn, or an error if there is none.
-func (m *liveScreen) asked(conv string) (standing, error) {
+func (m *liveScreen) asked(conv string) (turnVersions, error) {
 	s, err := m.lastTurn(conv, 1)
 	if err == nil && s.asked == nil {
 		err = fault.New(fault.NotFound, "nothing_asked", "you have not sent a message here yet")
@@ -72,8 +72,8 @@ func (m *liveScreen) asked(conv string) (standing, error) {
 	return s, err
 }
 
-// say describes which of several versions is shown; "" if there is only one.
-func (s *standing) say() string {
+// describe describes which of several versions is shown; "" if there is only one.
+func (s *turnVersions) describe() string {
 	var parts []string
 	for _, v := range []struct {
 		what string
@@ -99,8 +99,8 @@ func (m *liveScreen) count() tea.Cmd {
 		return nil
 	}
 	conv := m.conv
-	return elsewhere(m, m.stand, func(s standing) tea.Cmd {
-		if text := s.say(); text != "" && conv == m.conv {
+	return elsewhere(m, m.stand, func(s turnVersions) tea.Cmd {
+		if text := s.describe(); text != "" && conv == m.conv {
 			m.turn.note(text)
 		}
 		return nil
@@ -110,7 +110,7 @@ func (m *liveScreen) count() tea.Cmd {
 // edit replaces the last message by a text. If the text is empty, the person edits the
 // message in the input.
 func (m *liveScreen) edit(text string) tea.Cmd {
-	return elsewhere(m, m.asked, func(s standing) tea.Cmd {
+	return elsewhere(m, m.asked, func(s turnVersions) tea.Cmd {
 		m.editing = s.asked
 		if text != "" {
 			return m.replace(text)
@@ -138,7 +138,7 @@ func (m *liveScreen) replace(text string) tea.Cmd {
 func (m *liveScreen) again(string) tea.Cmd {
 	conv, t := m.conv, client.Message{Conversation: m.conv, Model: m.model, Agent: m.agent}
 	m.sending = "another answer, please"
-	m.say("another answer:")
+	m.printNote("another answer:")
 	return func() tea.Msg {
 		s, err := m.asked(conv)
 		if err != nil {
@@ -154,10 +154,10 @@ func (m *liveScreen) again(string) tea.Cmd {
 }
 
 func (m *liveScreen) branches(string) tea.Cmd {
-	return elsewhere(m, m.limbs, m.showBranches)
+	return elsewhere(m, m.branchItems, m.showBranches)
 }
 
-func (m *liveScreen) limbs(conv string) ([]Limb[client.Branch], error) {
+func (m *liveScreen) branchItems(conv string) ([]Limb[client.Branch], error) {
 	list, err := m.opt.Client.Branches(m.ctx, conv, false)
 	return Tree(list, func(b client.Branch) string { return b.ID }, func(b client.Branch) string { return b.Stem }), err
 }
@@ -178,7 +178,7 @@ func (m *liveScreen) showBranches(list []Limb[client.Branch]) tea.Cmd {
 		b.WriteString(strings.TrimRight(line+cut(nameOf(l.Item), max(m.width-1-lipgloss.Width(line), 10)), " ") + "\n")
 	}
 	b.WriteString("/switch NUMBER continues with one")
-	return m.tell(b.String())
+	return m.noteCmd(b.String())
 }
 
 // nameOf returns the name of a branch.
@@ -195,11 +195,11 @@ func nameOf(b client.Branch) string {
 func (m *liveScreen) switchTo(which string) tea.Cmd {
 	n, err := strconv.Atoi(which)
 	if err != nil {
-		return m.tell("/switch needs a number from /branches")
+		return m.noteCmd("/switch needs a number from /branches")
 	}
 	conv := m.conv
 	return m.opening(conv, func() (opened, error) {
-		list, err := m.limbs(conv)
+		list, err := m.branchItems(conv)
 		if err == nil && (n < 1 || n > len(list)) {
 			err = fault.New(fault.NotFound, "branch_not_found", "there is no branch %d", n).WithHint("/branches lists them")
 		}
@@ -214,7 +214,7 @@ func (m *liveScreen) switchTo(which string) tea.Cmd {
 // question.
 func (m *liveScreen) step(by int) tea.Cmd {
 	conv := m.conv
-	return elsewhere(m, m.stand, func(s standing) tea.Cmd {
+	return elsewhere(m, m.stand, func(s turnVersions) tea.Cmd {
 		for _, list := range [][]client.Sibling{s.answers, s.wordings} {
 			if at := current(list); at >= 0 && at+by >= 0 && at+by < len(list) {
 				return m.opening(conv, func() (opened, error) { return m.move(conv, list[at+by].Branch) })
@@ -224,7 +224,7 @@ func (m *liveScreen) step(by int) tea.Cmd {
 		if by < 0 {
 			where = "before"
 		}
-		return m.tell("there is no other version " + where + " this one")
+		return m.noteCmd("there is no other version " + where + " this one")
 	})
 }
 
@@ -242,7 +242,7 @@ func (m *liveScreen) rewind(args string) tea.Cmd {
 		} else if word == "withdraw" {
 			withdraw = true
 		} else {
-			return m.tell("/rewind takes the number of your messages to go back, and withdraw to cancel actions that are not done yet")
+			return m.noteCmd("/rewind takes the number of your messages to go back, and withdraw to cancel actions that are not done yet")
 		}
 	}
 	conv := m.conv
@@ -291,7 +291,7 @@ func (m *liveScreen) pin(pinned bool) tea.Cmd {
 			done = "unpinned: your last message and its answer"
 		}
 		return done, m.opt.Client.Pin(m.ctx, conv, pinned, msgs...)
-	}, m.tell)
+	}, m.noteCmd)
 }
 
 func (m *liveScreen) compact(arg string) tea.Cmd {
@@ -301,9 +301,9 @@ func (m *liveScreen) compact(arg string) tea.Cmd {
 	case "undo":
 		how, done = "whole", "the model sees the earlier messages again"
 	default:
-		return m.tell("/compact takes no argument except undo")
+		return m.noteCmd("/compact takes no argument except undo")
 	}
-	m.say("one moment…")
+	m.printNote("one moment…")
 	return elsewhere(m, func(conv string) (string, error) {
 		if _, err := m.opt.Client.Tidy(m.ctx, conv, how); err != nil || how == "whole" {
 			return done, err
@@ -313,7 +313,7 @@ func (m *liveScreen) compact(arg string) tea.Cmd {
 			done = "there is nothing to summarise: the conversation is short enough"
 		}
 		return done, err
-	}, m.tell)
+	}, m.noteCmd)
 }
 
 func (m *liveScreen) log(string) tea.Cmd {
@@ -321,7 +321,7 @@ func (m *liveScreen) log(string) tea.Cmd {
 	return elsewhere(m, func(conv string) (string, error) {
 		text, err := m.opt.Log(m.ctx, conv, width-1)
 		return cmp.Or(strings.TrimRight(text, "\n"), "no tools have been called yet"), err
-	}, m.tell)
+	}, m.noteCmd)
 }
 
 // Limb is an item of a tree with the lines that are drawn before it.

@@ -66,7 +66,7 @@ func TestVersions(t *testing.T) {
 		s.enter("/log", "the log")
 
 		// The branch cannot be changed during an answer.
-		s.hang(n)
+		s.hangingIndent(n)
 		s.enter("/again", "wait for the answer first, or stop it with Esc")
 		s.keys("\x1b")
 		s.wait("stopped")

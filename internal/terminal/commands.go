@@ -35,41 +35,41 @@ type command struct {
 type need int
 
 const (
-	nothing       need = iota
-	aConversation      // a conversation is open
-	aRestingOne        // and no turn is running in it
+	needsNothing       need = iota
+	needsConversation      // a conversation is open
+	needsIdleConversation        // and no turn is running in it
 )
 
 func commands() []command {
 	return []command{
-		{"help", "", "show this list", nothing, (*liveScreen).help},
-		{"new", "", "start a new conversation", nothing, (*liveScreen).fresh},
-		{"list", "", "list the conversations, newest first", nothing, (*liveScreen).list},
-		{"search", "WORDS", "search all your conversations, and open a result", nothing, (*liveScreen).search},
-		{"open", "ID", "open a conversation by its id or its number in /list", nothing, (*liveScreen).open},
-		{"edit", "[TEXT]", "replace your last message (without TEXT: edit the old one)", aRestingOne, (*liveScreen).edit},
-		{"again", "", "get another answer to your last message", aRestingOne, (*liveScreen).again},
-		{"prev", "", "switch to the previous version of the answer or question", aRestingOne, func(m *liveScreen, _ string) tea.Cmd { return m.step(-1) }},
-		{"next", "", "switch to the next version", aRestingOne, func(m *liveScreen, _ string) tea.Cmd { return m.step(1) }},
-		{"branches", "", "list the branches of this conversation", aRestingOne, (*liveScreen).branches},
-		{"switch", "NUMBER", "switch to a branch by its number in /branches", aRestingOne, (*liveScreen).switchTo},
-		{"rewind", "[N]", "go back to before your last message, or your last N", aRestingOne, (*liveScreen).rewind},
-		{"pin", "", "always keep the last turn in the model's context", aRestingOne, func(m *liveScreen, _ string) tea.Cmd { return m.pin(true) }},
-		{"unpin", "", "unpin the last turn", aRestingOne, func(m *liveScreen, _ string) tea.Cmd { return m.pin(false) }},
-		{"compact", "[undo]", "replace old messages with a summary, or undo that", aRestingOne, (*liveScreen).compact},
-		{"log", "", "show the tool calls of this conversation", aConversation, (*liveScreen).log},
-		{"title", "TEXT", "give this conversation a title", aConversation, (*liveScreen).title},
-		{"model", "[NAME]", "choose a model", nothing, (*liveScreen).choose},
-		{"agent", "[NAME]", "choose the agent that continues this conversation", nothing, (*liveScreen).hand},
-		{"plan", "TEXT", "plan a request; you approve the plan before it is carried out", nothing, (*liveScreen).plan},
-		{"persona", "[NAME]", "choose how the agent speaks to you, or off", nothing, (*liveScreen).persona},
-		{"folder", "PATH", "let Steward read a folder of this machine; add write to allow writing", nothing, (*liveScreen).folder},
-		{"agents", "", "list the agents and tool sources, and whether each is approved", nothing, (*liveScreen).showAgents},
-		{"approve", "[NAME]", "approve an agent or tool source, or review those that wait", nothing, (*liveScreen).approve},
-		{"tools", "", "list the available tools", nothing, (*liveScreen).tools},
-		{"export", "[FILE]", "write this conversation to a file, .json or .md", aConversation, (*liveScreen).export},
-		{"stop", "", "stop the answer (like Esc)", nothing, (*liveScreen).halt},
-		{"quit", "", "leave the chat (like Ctrl-D)", nothing, (*liveScreen).leave},
+		{"help", "", "show this list", needsNothing, (*liveScreen).help},
+		{"new", "", "start a new conversation", needsNothing, (*liveScreen).fresh},
+		{"list", "", "list the conversations, newest first", needsNothing, (*liveScreen).list},
+		{"search", "WORDS", "search all your conversations, and open a result", needsNothing, (*liveScreen).search},
+		{"open", "ID", "open a conversation by its id or its number in /list", needsNothing, (*liveScreen).open},
+		{"edit", "[TEXT]", "replace your last message (without TEXT: edit the old one)", needsIdleConversation, (*liveScreen).edit},
+		{"again", "", "get another answer to your last message", needsIdleConversation, (*liveScreen).again},
+		{"prev", "", "switch to the previous version of the answer or question", needsIdleConversation, func(m *liveScreen, _ string) tea.Cmd { return m.step(-1) }},
+		{"next", "", "switch to the next version", needsIdleConversation, func(m *liveScreen, _ string) tea.Cmd { return m.step(1) }},
+		{"branches", "", "list the branches of this conversation", needsIdleConversation, (*liveScreen).branches},
+		{"switch", "NUMBER", "switch to a branch by its number in /branches", needsIdleConversation, (*liveScreen).switchTo},
+		{"rewind", "[N]", "go back to before your last message, or your last N", needsIdleConversation, (*liveScreen).rewind},
+		{"pin", "", "always keep the last turn in the model's context", needsIdleConversation, func(m *liveScreen, _ string) tea.Cmd { return m.pin(true) }},
+		{"unpin", "", "unpin the last turn", needsIdleConversation, func(m *liveScreen, _ string) tea.Cmd { return m.pin(false) }},
+		{"compact", "[undo]", "replace old messages with a summary, or undo that", needsIdleConversation, (*liveScreen).compact},
+		{"log", "", "show the tool calls of this conversation", needsConversation, (*liveScreen).log},
+		{"title", "TEXT", "give this conversation a title", needsConversation, (*liveScreen).title},
+		{"model", "[NAME]", "choose a model", needsNothing, (*liveScreen).choose},
+		{"agent", "[NAME]", "choose the agent that continues this conversation", needsNothing, (*liveScreen).switchAgent},
+		{"plan", "TEXT", "plan a request; you approve the plan before it is carried out", needsNothing, (*liveScreen).plan},
+		{"persona", "[NAME]", "choose how the agent speaks to you, or off", needsNothing, (*liveScreen).persona},
+		{"folder", "PATH", "let Steward read a folder of this machine; add write to allow writing", needsNothing, (*liveScreen).folder},
+		{"agents", "", "list the agents and tool sources, and whether each is approved", needsNothing, (*liveScreen).showAgents},
+		{"approve", "[NAME]", "approve an agent or tool source, or review those that wait", needsNothing, (*liveScreen).approve},
+		{"tools", "", "list the available tools", needsNothing, (*liveScreen).tools},
+		{"export", "[FILE]", "write this conversation to a file, .json or .md", needsConversation, (*liveScreen).export},
+		{"stop", "", "stop the answer (like Esc)", needsNothing, (*liveScreen).stopTurn},
+		{"quit", "", "leave the chat (like Ctrl-D)", needsNothing, (*liveScreen).leave},
 	}
 }
 
@@ -85,16 +85,16 @@ func (m *liveScreen) runCommand(line string) tea.Cmd {
 		case c.name != name:
 			names = append(names, c.name)
 			continue
-		case c.needs != nothing && m.conv == "":
-			m.say("there is no conversation yet; send a message first")
-		case c.needs == aRestingOne && m.busy():
-			m.say(stillAnswering)
+		case c.needs != needsNothing && m.conv == "":
+			m.printNote("there is no conversation yet; send a message first")
+		case c.needs == needsIdleConversation && m.busy():
+			m.printNote(stillAnswering)
 		default:
 			return c.run(m, strings.TrimSpace(args))
 		}
 		return nil
 	}
-	m.sayUnknown("command /", name, "; /help lists them", "/", names)
+	m.printUnknown("command /", name, "; /help lists them", "/", names)
 	return nil
 }
 
@@ -117,7 +117,7 @@ func (m *liveScreen) help(string) tea.Cmd {
 		if gap := left - len(head); gap > 0 {
 			head += strings.Repeat(" ", gap)
 		}
-		lines = append(lines, hang(m.turn.dim, m.turn.dim.Render(head), strings.Repeat(" ", left), r[1], m.width))
+		lines = append(lines, hangingIndent(m.turn.dim, m.turn.dim.Render(head), strings.Repeat(" ", left), r[1], m.width))
 	}
 	m.turn.print(kindSaid, strings.Join(lines, "\n"))
 	return nil
@@ -127,10 +127,10 @@ func (m *liveScreen) help(string) tea.Cmd {
 func (m *liveScreen) plan(text string) tea.Cmd {
 	text = unquoted(text)
 	if text == "" {
-		return m.tell("/plan needs a request to plan")
+		return m.noteCmd("/plan needs a request to plan")
 	}
 	if m.busy() {
-		return m.tell(stillAnswering)
+		return m.noteCmd(stillAnswering)
 	}
 	t := m.next(text)
 	t.Agent, t.Plan = "planner", true
@@ -154,7 +154,7 @@ func unquoted(text string) string {
 // asked again when the conversation is opened.
 func (m *liveScreen) fresh(string) tea.Cmd {
 	if m.sending != "" || len(m.outbox) > 0 {
-		return m.tell("your message is still being sent; try again in a moment")
+		return m.noteCmd("your message is still being sent; try again in a moment")
 	}
 	said := "a new conversation begins with your next message"
 	if m.turn.running {
@@ -164,7 +164,7 @@ func (m *liveScreen) fresh(string) tea.Cmd {
 	m.watch++ // what has arrived from it is not shown
 	m.turn.stop()
 	m.conv, m.named, m.continues, m.editing = "", "", "", nil
-	return m.tell(said)
+	return m.noteCmd(said)
 }
 
 func (m *liveScreen) list(string) tea.Cmd {
@@ -173,29 +173,29 @@ func (m *liveScreen) list(string) tea.Cmd {
 
 func (m *liveScreen) showList(list []client.Conversation) tea.Cmd {
 	if len(list) == 0 {
-		return m.tell("there are no conversations yet")
+		return m.noteCmd("there are no conversations yet")
 	}
-	m.shelf = list
+	m.listed = list
 	var b strings.Builder
 	for i, c := range list {
 		mark := " "
 		if c.ID == m.conv {
 			mark = "*"
 		}
-		fmt.Fprintf(&b, "%s%2d  %s  %s\n", mark, i+1, c.Updated.Local().Format("01-02 15:04"), oneLine(titled(c), max(m.width-20, 10)))
+		fmt.Fprintf(&b, "%s%2d  %s  %s\n", mark, i+1, c.Updated.Local().Format("01-02 15:04"), oneLine(titleOf(c), max(m.width-20, 10)))
 	}
 	b.WriteString("/open NUMBER continues one")
-	return m.tell(b.String())
+	return m.noteCmd(b.String())
 }
 
-func titled(c client.Conversation) string {
+func titleOf(c client.Conversation) string {
 	return cmp.Or(c.Title, "untitled, "+c.ID)
 }
 
 // search lists the messages that have the words, to open the conversation of one.
 func (m *liveScreen) search(words string) tea.Cmd {
 	if words == "" {
-		return m.tell("/search needs words to search for")
+		return m.noteCmd("/search needs words to search for")
 	}
 	return elsewhere(m, func(string) (page search.Page, err error) {
 		return page, m.opt.Client.Call(m.ctx, "GET /search", client.Params{"q": words, "limit": "20"}, nil, &page)
@@ -207,7 +207,7 @@ func (m *liveScreen) search(words string) tea.Cmd {
 			items, found[item] = append(items, item), h.Conversation.String()
 		}
 		if len(items) == 0 {
-			return m.tell("nothing was found")
+			return m.noteCmd("nothing was found")
 		}
 		return m.pick("open:", "", items, func(item string) tea.Cmd {
 			return m.opening(found[item], func() (opened, error) { return opened{}, nil })
@@ -226,12 +226,12 @@ type opened struct {
 
 func (m *liveScreen) open(which string) tea.Cmd {
 	var n int
-	if _, err := fmt.Sscanf(which, "%d", &n); err == nil && len(which) < 4 && n >= 1 && n <= len(m.shelf) {
-		which = m.shelf[n-1].ID
+	if _, err := fmt.Sscanf(which, "%d", &n); err == nil && len(which) < 4 && n >= 1 && n <= len(m.listed) {
+		which = m.listed[n-1].ID
 	}
 	conv, ok := id.Parse(strings.ToLower(which))
 	if !ok {
-		return m.tell("/open needs a number from /list or the id of a conversation")
+		return m.noteCmd("/open needs a number from /list or the id of a conversation")
 	}
 	return m.opening(conv.String(), func() (opened, error) { return opened{}, nil })
 }
@@ -292,11 +292,11 @@ func (m *liveScreen) showOpened(o opened) tea.Cmd {
 	}
 	m.conv, m.named, m.continues, m.editing = o.conversation.ID, o.conversation.Title, o.conversation.Agent, nil
 	if o.say == "" {
-		o.say = "opened: " + titled(o.conversation)
+		o.say = "opened: " + titleOf(o.conversation)
 	}
-	m.say(o.say)
+	m.printNote(o.say)
 	for _, x := range o.recent {
-		m.turn.past(x)
+		m.turn.renderHistory(x)
 	}
 	if o.draft != "" && m.input.Value() == "" {
 		m.setInput(o.draft)
@@ -304,8 +304,8 @@ func (m *liveScreen) showOpened(o opened) tea.Cmd {
 	return tea.Batch(m.follow(o.cursor), m.count())
 }
 
-// past renders a message of the history.
-func (t *turn) past(m *message.Message) {
+// renderHistory renders a message of the history.
+func (t *turn) renderHistory(m *message.Message) {
 	switch m.Role {
 	case message.User:
 		if isAlarm(m) {
@@ -341,13 +341,13 @@ func contentOf(m *message.Message) (out client.Content) {
 func (m *liveScreen) title(text string) tea.Cmd {
 	text = unquoted(text)
 	if text == "" {
-		return m.tell("/title needs a text")
+		return m.noteCmd("/title needs a text")
 	}
 	return elsewhere(m, func(conv string) (c client.Conversation, err error) {
 		return c, m.opt.Client.Call(m.ctx, "PATCH /conversations/{id}", client.Params{"id": conv}, map[string]string{"title": text}, &c)
 	}, func(c client.Conversation) tea.Cmd {
 		m.named = c.Title
-		return m.tell("the title is now: " + m.named)
+		return m.noteCmd("the title is now: " + m.named)
 	})
 }
 
@@ -358,7 +358,7 @@ func (m *liveScreen) choose(name string) tea.Cmd {
 		provider, _, full := strings.Cut(name, "/")
 		use := func(name string) tea.Cmd {
 			m.model = name
-			return m.tell("from now on: " + name)
+			return m.noteCmd("from now on: " + name)
 		}
 		switch {
 		case name == "":
@@ -366,19 +366,19 @@ func (m *liveScreen) choose(name string) tea.Cmd {
 		case slices.Contains(names, name), full && !slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(n, provider+"/") }) && slices.Contains(m.opt.Providers, provider):
 			return use(name) // a vendor whose models cannot be listed now may offer it
 		default:
-			m.sayUnknown("model ", name, "; /model lists them", "/model ", names)
+			m.printUnknown("model ", name, "; /model lists them", "/model ", names)
 		}
 		return nil
 	})
 }
 
-// sayUnknown says that a name does not exist and suggests a similar one. If there is
+// printUnknown says that a name does not exist and suggests a similar one. If there is
 // none, it prints otherwise instead.
-func (m *liveScreen) sayUnknown(what, name, otherwise, command string, names []string) {
+func (m *liveScreen) printUnknown(what, name, otherwise, command string, names []string) {
 	if w := settings.Likely(name, names); w != "" {
 		otherwise = "; did you mean " + command + w + "?"
 	}
-	m.say("there is no " + what + oneLine(name, 80) + otherwise)
+	m.printNote("there is no " + what + oneLine(name, 80) + otherwise)
 }
 
 // modelNames returns the names that a model can be chosen by, aliases first. It leaves
@@ -405,9 +405,9 @@ func modelNames(ctx context.Context, c *client.Client) ([]string, error) {
 
 func (m *liveScreen) tools(string) tea.Cmd {
 	if m.opt.Tools == nil {
-		return m.tell("the tools cannot be listed here")
+		return m.noteCmd("the tools cannot be listed here")
 	}
-	return m.tell(m.opt.Tools())
+	return m.noteCmd(m.opt.Tools())
 }
 
 func (m *liveScreen) export(file string) tea.Cmd {
@@ -418,7 +418,7 @@ func (m *liveScreen) export(file string) tea.Cmd {
 			where = file
 		}
 		return "written to " + where, exportTo(m.ctx, m.opt.Client, conv, file)
-	}, m.tell)
+	}, m.noteCmd)
 }
 
 func exportTo(ctx context.Context, c *client.Client, conv, file string) error {
@@ -440,16 +440,16 @@ func exportTo(ctx context.Context, c *client.Client, conv, file string) error {
 	return nil
 }
 
-func (m *liveScreen) halt(string) tea.Cmd {
+func (m *liveScreen) stopTurn(string) tea.Cmd {
 	if !m.turn.running || m.conv == "" {
-		return m.tell("nothing is running")
+		return m.noteCmd("nothing is running")
 	}
 	return elsewhere(m, func(conv string) (string, error) { return "", m.opt.Client.Stop(m.ctx, conv) }, func(string) tea.Cmd { return nil })
 }
 
 func (m *liveScreen) leave(string) tea.Cmd {
 	if m.turn.running && m.opt.Leaving != "" {
-		m.say(m.opt.Leaving)
+		m.printNote(m.opt.Leaving)
 	}
 	m.leaving = true
 	return nil
@@ -482,7 +482,7 @@ func (m *liveScreen) completions(text string) []string {
 			words = append(words, l.Path)
 		}
 	case "open":
-		for _, c := range m.shelf {
+		for _, c := range m.listed {
 			words = append(words, c.ID)
 		}
 	}
@@ -514,9 +514,9 @@ func (m *liveScreen) folder(args string) tea.Cmd {
 	path = strings.Trim(strings.TrimSpace(path), `"'`)
 	switch {
 	case m.opt.Folder == nil:
-		return m.tell("folders can be granted only in a chat on the machine where Steward runs")
+		return m.noteCmd("folders can be granted only in a chat on the machine where Steward runs")
 	case path == "":
-		return m.tell("/folder needs a path, such as /folder ~/Documents; add write to allow writing")
+		return m.noteCmd("/folder needs a path, such as /folder ~/Documents; add write to allow writing")
 	}
-	return elsewhere(m, func(string) (string, error) { return m.opt.Folder(path, write) }, m.tell)
+	return elsewhere(m, func(string) (string, error) { return m.opt.Folder(path, write) }, m.noteCmd)
 }

@@ -119,10 +119,10 @@ func newDrive(t *testing.T, d *down) *drive {
 // Printing takes effect at once.
 func (d *drive) do(msg tea.Msg) {
 	cmd := d.update(msg)
-	d.settle()
+	d.continueQuestions()
 	d.out += strings.Join(d.turn.out, "\n") + "\n"
 	d.turn.out = nil
-	d.settle()
+	d.continueQuestions()
 	if cmd == nil {
 		return
 	}
@@ -299,7 +299,7 @@ func TestNewLeavesWhatRuns(t *testing.T) {
 	if !d.busy() {
 		t.Fatal("no turn runs")
 	}
-	d.do(then(func() tea.Cmd { return d.runCommand("/new") }))
+	d.do(continuation(func() tea.Cmd { return d.runCommand("/new") }))
 	d.do(late)
 	if a, n := d.turn.pending(); d.busy() || a != nil || n != 0 || d.conv != "" {
 		t.Errorf("busy %t, %d questions, in conversation %q", d.busy(), n, d.conv)
@@ -326,7 +326,7 @@ func TestNobodyAllowsByTypingOn(t *testing.T) {
 	w := &down{}
 	d := newDrive(t, w)
 	d.ready, d.pend.waiting = true, []catalog.Listing{desk(catalog.Pending)}
-	d.settle()
+	d.continueQuestions()
 	sees := func(want string, looked, allowed int, input string) {
 		t.Helper()
 		if got := d.seen(); !strings.Contains(got, want) || w.looked != looked || w.allowed != allowed || d.input.Value() != input {
@@ -352,7 +352,7 @@ func TestNobodyAllowsByTypingOn(t *testing.T) {
 	d.pass(time.Minute)
 	sees("› yes, do", 0, 0, "yes, do")
 	d.typing("")
-	d.settle()
+	d.continueQuestions()
 	d.slowly(press("y"))
 	d.do(press("enter")) // some people press Enter after the key
 	sees("? Allow desk as it is? y/n", 1, 0, "")
@@ -369,7 +369,7 @@ func TestNobodyAllowsByTypingOn(t *testing.T) {
 	d.pass(time.Minute)
 	sees("› yo", 1, 0, "yo")
 	d.typing("")
-	d.settle()
+	d.continueQuestions()
 	d.slowly(press("y"), press("backspace"), press("y"))
 	d.pass(resting - time.Millisecond) // the timer of the first y has no effect
 	sees("? Allow desk as it is? y/n y", 1, 0, "")
@@ -392,7 +392,7 @@ func TestInterrupt(t *testing.T) {
 	if !strings.Contains(stripped(d.below()), "again leaves") {
 		t.Errorf("%q", d.below())
 	}
-	d.at = d.at.Add(twice)
+	d.at = d.at.Add(doubleInterrupt)
 	d.do(press("ctrl+c"))
 	if d.leaving {
 		t.Error("the second one came too late")
@@ -437,10 +437,10 @@ func TestCommon(t *testing.T) {
 		t.Error("of nothing")
 	}
 	d := newDrive(t, &down{})
-	d.shelf = []client.Conversation{{ID: id.New().String()}}
+	d.listed = []client.Conversation{{ID: id.New().String()}}
 	d.input.SetValue("/open ")
 	d.tab()
-	if d.input.Value() != "/open "+d.shelf[0].ID+" " {
+	if d.input.Value() != "/open "+d.listed[0].ID+" " {
 		t.Error(d.input.Value())
 	}
 	d.tab()

@@ -14,7 +14,7 @@ type language struct {
 	comments []string // what begins a comment to the end of the line
 	block    bool     // it has /* */
 	texts    string   // what texts stand in
-	anycase  bool     // keywords may be in capitals
+	ignoreCase  bool     // keywords may be in capitals
 }
 
 const cWords = "if else for while do switch case default break continue return goto const static struct enum union void int char long short float double unsigned signed sizeof typedef extern "
@@ -106,12 +106,12 @@ func (h *highlighter) next(s string) (int, lipgloss.Style) {
 	if strings.IndexByte(h.texts, s[0]) >= 0 {
 		return textEnd(s), h.text
 	}
-	if i := strings.IndexFunc(s, func(r rune) bool { return !inWord(r) }); i != 0 {
+	if i := strings.IndexFunc(s, func(r rune) bool { return !isWordRune(r) }); i != 0 {
 		if i < 0 {
 			i = len(s)
 		}
 		w := s[:i]
-		if h.anycase {
+		if h.ignoreCase {
 			w = strings.ToLower(w)
 		}
 		if h.keywords[w] {
@@ -120,14 +120,14 @@ func (h *highlighter) next(s string) (int, lipgloss.Style) {
 		return i, h.plain
 	}
 	// Everything up to what may begin a word, a text or a comment. The first character is taken anyway.
-	i := strings.IndexFunc(s[1:], func(r rune) bool { return inWord(r) || strings.ContainsRune(h.texts+"#/-", r) })
+	i := strings.IndexFunc(s[1:], func(r rune) bool { return isWordRune(r) || strings.ContainsRune(h.texts+"#/-", r) })
 	if i < 0 {
 		return len(s), h.plain
 	}
 	return i + 1, h.plain
 }
 
-func inWord(r rune) bool { return r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r) }
+func isWordRune(r rune) bool { return r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r) }
 
 // textEnd returns where a text that s begins with ends; an open one ends with the line.
 func textEnd(s string) int {

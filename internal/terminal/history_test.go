@@ -18,7 +18,7 @@ func TestPast(t *testing.T) {
 		{Role: message.Assistant, Blocks: []message.Block{&message.Text{Text: "hi"}}},
 		{Role: message.System},
 	} {
-		tr.past(m)
+		tr.renderHistory(m)
 	}
 	if got := tr.printed(); got != "› hello\n\n✗ a.b → \n\nhi" {
 		t.Errorf("%q", got)

@@ -34,14 +34,14 @@ func StatusWords(l catalog.Listing) string {
 func inspected(k style, width int, i catalog.Inspection, all bool) string {
 	var b strings.Builder
 	line := func(s lipgloss.Style, first, rest, text string) {
-		b.WriteString(hang(s, first, rest, Visible(text), width) + "\n")
+		b.WriteString(hangingIndent(s, first, rest, Visible(text), width) + "\n")
 	}
 	plain := lipgloss.NewStyle()
 	status := StatusWords(i.Listing)
 	if i.By != "" {
 		status += fmt.Sprintf(" by %s, %s", flat(i.By), i.At.Local().Format("2006-01-02 15:04"))
 	}
-	b.WriteString(hang(plain, "", "", k.strong.Render(Visible(flat(i.Path)))+"  "+Visible(status), width) + "\n")
+	b.WriteString(hangingIndent(plain, "", "", k.strong.Render(Visible(flat(i.Path)))+"  "+Visible(status), width) + "\n")
 	for _, row := range [][2]string{{"what", firstOf(i.Description)}, {"version", i.Version}, {"reason", i.Reason}, {"where", i.Dir},
 		{"tools", strings.Join(i.Tools, ", ")}, {"data", i.Data}, {"hash", i.Hash}} {
 		if row[1] != "" {
@@ -97,9 +97,9 @@ func (k style) ofDiff(line string) lipgloss.Style {
 	return lipgloss.NewStyle()
 }
 
-// hang puts first before a text and wraps it at the width; rest is put before
+// hangingIndent puts first before a text and wraps it at the width; rest is put before
 // all other lines. A width of 0 wraps nothing.
-func hang(s lipgloss.Style, first, rest, text string, width int) string {
+func hangingIndent(s lipgloss.Style, first, rest, text string, width int) string {
 	lines := []string{text}
 	if room := max(width-1-lipgloss.Width(rest), 8); width > 0 && lipgloss.Width(first+text) > width-1 {
 		// Wrap does not count spaces beyond the edge; Hardwrap does.

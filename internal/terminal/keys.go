@@ -27,8 +27,8 @@ func Weight(size int, cost func(model string, u client.Usage) float64, model str
 	return say
 }
 
-// twice is the time within which a second Ctrl-C leaves the chat.
-const twice = 2 * time.Second
+// doubleInterrupt is the time within which a second Ctrl-C leaves the chat.
+const doubleInterrupt = 2 * time.Second
 
 // key handles a key press.
 func (m *liveScreen) key(k tea.KeyPressMsg) tea.Cmd {
@@ -52,7 +52,7 @@ func (m *liveScreen) key(k tea.KeyPressMsg) tea.Cmd {
 		return m.interrupt(now)
 	case "esc":
 		if m.turn.running {
-			return m.halt("")
+			return m.stopTurn("")
 		}
 		if m.editing != nil {
 			m.editing = nil
@@ -86,19 +86,19 @@ func (m *liveScreen) key(k tea.KeyPressMsg) tea.Cmd {
 // interrupt handles Ctrl-C. It stops the turn or else clears the input; the second
 // one leaves the chat.
 func (m *liveScreen) interrupt(now time.Time) tea.Cmd {
-	again := !m.ctrlC.IsZero() && now.Sub(m.ctrlC) < twice
+	again := !m.ctrlC.IsZero() && now.Sub(m.ctrlC) < doubleInterrupt
 	m.ctrlC = now
 	switch {
 	case again:
 		return m.leave("")
 	case m.turn.running:
-		return m.halt("")
+		return m.stopTurn("")
 	case m.input.Value() != "":
 		m.past.keep(m.written())
 		m.input.Reset()
 		m.editing = nil
 	}
-	return m.tick(twice, func(time.Time) tea.Msg { return ticked{} })
+	return m.tick(doubleInterrupt, func(time.Time) tea.Msg { return ticked{} })
 }
 
 // enter sends the input, runs it as a command, or starts a new line.

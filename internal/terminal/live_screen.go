@@ -40,7 +40,7 @@ type liveScreen struct {
 
 	continues string // the agent of the open conversation
 	agents    []string
-	shelf     []client.Conversation // in the order of the last /list
+	listed     []client.Conversation // in the order of the last /list
 	models    []string
 	sending   string            // the message that is being sent, with the marks of its pastes
 	outbox    []string          // the messages that are sent after it
@@ -85,8 +85,8 @@ type (
 	ticked  struct{}
 	rewatch struct{ watch int }
 
-	// then continues in the program's own goroutine.
-	then func() tea.Cmd
+	// continuation continues in the program's own goroutine.
+	continuation func() tea.Cmd
 )
 
 // elsewhere calls do outside of the program's own goroutine, with the open
@@ -96,7 +96,7 @@ func elsewhere[T any](m *liveScreen, do func(conv string) (T, error), done func(
 	conv := m.conv
 	return func() tea.Msg {
 		v, err := do(conv)
-		return then(func() tea.Cmd {
+		return continuation(func() tea.Cmd {
 			if err != nil {
 				m.fail(err)
 				return nil
@@ -171,7 +171,7 @@ func (m *liveScreen) Init() tea.Cmd {
 // Update implements tea.Model.
 func (m *liveScreen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	cmd := m.update(msg)
-	m.settle()
+	m.continueQuestions()
 	return m, tea.Batch(cmd, m.flush(), m.animate())
 }
 
@@ -182,7 +182,7 @@ func (m *liveScreen) update(msg tea.Msg) tea.Cmd {
 		m.restyle()
 		if !m.ready {
 			if m.opt.Greeting != "" { // before whatever is typed meanwhile
-				m.say(m.opt.Greeting)
+				m.printNote(m.opt.Greeting)
 				m.opt.Greeting = ""
 			}
 			return m.tick(firstFrame, func(time.Time) tea.Msg { return drawn{} })
@@ -219,10 +219,10 @@ func (m *liveScreen) update(msg tea.Msg) tea.Cmd {
 		if msg.watch == m.watch {
 			return m.follow(m.cursor)
 		}
-	case then:
+	case continuation:
 		return msg()
-	case heardMsg:
-		return m.hear(msg)
+	case waitingMsg:
+		return m.handleWaiting(msg)
 	case remindedMsg:
 		return m.reminded(msg)
 	case answeredMsg:
@@ -235,14 +235,14 @@ func (m *liveScreen) update(msg tea.Msg) tea.Cmd {
 	return nil
 }
 
-// tell prints a note, in a form that elsewhere accepts as its last step.
-func (m *liveScreen) tell(text string) tea.Cmd {
-	m.say(text)
+// noteCmd prints a note, in a form that elsewhere accepts as its last step.
+func (m *liveScreen) noteCmd(text string) tea.Cmd {
+	m.printNote(text)
 	return nil
 }
 
-// say prints a note.
-func (m *liveScreen) say(text string) {
+// printNote prints a note.
+func (m *liveScreen) printNote(text string) {
 	m.turn.print(kindSaid, m.turn.dim.Render(m.turn.paint.wrap(safe(text))))
 }
 
@@ -343,17 +343,17 @@ func (m *liveScreen) accepted(s sent) tea.Cmd {
 			m.setInput(s.text) // so that nothing is lost
 			m.editing = s.editing
 		} else if s.text != "" {
-			m.say("not sent: " + plainText(s.text))
+			m.printNote("not sent: " + plainText(s.text))
 		}
 		for _, text := range m.outbox { // they were meant to follow it
 			m.past.keep(text)
-			m.say("not sent: " + plainText(text))
+			m.printNote("not sent: " + plainText(text))
 		}
 		m.outbox = nil
 		return nil
 	}
 	if note := HiddenNote(s.Hidden); note != "" {
-		m.say(note)
+		m.printNote(note)
 	}
 	var cmd tea.Cmd
 	if m.conv != s.Conversation {

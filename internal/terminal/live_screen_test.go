@@ -231,13 +231,13 @@ func TestStop(t *testing.T) {
 		o.Leaving = "it goes on later"
 		s := start(t, o)
 		s.wait(hint)
-		s.hang(n)
+		s.hangingIndent(n)
 		s.keys("\x1b")
 		s.wait("stopped")
-		s.hang(n)
+		s.hangingIndent(n)
 		s.keys("\x03")
 		s.wait("stopped")
-		s.hang(n)
+		s.hangingIndent(n)
 		s.enter("/quit", "it goes on later")
 		s.end()
 	})
@@ -268,14 +268,14 @@ func TestAConversationIsOpenedFromTheStart(t *testing.T) {
 type interposed struct {
 	http.RoundTripper
 	once sync.Once
-	then func() error
+	continuation func() error
 }
 
 // RoundTrip implements http.RoundTripper.
 func (i *interposed) RoundTrip(r *http.Request) (*http.Response, error) {
 	res, err := i.RoundTripper.RoundTrip(r)
 	if err == nil && strings.HasSuffix(r.URL.Path, "/messages") {
-		i.once.Do(func() { err = i.then() })
+		i.once.Do(func() { err = i.continuation() })
 	}
 	return res, err
 }
@@ -289,7 +289,7 @@ func TestNothingIsMissedWhileAConversationIsOpened(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		front := &interposed{RoundTripper: n.HTTP().Transport, then: func() error {
+		front := &interposed{RoundTripper: n.HTTP().Transport, continuation: func() error {
 			_, err := terminal.Follow(t.Context(), n.Client, client.Message{Conversation: acc.Conversation, Content: terminal.Words("between")}, func(client.Frame) error { return nil })
 			return err
 		}}

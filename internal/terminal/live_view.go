@@ -64,7 +64,7 @@ func (m *liveScreen) above() string {
 func (m *liveScreen) below() string {
 	text, words := "", m.completions(m.input.Value())
 	switch a, _ := m.turn.pending(); {
-	case m.now().Sub(m.ctrlC) < twice && !m.ctrlC.IsZero():
+	case m.now().Sub(m.ctrlC) < doubleInterrupt && !m.ctrlC.IsZero():
 		text = "Ctrl-C again leaves"
 	case len(words) > 0:
 		for i, w := range words { // of a path, its last part

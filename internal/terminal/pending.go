@@ -21,7 +21,7 @@ import (
 func Waiting(ctx context.Context, c *client.Client) iter.Seq2[[]catalog.Listing, error] {
 	return func(yield func([]catalog.Listing, error) bool) {
 		for pause := 50 * time.Millisecond; ctx.Err() == nil; pause = min(2*pause, 5*time.Second) {
-			err := hearWaiting(ctx, c, yield)
+			err := watchWaiting(ctx, c, yield)
 			var broke client.BrokenError
 			if err == nil || ctx.Err() != nil {
 				return
@@ -37,9 +37,9 @@ func Waiting(ctx context.Context, c *client.Client) iter.Seq2[[]catalog.Listing,
 	}
 }
 
-// hearWaiting listens over one connection until it breaks. It returns nil if
+// watchWaiting listens over one connection until it breaks. It returns nil if
 // the consumer stopped the loop.
-func hearWaiting(ctx context.Context, c *client.Client, yield func([]catalog.Listing, error) bool) error {
+func watchWaiting(ctx context.Context, c *client.Client, yield func([]catalog.Listing, error) bool) error {
 	s, err := c.Dial(ctx)
 	if err != nil {
 		return err
@@ -78,21 +78,21 @@ type pending struct {
 	since time.Time // since when it is shown
 	key   string    // the key that answers it, until the keyboard has rested
 	keys  int       // counts these keys
-	heard chan heardMsg
+	updates chan waitingMsg
 }
 
 // offer is a group of agents and sources that the person is asked about
 // together: one of them, followed by those below it.
 type offer struct {
-	things []thing
+	candidates []candidate
 	stage  stage
 	named  bool // the person named it, so it need not be waiting
 	each   bool // ask about one after the other
 	errs   []error
 }
 
-// thing is an agent or a source, with the inspection that was shown.
-type thing struct {
+// candidate is an agent or a source, with the inspection that was shown.
+type candidate struct {
 	catalog.Listing
 	shown catalog.Inspection
 }
@@ -103,14 +103,14 @@ type stage int
 const (
 	offered  stage = iota // the person is asked whether to look at it
 	looking               // Steward inspects it
-	looked                // it was inspected, and is shown next
+	inspectedStage                // it was inspected, and is shown next
 	allowing              // the person is asked whether to allow it
 	deciding              // the answer is being sent
 )
 
 // The messages about approvals.
 type (
-	heardMsg struct {
+	waitingMsg struct {
 		waiting []catalog.Listing
 		err     error
 	}
@@ -123,8 +123,8 @@ const resting = 350 * time.Millisecond
 
 // followWaiting starts to watch what waits for an approval.
 func (m *liveScreen) followWaiting() tea.Cmd {
-	m.pend.heard = listen(m, Waiting(m.ctx, m.opt.Client), func(list []catalog.Listing, err error) heardMsg { return heardMsg{list, err} })
-	return heard(m.pend.heard)
+	m.pend.updates = listen(m, Waiting(m.ctx, m.opt.Client), func(list []catalog.Listing, err error) waitingMsg { return waitingMsg{list, err} })
+	return heard(m.pend.updates)
 }
 
 // listen watches for news, and makes each of them a message.
@@ -153,45 +153,45 @@ func heard[M any](in <-chan M) tea.Cmd {
 	}
 }
 
-func (m *liveScreen) hear(h heardMsg) tea.Cmd {
+func (m *liveScreen) handleWaiting(h waitingMsg) tea.Cmd {
 	if h.err != nil {
 		m.fail(h.err)
-		return heard(m.pend.heard)
+		return heard(m.pend.updates)
 	}
 	m.pend.waiting = h.waiting
 	if o := m.pend.offer; o != nil && o.stage == offered {
 		m.pend.offer = nil // settle makes a new one from what waits now
 	}
-	return heard(m.pend.heard)
+	return heard(m.pend.updates)
 }
 
 // still reports whether everything in an offer waits unchanged.
 func (p *pending) still(o *offer) bool {
-	return !slices.ContainsFunc(o.things, func(t thing) bool {
+	return !slices.ContainsFunc(o.candidates, func(t candidate) bool {
 		return !slices.ContainsFunc(p.waiting, func(l catalog.Listing) bool { return l.Question() == t.Question() })
 	})
 }
 
 // groups groups what waits: each entry with the entries below it. In waiting, a
 // parent must come before its children.
-func groups(waiting []catalog.Listing) (out [][]thing) {
+func groups(waiting []catalog.Listing) (out [][]candidate) {
 	for _, l := range waiting {
 		if n := len(out) - 1; n >= 0 && strings.HasPrefix(l.Path, out[n][0].Path+"/") {
-			out[n] = append(out[n], thing{Listing: l})
+			out[n] = append(out[n], candidate{Listing: l})
 		} else {
-			out = append(out, []thing{{Listing: l}})
+			out = append(out, []candidate{{Listing: l}})
 		}
 	}
 	return out
 }
 
 // open returns the groups that the person was not asked about yet.
-func (p *pending) open() [][]thing {
-	return slices.DeleteFunc(groups(p.waiting), func(g []thing) bool { return p.asked[g[0].Question()] })
+func (p *pending) open() [][]candidate {
+	return slices.DeleteFunc(groups(p.waiting), func(g []candidate) bool { return p.asked[g[0].Question()] })
 }
 
 // mark remembers that the person has been asked.
-func (p *pending) mark(things []thing) {
+func (p *pending) mark(things []candidate) {
 	if p.asked == nil {
 		p.asked = map[string]bool{}
 	}
@@ -200,23 +200,23 @@ func (p *pending) mark(things []thing) {
 	}
 }
 
-// settle continues with the questions as soon as nothing else is going on. It is
+// continueQuestions continues with the questions as soon as nothing else is going on. It is
 // called after each message.
-func (m *liveScreen) settle() {
+func (m *liveScreen) continueQuestions() {
 	p := &m.pend
-	if o := p.offer; o != nil && (o.stage == looked || o.stage == allowing) && m.idle() {
+	if o := p.offer; o != nil && (o.stage == inspectedStage || o.stage == allowing) && m.idle() {
 		if !o.named && !p.still(o) {
 			p.offer = nil
-			m.say(Visible(o.name()) + " was decided elsewhere, or has changed")
-		} else if o.stage == looked {
-			m.showLooked(o)
+			m.printNote(Visible(o.name()) + " was decided elsewhere, or has changed")
+		} else if o.stage == inspectedStage {
+			m.showInspected(o)
 		}
 	}
-	if p.offer == nil && m.free() {
+	if p.offer == nil && m.canAsk() {
 		if next := p.open(); p.told {
-			m.tellWaiting(next)
+			m.printWaiting(next)
 		} else if len(next) > 0 {
-			p.offer = &offer{things: next[0]}
+			p.offer = &offer{candidates: next[0]}
 		}
 	}
 	line := ""
@@ -238,16 +238,16 @@ func (m *liveScreen) idle() bool {
 	return m.ready && !m.leaving && !m.busy() && a == nil
 }
 
-// free reports whether the person may be asked something. Nobody is
+// canAsk reports whether the person may be asked something. Nobody is
 // interrupted in a turn or while typing.
-func (m *liveScreen) free() bool {
+func (m *liveScreen) canAsk() bool {
 	return m.idle() && m.input.Value() == "" && m.editing == nil && len(m.turn.out) == 0 && !m.printing
 }
 
 // asking reports whether a question is shown.
 func (m *liveScreen) asking() bool {
 	o := m.pend.offer
-	return o != nil && (o.stage == offered || o.stage == allowing) && m.free()
+	return o != nil && (o.stage == offered || o.stage == allowing) && m.canAsk()
 }
 
 // working reports whether an inspection or the sending of an answer is in progress.
@@ -304,14 +304,14 @@ func (o *offer) answers() string {
 }
 
 // subject returns what the question is about.
-func (o *offer) subject() []thing {
+func (o *offer) subject() []candidate {
 	if o.each {
-		return o.things[:1]
+		return o.candidates[:1]
 	}
-	return o.things
+	return o.candidates
 }
 
-func (o *offer) name() string { return o.things[0].Path }
+func (o *offer) name() string { return o.candidates[0].Path }
 
 func (m *liveScreen) answerOffer(key string) tea.Cmd {
 	o := m.pend.offer
@@ -321,29 +321,29 @@ func (m *liveScreen) answerOffer(key string) tea.Cmd {
 	case key == "y":
 		return m.decideOffer(o, "POST /agents/approve", o.subject())
 	case key == "d":
-		return m.decideOffer(o, "POST /agents/deny", o.things[:1])
+		return m.decideOffer(o, "POST /agents/deny", o.candidates[:1])
 	case key == "o":
 		o.each = true
 	default:
-		m.say("not now: " + Visible(o.name()) + "; /approve " + Visible(o.name()) + " asks again")
-		m.leaveOut(o, true)
+		m.printNote("not now: " + Visible(o.name()) + "; /approve " + Visible(o.name()) + " asks again")
+		m.removeCandidate(o, true)
 	}
 	return nil
 }
 
-// leaveOut removes the subject from an offer; with below, also what is below
+// removeCandidate removes the subject from an offer; with below, also what is below
 // it.
-func (m *liveScreen) leaveOut(o *offer, below bool) {
+func (m *liveScreen) removeCandidate(o *offer, below bool) {
 	first := o.name()
-	var rest []thing
-	for _, t := range o.things {
+	var rest []candidate
+	for _, t := range o.candidates {
 		if !o.each || t.Path == first || below && strings.HasPrefix(t.Path, first+"/") {
-			m.pend.mark([]thing{t})
+			m.pend.mark([]candidate{t})
 		} else {
 			rest = append(rest, t)
 		}
 	}
-	o.things, o.stage = rest, allowing
+	o.candidates, o.stage = rest, allowing
 	if len(rest) == 0 {
 		m.pend.offer = nil
 	}
@@ -352,27 +352,27 @@ func (m *liveScreen) leaveOut(o *offer, below bool) {
 // inspect fetches what an offer is about. Inspection may start programs.
 func (m *liveScreen) inspect(o *offer) tea.Cmd {
 	o.stage = looking
-	things := o.things
+	things := o.candidates
 	return func() tea.Msg {
-		var found []thing
+		var found []candidate
 		var errs []error
 		for _, t := range things {
 			var insp catalog.Inspection
 			if err := m.opt.Client.Call(m.ctx, "POST /agents/inspect", nil, map[string]string{"path": t.Path}, &insp); err == nil {
-				found = append(found, thing{insp.Listing, insp})
+				found = append(found, candidate{insp.Listing, insp})
 			} else if errs = append(errs, err); len(found) == 0 {
 				break // what is below needs the one above
 			}
 		}
 		return m.about(o, func() {
-			m.pend.mark(o.things[len(found):]) // what cannot be inspected is not asked about again
-			o.things, o.errs, o.stage = found, errs, looked
+			m.pend.mark(o.candidates[len(found):]) // what cannot be inspected is not asked about again
+			o.candidates, o.errs, o.stage = found, errs, inspectedStage
 		})
 	}
 }
 
 // about returns a continuation that calls do if o is still the current offer.
-func (m *liveScreen) about(o *offer, do func()) then {
+func (m *liveScreen) about(o *offer, do func()) continuation {
 	return func() tea.Cmd {
 		if m.pend.offer == o {
 			do()
@@ -382,7 +382,7 @@ func (m *liveScreen) about(o *offer, do func()) then {
 }
 
 // decideOffer sends Steward the person's decision about things, in their order.
-func (m *liveScreen) decideOffer(o *offer, route string, things []thing) tea.Cmd {
+func (m *liveScreen) decideOffer(o *offer, route string, things []candidate) tea.Cmd {
 	o.stage = deciding
 	return func() tea.Msg {
 		var done []catalog.Listing
@@ -400,13 +400,13 @@ func (m *liveScreen) decideOffer(o *offer, route string, things []thing) tea.Cmd
 		}
 		return m.about(o, func() {
 			if err == nil {
-				m.sayDecided(done)
-				m.leaveOut(o, done[0].Status == catalog.Denied)
+				m.printDecisions(done)
+				m.removeCandidate(o, done[0].Status == catalog.Denied)
 				return
 			}
 			m.pend.told = m.pend.told || fault.HasCode(err, "admin_only")
 			m.fail(err)
-			m.pend.mark(o.things[len(done) : len(done)+1]) // once it changes, it is a new question
+			m.pend.mark(o.candidates[len(done) : len(done)+1]) // once it changes, it is a new question
 			m.pend.offer = nil
 		})
 	}

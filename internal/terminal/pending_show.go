@@ -44,7 +44,7 @@ func extent(i catalog.Inspection) string {
 }
 
 // describe returns what a group is, and how many others are below it.
-func describe(about []thing) string {
+func describe(about []candidate) string {
 	kind := "an agent"
 	switch first := about[0]; {
 	case strings.HasPrefix(first.Path, "mcp:"):
@@ -94,32 +94,32 @@ func (m *liveScreen) answersLine() string {
 	return "y allow · n not now · d deny · details are above"
 }
 
-// showLooked prints what an offer is about, before the person is asked to allow it.
-func (m *liveScreen) showLooked(o *offer) {
+// showInspected prints what an offer is about, before the person is asked to allow it.
+func (m *liveScreen) showInspected(o *offer) {
 	o.stage = allowing
 	for _, err := range o.errs {
 		m.pend.told = m.pend.told || fault.HasCode(err, "admin_only")
 		m.fail(err)
 	}
-	for _, t := range o.things {
+	for _, t := range o.candidates {
 		m.turn.print(kindShown, strings.TrimSuffix(inspected(m.turn.style, m.width, t.shown, false), "\n"))
 	}
-	o.things = slices.DeleteFunc(o.things, func(t thing) bool {
+	o.candidates = slices.DeleteFunc(o.candidates, func(t candidate) bool {
 		if t.Status == catalog.Invalid {
-			m.say(Visible(t.Path) + " cannot be approved until that is fixed")
+			m.printNote(Visible(t.Path) + " cannot be approved until that is fixed")
 		}
 		return t.Status == catalog.Invalid
 	})
 	switch {
-	case len(o.things) == 0:
+	case len(o.candidates) == 0:
 		m.pend.offer = nil
-	case len(o.things) > 1:
-		m.turn.print(kindShown, m.summary(o.things))
+	case len(o.candidates) > 1:
+		m.turn.print(kindShown, m.summary(o.candidates))
 	}
 }
 
 // summary lists what was shown, if there is one question about all of it.
-func (m *liveScreen) summary(things []thing) string {
+func (m *liveScreen) summary(things []candidate) string {
 	wide := 0
 	for _, t := range things {
 		wide = max(wide, len(Visible(t.Path)))
@@ -146,8 +146,8 @@ func counted(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// sayDecided prints the result of a decision.
-func (m *liveScreen) sayDecided(done []catalog.Listing) {
+// printDecisions prints the result of a decision.
+func (m *liveScreen) printDecisions(done []catalog.Listing) {
 	first := done[0]
 	name := Visible(first.Path)
 	if first.Status == catalog.Denied {
@@ -164,11 +164,11 @@ func (m *liveScreen) sayDecided(done []catalog.Listing) {
 	m.turn.print(kindNote, m.turn.good.Render("✓")+" "+m.turn.paint.wrap(text))
 }
 
-// tellWaiting prints what waits, for a person who may not decide.
-func (m *liveScreen) tellWaiting(list [][]thing) {
+// printWaiting prints what waits, for a person who may not decide.
+func (m *liveScreen) printWaiting(list [][]candidate) {
 	for _, g := range list {
 		m.pend.mark(g)
-		m.say(describe(g) + " waits for approval on the machine that Steward runs on: steward agents approve " + Visible(g[0].Path))
+		m.printNote(describe(g) + " waits for approval on the machine that Steward runs on: steward agents approve " + Visible(g[0].Path))
 	}
 }
 
@@ -177,7 +177,7 @@ func (m *liveScreen) approve(name string) tea.Cmd {
 	p := &m.pend
 	switch {
 	case p.offer != nil && p.offer.stage == deciding:
-		m.say("one moment: your last answer is still being sent")
+		m.printNote("one moment: your last answer is still being sent")
 	case name == "":
 		return m.withAgents(m.approveWaiting)
 	default:
@@ -191,7 +191,7 @@ func (m *liveScreen) approveWaiting(all []catalog.Listing) tea.Cmd {
 	p := &m.pend
 	p.waiting = catalog.Waiting(all) // news of the last decisions may still be on their way
 	if len(p.waiting) == 0 {
-		return m.tell("nothing waits for an approval")
+		return m.noteCmd("nothing waits for an approval")
 	}
 	p.asked, p.offer, p.told = nil, nil, false
 	return nil
@@ -205,23 +205,23 @@ func (m *liveScreen) approveNamed(name string, all []catalog.Listing) tea.Cmd {
 		for _, l := range all {
 			names = append(names, l.Path)
 		}
-		m.sayUnknown("agent or source ", name, "; /agents lists them", "/approve ", names)
+		m.printUnknown("agent or source ", name, "; /agents lists them", "/approve ", names)
 		return nil
 	}
-	var things []thing
+	var things []candidate
 	l := all[i]
 	allowed := l.Status == catalog.Approved && !l.Waits()
 	if !allowed {
-		things = append(things, thing{Listing: l})
+		things = append(things, candidate{Listing: l})
 	}
 	for _, w := range catalog.Waiting(all) {
 		if strings.HasPrefix(w.Path, name+"/") {
-			things = append(things, thing{Listing: w})
+			things = append(things, candidate{Listing: w})
 		}
 	}
 	if len(things) == 0 {
-		return m.tell(Visible(name) + " is already allowed: " + StatusWords(l))
+		return m.noteCmd(Visible(name) + " is already allowed: " + StatusWords(l))
 	}
-	m.pend.offer = &offer{things: things, named: true}
+	m.pend.offer = &offer{candidates: things, named: true}
 	return m.inspect(m.pend.offer)
 }

@@ -198,7 +198,7 @@ func TestNobodyIsInterrupted(t *testing.T) {
 		o := newOffice(t)
 		s, n := chatIn(t, o)
 		s.shows("hello there")
-		s.hang(n)
+		s.hangingIndent(n)
 		o.Agent("desk", "")
 		s.keys("some words") // typed during the turn; stays in the input
 		s.shows("some words")
@@ -227,7 +227,7 @@ func TestWhatIsFoundOutWaitsForTheTurn(t *testing.T) {
 		o.Set(nil, holds)
 		s, n := chatIn(t, o)
 		s.answer("? desk (an agent) waits", "y", "looking at desk")
-		s.hang(n)
+		s.hangingIndent(n)
 		close(holds)
 		s.keys("a word")
 		s.shows("a word")

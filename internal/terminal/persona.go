@@ -25,7 +25,7 @@ func (m *liveScreen) persona(name string) tea.Cmd {
 				return "from your next message on, " + agent + " speaks as usual", err
 			}
 			return "from your next message on, " + agent + " has the persona " + name, err
-		}, m.tell)
+		}, m.noteCmd)
 	}
 	if name != "" {
 		return choose(name)

@@ -100,7 +100,7 @@ func (m *liveScreen) searchHistory() tea.Cmd {
 		}
 	}
 	if len(items) == 0 {
-		return m.tell("no earlier input")
+		return m.noteCmd("no earlier input")
 	}
 	return m.pick("earlier input:", m.input.Value(), items, func(text string) tea.Cmd {
 		m.setInput(whole[text])

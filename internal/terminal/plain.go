@@ -131,7 +131,7 @@ type Writer struct {
 	newline bool   // it ends with a line feed
 	noticed bool   // a notice was written; the offline provider introduces itself by one
 	called  string // the call that was noted last
-	flying  string
+	streaming  string
 	tasks   map[string]string // the last note about each
 	Offline bool              // the answer came from the offline provider
 	Stop    message.Stop
@@ -143,7 +143,7 @@ func (w *Writer) Frame(f client.Frame) error {
 	switch f.Type {
 	case client.FrameCall, client.FrameResult, client.FrameOpened, client.FrameComplete, client.FrameError:
 		if f.Type != client.FrameCall || f.Status == client.CallRunning {
-			if err = w.settle(); err != nil {
+			if err = w.flushHeld(); err != nil {
 				return err
 			}
 		}
@@ -151,17 +151,17 @@ func (w *Writer) Frame(f client.Frame) error {
 	switch f.Type {
 	case client.FrameToken:
 		if w.Whole {
-			if f.MessageID != w.flying {
-				err = w.settle()
+			if f.MessageID != w.streaming {
+				err = w.flushHeld()
 			}
-			w.flying = f.MessageID
+			w.streaming = f.MessageID
 			w.draft += f.Text
 			return err
 		}
-		if f.MessageID != w.flying && w.wrote && !w.newline {
+		if f.MessageID != w.streaming && w.wrote && !w.newline {
 			err = w.answer("\n")
 		}
-		w.flying = f.MessageID
+		w.streaming = f.MessageID
 		return errors.Join(err, w.answer(f.Text))
 	case client.FrameCall:
 		if f.Status == client.CallRunning && f.ID != w.called {
@@ -181,11 +181,11 @@ func (w *Writer) Frame(f client.Frame) error {
 	case client.FrameOpened:
 		return w.note("« %s", oneLine(firstOf(f.Content.Text()), 200))
 	case client.FrameReset:
-		if w.Whole && f.MessageID == w.flying {
+		if w.Whole && f.MessageID == w.streaming {
 			w.draft = ""
 			return nil
 		}
-		if w.wrote && f.MessageID == w.flying {
+		if w.wrote && f.MessageID == w.streaming {
 			return w.note("the partial answer was discarded; answer restarted")
 		}
 	case client.FrameNotice:
@@ -250,8 +250,8 @@ func (w *Writer) endLine() error {
 	return w.answer("\n")
 }
 
-// settle writes the message that was held back.
-func (w *Writer) settle() error {
+// flushHeld writes the message that was held back.
+func (w *Writer) flushHeld() error {
 	text := w.draft
 	w.draft = ""
 	if text != "" && w.wrote && !w.newline {
@@ -262,7 +262,7 @@ func (w *Writer) settle() error {
 
 // Close writes what was held back, and ends the answer's last line.
 func (w *Writer) Close() error {
-	if err := w.settle(); err != nil {
+	if err := w.flushHeld(); err != nil {
 		return err
 	}
 	if w.wrote && !w.newline {

@@ -49,7 +49,7 @@ func (t *turn) remind(r client.Reminder) {
 func (t *turn) reminder(text string, at time.Time) {
 	head := t.warn.Render("⏰ "+UntilWhen(at, t.now())) + "  "
 	text = safe(strings.TrimPrefix(text, "Reminder: "))
-	t.print(kindAlarm, hang(t.strong, head, strings.Repeat(" ", lipgloss.Width(head)), text, t.paint.width))
+	t.print(kindAlarm, hangingIndent(t.strong, head, strings.Repeat(" ", lipgloss.Width(head)), text, t.paint.width))
 }
 
 // isAlarm reports whether a message was written by a reminder that went off.

@@ -56,7 +56,7 @@ func TestAReminderIsShownAtOnce(t *testing.T) {
 			d.slowly(press("e"))
 		}, "The arguments as you want them:"},
 		"a picker": {func(d *drive) {
-			d.do(then(func() tea.Cmd { return d.pick("model:", "", []string{"one", "two"}, nil) }))
+			d.do(continuation(func() tea.Cmd { return d.pick("model:", "", []string{"one", "two"}, nil) }))
 		}, "› one"},
 		"an answer": {func(d *drive) { d.deliver(token("m", "An answer that is")) }, "An answer that is"},
 	} {
@@ -104,7 +104,7 @@ func TestRemindersOfTheHistory(t *testing.T) {
 		{Role: message.User, Blocks: text("Reminder: drink tea", "alarm:7"), At: at},
 		{Role: message.Assistant, Blocks: text("Reminder: drink tea", "model:steward/repeat"), Model: "steward/repeat"},
 	} {
-		tr.past(m)
+		tr.renderHistory(m)
 	}
 	if got := stripped(strings.Join(tr.out, "\n")); got != "› hello\n\nHello.\n\n⏰ 05:06  drink tea" {
 		t.Errorf("%q", got)

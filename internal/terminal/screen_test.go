@@ -136,8 +136,8 @@ func (s *screen) rests() {
 	}
 }
 
-// hang makes the model hang, and waits until it does.
-func (s *screen) hang(n node) {
+// hangingIndent makes the model hang, and waits until it does.
+func (s *screen) hangingIndent(n node) {
 	s.t.Helper()
 	s.rests()
 	s.keys("hang\r")

@@ -43,7 +43,7 @@ type turn struct {
 	running  bool
 	began    time.Time
 	waited   time.Duration // for the person's answers, since began
-	flying   string        // the message being written
+	streaming   string        // the message being written
 	text     string        // of that message: the Markdown that may still change
 	told     bool          // a part of it is in the scrollback already
 	thinking string        // of that message: the reasoning in progress
@@ -107,14 +107,14 @@ func (t *turn) take(f *client.Frame) {
 		t.user(f.Content)
 	case client.FrameToken:
 		t.start()
-		t.fly(f.MessageID)
+		t.startMessage(f.MessageID)
 		t.conclude()
 		done, rest := split(t.text + f.Text)
 		t.text = rest
 		t.prose(done)
 	case client.FrameReasoning:
 		t.start()
-		t.fly(f.MessageID)
+		t.startMessage(f.MessageID)
 		t.thinking += f.Text
 	case client.FrameCall:
 		t.start()
@@ -150,15 +150,15 @@ func (t *turn) start() {
 }
 
 func (t *turn) stop() {
-	t.running, t.thinking, t.text, t.flying, t.told = false, "", "", "", false
+	t.running, t.thinking, t.text, t.streaming, t.told = false, "", "", "", false
 	t.calls = nil
 }
 
-// fly begins another message, and finishes the one before.
-func (t *turn) fly(msg string) {
-	if msg != t.flying {
+// startMessage begins another message, and finishes the one before.
+func (t *turn) startMessage(msg string) {
+	if msg != t.streaming {
 		t.flush()
-		t.flying, t.told = msg, false
+		t.streaming, t.told = msg, false
 	}
 }
 

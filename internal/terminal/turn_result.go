@@ -138,7 +138,7 @@ func saidBy(r *message.ToolResult, most int) string {
 }
 
 func (t *turn) complete(f *client.Frame) {
-	t.fly(f.MessageID)
+	t.startMessage(f.MessageID)
 	if !t.told && t.text == "" {
 		t.text = f.Content.Text() // the beginning of the message was not watched
 	}
@@ -207,11 +207,11 @@ func thousands(n int64) string {
 }
 
 func (t *turn) reset(msg string) {
-	if msg != t.flying && msg != "" {
+	if msg != t.streaming && msg != "" {
 		return
 	}
 	told := t.told
-	t.text, t.thinking, t.told, t.flying = "", "", false, ""
+	t.text, t.thinking, t.told, t.streaming = "", "", false, ""
 	t.calls = slices.DeleteFunc(t.calls, func(a *activity) bool { return a.Status == client.CallWriting })
 	if told {
 		t.note("the partial answer was discarded; answer restarted")
@@ -230,9 +230,9 @@ func (t *turn) fault(err error) string {
 	}
 	said := *e
 	said.Remedy = ""
-	text := hang(t.bad, t.bad.Render("✗ "), "  ", safe(said.Error()), t.paint.width)
+	text := hangingIndent(t.bad, t.bad.Render("✗ "), "  ", safe(said.Error()), t.paint.width)
 	if e.Remedy != "" {
-		text += "\n" + hang(lipgloss.NewStyle(), "  ", "  ", safe(e.Remedy), t.paint.width)
+		text += "\n" + hangingIndent(lipgloss.NewStyle(), "  ", "  ", safe(e.Remedy), t.paint.width)
 	}
 	code := t.dim.Render("[" + e.Code + "]")
 	if last := text[strings.LastIndexByte(text, '\n')+1:]; lipgloss.Width(last)+lipgloss.Width(code)+1 < t.paint.width {

@@ -124,7 +124,7 @@ func (c *coercer) value(schema, v any, depth int) any {
 	if types := typesOf(s); types != nil && !hasType(types, v) {
 		var could []any
 		for _, t := range types {
-			could = append(could, c.as(t, s, v, depth)...)
+			could = append(could, c.convertTo(t, s, v, depth)...)
 		}
 		return c.single(s, v, could, depth)
 	}
@@ -184,8 +184,8 @@ var (
 	plainWhole = regexp.MustCompile(`^(-?[1-9][0-9]*|0)$`)
 )
 
-// as returns what a value of another type can mean where the type t is wanted.
-func (c *coercer) as(t string, s map[string]any, v any, depth int) []any {
+// convertTo returns what a value of another type can mean where the type t is wanted.
+func (c *coercer) convertTo(t string, s map[string]any, v any, depth int) []any {
 	text, isText := v.(string)
 	bare := strings.TrimSpace(text)
 	switch one, isList := v.([]any); {

@@ -59,7 +59,7 @@ func (c *call) version(ctx context.Context, e resource.Entry) (Resource, bool, e
 	if e.Op != resource.OpPut {
 		r.State, r.Body = Deleted, nil
 	}
-	return veiled(r, d), true, nil
+	return maskedResource(r, d), true, nil
 }
 
 // Version returns an earlier version of a resource. Errors: not_found,

@@ -23,7 +23,7 @@ func (c *call) mayView(ctx context.Context, m Mount, typ string) (policy.Decisio
 }
 
 func (c *call) decide(ctx context.Context, typ string, space resource.Space) (policy.Decision, bool, error) {
-	at := placed{typ, space}
+	at := decisionUnit{typ, space}
 	d, ok := c.decided[at]
 	if !ok {
 		var err error

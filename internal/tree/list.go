@@ -146,7 +146,7 @@ func (c *call) list(ctx context.Context, q Query) (Page, error) {
 		if q.full(page.Items) {
 			return page, nil
 		}
-		scanned += max(got.looked, 1)
+		scanned += max(got.examined, 1)
 	}
 	return page, nil
 }
@@ -223,7 +223,7 @@ func (c *call) listMount(ctx context.Context, m Mount, q Query) ([]Resource, err
 	var out []Resource
 	for _, r := range list {
 		if d, ok := may[r.URI.Type()]; ok && c.mounts[r.URI.Type()] == m {
-			out = append(out, veiled(r, d))
+			out = append(out, maskedResource(r, d))
 		}
 	}
 	return out, nil
@@ -238,15 +238,15 @@ func (q Query) full(items []Resource) bool {
 	return len(items) >= q.Limit || size >= maxBytes
 }
 
-// portion is a part of a page.
-type portion struct {
+// pagePart is a part of a page.
+type pagePart struct {
 	items  []Resource
-	looked int          // resources and entries that were looked at
+	examined int          // resources and entries that were looked at
 	next   store.Cursor // where to continue; empty: there is no more
 }
 
 // readTree reads resources in tree order.
-func (c *call) readTree(ctx context.Context, sc store.Scope, q Query, after store.Cursor, limit int) (out portion, err error) {
+func (c *call) readTree(ctx context.Context, sc store.Scope, q Query, after store.Cursor, limit int) (out pagePart, err error) {
 	got, err := c.opt.Store.Query(ctx, sc, store.Query{Under: q.Under, Type: q.Type, State: q.State, After: after, Limit: limit})
 	if err != nil {
 		return out, err
@@ -256,13 +256,13 @@ func (c *call) readTree(ctx context.Context, sc store.Scope, q Query, after stor
 			return out, err
 		}
 	}
-	out.looked, out.next = len(got.Items), got.Next
+	out.examined, out.next = len(got.Items), got.Next
 	return out, nil
 }
 
 // readLog reads resources from the log, backwards: each is found at its newest
 // entry. It ends at the first entry from before q.Since.
-func (c *call) readLog(ctx context.Context, sc store.Scope, q Query, after store.Cursor, limit int) (out portion, err error) {
+func (c *call) readLog(ctx context.Context, sc store.Scope, q Query, after store.Cursor, limit int) (out pagePart, err error) {
 	got, err := c.opt.Store.Log(ctx, sc, store.LogQuery{Under: q.Under, Type: q.Type, Reverse: true, After: after, Limit: limit})
 	if err != nil {
 		return out, err
@@ -290,14 +290,14 @@ func (c *call) readLog(ctx context.Context, sc store.Scope, q Query, after store
 			return out, err
 		}
 	}
-	if out.looked = len(got.Entries); got.More {
+	if out.examined = len(got.Entries); got.More {
 		out.next = got.Next
 	}
 	return out, nil
 }
 
 // admit adds a stored resource, if it may be read and the query selects it.
-func (c *call) admit(ctx context.Context, q Query, r resource.Resource, to *portion) error {
+func (c *call) admit(ctx context.Context, q Query, r resource.Resource, to *pagePart) error {
 	if !q.Since.IsZero() && r.At.Before(q.Since) || !q.Until.IsZero() && !r.At.Before(q.Until) || q.State != "" && r.State != q.State {
 		return nil
 	}

@@ -29,16 +29,16 @@ func doneURI(space resource.Space, key string) resource.URI {
 	return resource.Place(space).Child(typeDone, key)
 }
 
-// marked is a stored record.
-type marked struct {
+// doneRecord is a stored record.
+type doneRecord struct {
 	done
 	uri     resource.URI
 	version uint64
 	seq     uint64 // of the action's entry
 }
 
-func (c *call) marked(ctx context.Context, sc store.Scope, key string) (marked, error) {
-	m := marked{uri: doneURI(sc.Write, key)}
+func (c *call) marked(ctx context.Context, sc store.Scope, key string) (doneRecord, error) {
+	m := doneRecord{uri: doneURI(sc.Write, key)}
 	r, err := c.opt.Store.Get(ctx, sc, m.uri)
 	if err != nil {
 		return m, err
@@ -53,14 +53,14 @@ func (c *call) marked(ctx context.Context, sc store.Scope, key string) (marked, 
 	return m, nil
 }
 
-func (m marked) change(cond store.If) (store.Change, error) {
+func (m doneRecord) change(cond store.If) (store.Change, error) {
 	body, err := json.Marshal(m.done)
 	return store.Change{URI: m.uri, If: cond, Body: body}, err
 }
 
-// once commits a change under a key, unless a change was already committed under
+// commitOnce commits a change under a key, unless a change was already committed under
 // it. It returns the sequence number of the entry.
-func (c *call) once(ctx context.Context, sc store.Scope, key string, ch store.Change) (uint64, error) {
+func (c *call) commitOnce(ctx context.Context, sc store.Scope, key string, ch store.Change) (uint64, error) {
 	for {
 		m, err := c.marked(ctx, sc, key)
 		if !fault.Is(err, fault.NotFound) {
@@ -97,8 +97,8 @@ func (c *call) once(ctx context.Context, sc store.Scope, key string, ch store.Ch
 	}
 }
 
-// made returns an entry of a resource by its sequence number.
-func (c *call) made(ctx context.Context, sc store.Scope, uri resource.URI, seq uint64) (resource.Entry, error) {
+// entryBySeq returns an entry of a resource by its sequence number.
+func (c *call) entryBySeq(ctx context.Context, sc store.Scope, uri resource.URI, seq uint64) (resource.Entry, error) {
 	got, err := c.opt.Store.Log(ctx, sc, store.LogQuery{Of: uri, Since: seq - 1, Limit: 1})
 	if err != nil {
 		return resource.Entry{}, err
@@ -123,7 +123,7 @@ func (s *Service) settled(ctx context.Context, by Caller, space resource.Space, 
 	if err != nil {
 		return resource.Entry{}, false, err
 	}
-	e, err := c.made(ctx, sc, m.URI, m.seq)
+	e, err := c.entryBySeq(ctx, sc, m.URI, m.seq)
 	return e, err == nil, err
 }
 
@@ -176,7 +176,7 @@ func changedSince(uri resource.URI) error {
 }
 
 // restore returns the change that reverts an action.
-func (c *call) restore(ctx context.Context, sc store.Scope, m marked) (store.Change, error) {
+func (c *call) restore(ctx context.Context, sc store.Scope, m doneRecord) (store.Change, error) {
 	ch := store.Change{URI: m.URI}
 	now, err := c.opt.Store.Get(ctx, sc, m.URI)
 	switch there := err == nil; {

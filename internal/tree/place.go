@@ -50,7 +50,7 @@ func Parse(user string, space resource.Space, text string) (resource.URI, error)
 	}
 	steps := uri.Elements()
 	if len(steps) >= maxSteps || len(text) > maxURI {
-		return resource.URI{}, tooFar(text, steps)
+		return resource.URI{}, limitError(text, steps)
 	}
 	if space == "" {
 		space = resource.UserSpace(user)
@@ -62,8 +62,8 @@ func Parse(user string, space resource.Space, text string) (resource.URI, error)
 	return resource.Expand(space, uri), nil
 }
 
-// tooFar returns an error with the position at which a URI exceeds a limit.
-func tooFar(text string, steps []resource.Element) error {
+// limitError returns an error with the position at which a URI exceeds a limit.
+func limitError(text string, steps []resource.Element) error {
 	at := len(resource.Scheme)
 	for i, e := range steps {
 		if i == maxSteps-1 || at > maxURI {

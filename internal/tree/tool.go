@@ -172,16 +172,16 @@ func labelsOf(user string, r Resource) message.Labels {
 	if r.Actor == user && !resource.Owned(r.URI.Type()) {
 		return message.Private
 	}
-	if resource.Owned(r.URI.Type()) && saysSecret(r.Body) {
+	if resource.Owned(r.URI.Type()) && hasSecretLabel(r.Body) {
 		return message.Private | message.Untrusted | message.Secret
 	}
 	return message.Private | message.Untrusted
 }
 
-// saysSecret reports whether anything in a body that Steward has written has the
+// hasSecretLabel reports whether anything in a body that Steward has written has the
 // label secret: in a member "labels", by names or as bits. Text after the first
 // value, as in a long result, has that value's labels.
-func saysSecret(body []byte) bool {
+func hasSecretLabel(body []byte) bool {
 	var v any
 	if err := json.NewDecoder(bytes.NewReader(body)).Decode(&v); err != nil {
 		return false // everything that has labels is JSON

@@ -110,11 +110,11 @@ type call struct {
 	*Service
 	Caller
 	who     policy.Principal
-	decided map[placed]policy.Decision
+	decided map[decisionUnit]policy.Decision
 }
 
-// placed is the unit of decisions: all resources of a type in a space.
-type placed struct {
+// decisionUnit is the unit of decisions: all resources of a type in a space.
+type decisionUnit struct {
 	typ   string
 	space resource.Space
 }
@@ -127,7 +127,7 @@ func (s *Service) call(ctx context.Context, c Caller) (*call, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &call{Service: s, Caller: c, who: who, decided: map[placed]policy.Decision{}}, nil
+	return &call{Service: s, Caller: c, who: who, decided: map[decisionUnit]policy.Decision{}}, nil
 }
 
 // spaces returns the spaces that the caller may know of.
@@ -216,7 +216,7 @@ func (c *call) mounted(ctx context.Context, m Mount, uri resource.URI) (Resource
 	if err != nil {
 		return Resource{}, err
 	}
-	return veiled(r, d), nil
+	return maskedResource(r, d), nil
 }
 
 // hidden reports whether stored resources of a type in a space are never shown:
@@ -236,11 +236,11 @@ func (c *call) hidden(typ string, space resource.Space) bool {
 
 // shown converts a stored resource.
 func shown(r resource.Resource, d policy.Decision) Resource {
-	return veiled(Resource{URI: r.URI, Space: r.Space, Version: r.Version, State: r.State, At: r.At, Body: r.Body}, d)
+	return maskedResource(Resource{URI: r.URI, Space: r.Space, Version: r.Version, State: r.State, At: r.At, Body: r.Body}, d)
 }
 
-// veiled masks the body as policy requires, and reads the metadata from the rest.
-func veiled(r Resource, d policy.Decision) Resource {
+// maskedResource masks the body as policy requires, and reads the metadata from the rest.
+func maskedResource(r Resource, d policy.Decision) Resource {
 	if len(d.Mask) > 0 {
 		if r.Metadata = (resource.Metadata{}); r.Body != nil {
 			r.Body, r.Masked = policy.MaskBody(r.Body, d.Mask)

@@ -105,11 +105,11 @@ func (c *call) writing(space resource.Space) store.Scope {
 func (c *call) commit(ctx context.Context, space resource.Space, key string, ch store.Change) (resource.Entry, error) {
 	sc := c.writing(space)
 	if key != "" {
-		seq, err := c.once(ctx, sc, key, ch)
+		seq, err := c.commitOnce(ctx, sc, key, ch)
 		if err != nil {
 			return resource.Entry{}, err
 		}
-		return c.made(ctx, sc, ch.URI, seq)
+		return c.entryBySeq(ctx, sc, ch.URI, seq)
 	}
 	rc, err := c.opt.Store.Commit(ctx, sc, store.Batch{Request: c.Request, Changes: []store.Change{ch}})
 	if err != nil {

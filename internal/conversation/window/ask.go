@@ -14,12 +14,12 @@ import (
 	"steward/internal/tool"
 )
 
-// patience is how long an optimizer may take.
-const patience = 100 * time.Millisecond
+// optimizerTimeout is how long an optimizer may take.
+const optimizerTimeout = 100 * time.Millisecond
 
-// ask calls a tool's optimizer with earlier results, and returns those that the
+// askOptimizer calls a tool's optimizer with earlier results, and returns those that the
 // optimizer declares obsolete, with its reasons. Errors go to OnRefused.
-func (t *Tracker) ask(ctx context.Context, o tool.Optimizer, call *entry, targets []string) (hit []*entry, reasons []string) {
+func (t *Tracker) askOptimizer(ctx context.Context, o tool.Optimizer, call *entry, targets []string) (hit []*entry, reasons []string) {
 	shown := t.shownTo(call.tool, targets)
 	if o == nil || len(shown) == 0 {
 		return nil, nil
@@ -27,7 +27,7 @@ func (t *Tracker) ask(ctx context.Context, o tool.Optimizer, call *entry, target
 	earlier := make([]tool.Past, len(shown))
 	byRef := make(map[message.Ref]*entry, len(shown))
 	for i, e := range shown {
-		earlier[i] = e.past()
+		earlier[i] = e.pastCall()
 		byRef[e.ref] = e
 	}
 	said, err := t.protected(ctx, o, call, earlier)
@@ -72,7 +72,7 @@ func (t *Tracker) shownTo(name string, targets []string) []*entry {
 	return out[max(0, len(out)-tool.MaxShown):]
 }
 
-func (e *entry) past() tool.Past {
+func (e *entry) pastCall() tool.Past {
 	return tool.Past{Ref: e.ref, Name: e.tool, Args: e.args, At: e.at, Result: e.result}
 }
 
@@ -80,20 +80,20 @@ func (e *entry) past() tool.Past {
 // nor a hang reaches the caller. An optimizer that hangs is not called again
 // until it has returned.
 func (t *Tracker) protected(ctx context.Context, o tool.Optimizer, call *entry, earlier []tool.Past) ([]tool.Obsolete, error) {
-	if before := t.hanging[call.tool]; before != nil {
+	if before := t.runningOptimizers[call.tool]; before != nil {
 		select {
 		case <-before:
-			delete(t.hanging, call.tool)
+			delete(t.runningOptimizers, call.tool)
 		default:
 			return nil, errors.New("an earlier call still hangs")
 		}
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("it took longer than %s", patience))
+	ctx, cancel := context.WithTimeoutCause(ctx, optimizerTimeout, fmt.Errorf("it took longer than %s", optimizerTimeout))
 	defer cancel()
 	var said []tool.Obsolete
 	err := errors.New("it ended its goroutine")
 	done := make(chan struct{})
-	past := call.past()
+	past := call.pastCall()
 	go func() {
 		defer close(done)
 		defer func() {
@@ -110,7 +110,7 @@ func (t *Tracker) protected(ctx context.Context, o tool.Optimizer, call *entry, 
 		}
 		return said, err
 	case <-ctx.Done():
-		t.hanging[call.tool] = done
+		t.runningOptimizers[call.tool] = done
 		return nil, context.Cause(ctx)
 	}
 }

@@ -41,10 +41,10 @@ func newFitter(items []Item, b Budget, count func(*message.Message) int64) *fitt
 		now[at] = count(m)
 	}
 	f.tokens[b.Clip] = now
-	f.findMust()
-	f.findMost()
+	f.findRequired()
+	f.findLatestStart()
 	f.findCuts()
-	f.weighFronts()
+	f.countFronts()
 	return f
 }
 
@@ -81,8 +81,8 @@ func person(m *message.Message) bool {
 	return false
 }
 
-// findMust finds the items that stay, whatever the start of the view.
-func (f *fitter) findMust() {
+// findRequired finds the items that stay, whatever the start of the view.
+func (f *fitter) findRequired() {
 	for i := range f.items {
 		if f.items[i].Pinned {
 			f.must[f.a.groups[i].lead] = true
@@ -139,9 +139,9 @@ func (f *fitter) turn() (newest, opener int) {
 	return newest, opener
 }
 
-// findMost finds the latest possible start: the messages that the model has not
+// findLatestStart finds the latest possible start: the messages that the model has not
 // answered yet must stay.
-func (f *fitter) findMost() {
+func (f *fitter) findLatestStart() {
 	last := -1 // the last assistant message
 	f.most = f.start
 	for _, s := range f.a.slots {
@@ -199,8 +199,8 @@ func (f *fitter) findCuts() {
 	}
 }
 
-// weighFronts counts the tokens of the summary or notice before the items.
-func (f *fitter) weighFronts() {
+// countFronts counts the tokens of the summary or notice before the items.
+func (f *fitter) countFronts() {
 	notice := func(cut bool) int64 {
 		if n := f.a.notice(f.items, cut); n != nil {
 			return f.count(n)

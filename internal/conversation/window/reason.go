@@ -34,8 +34,8 @@ func (c cause) reason(e *entry) string {
 	return oneLine(fmt.Sprintf("%s was made obsolete by a later %s%s", e.describe(), c.by, with), maxReason)
 }
 
-// cascade says why an entry became obsolete as a consequence of another one.
-func (c cause) cascade(e, first *entry) string {
+// cascadeReason says why an entry became obsolete as a consequence of another one.
+func (c cause) cascadeReason(e, first *entry) string {
 	if c.call == nil {
 		return oneLine(fmt.Sprintf("%s is no longer valid because %s is too old", e.describe(), first.describe()), maxReason)
 	}

@@ -127,16 +127,16 @@ func (t *Tracker) trigger(ctx context.Context, e *entry) []verdict {
 		c := cause{by: e.tool, call: e, strategy: s, before: e.seq}
 		switch s.Kind {
 		case tool.ByParameters:
-			out = append(out, t.fall(c, t.matching(e.tool, s.Parameters, e))...)
+			out = append(out, t.dropObsolete(c, t.matching(e.tool, s.Parameters, e))...)
 		case tool.ByTool:
 			var hit []*entry
 			for _, name := range s.Tools {
 				hit = append(hit, t.matching(name, s.Parameters, e)...)
 			}
-			out = append(out, t.fall(c, hit)...)
+			out = append(out, t.dropObsolete(c, hit)...)
 		case tool.Custom:
-			hit, reasons := t.ask(ctx, r.optimizer, e, s.Tools)
-			vs := t.fall(c, hit)
+			hit, reasons := t.askOptimizer(ctx, r.optimizer, e, s.Tools)
+			vs := t.dropObsolete(c, hit)
 			for j := range reasons { // vs begins with hit; cascading entries follow
 				if why := oneLine(reasons[j], maxReason); why != "" && !secretValue(why) {
 					vs[j].Reason = t.because(vs[j].Tool, why)
@@ -162,9 +162,9 @@ func (t *Tracker) matching(name string, params []string, e *entry) []*entry {
 	return slices.Clone(t.index[k])
 }
 
-// fall drops the entries in hit and those that the strategy's cascade adds. It
+// dropObsolete drops the entries in hit and those that the strategy's cascade adds. It
 // returns a verdict for each, in this order.
-func (t *Tracker) fall(c cause, hit []*entry) []verdict {
+func (t *Tracker) dropObsolete(c cause, hit []*entry) []verdict {
 	var out []verdict
 	for _, e := range hit {
 		if e.keys != nil { // otherwise dropped already: a strategy may name a tool twice
@@ -177,7 +177,7 @@ func (t *Tracker) fall(c cause, hit []*entry) []verdict {
 	for _, name := range c.strategy.Cascade {
 		for _, e := range slices.Clone(t.index[indexKey{tool: name}]) {
 			if e.seq < c.before {
-				out = append(out, t.verdict(c, e, c.cascade(e, hit[0])))
+				out = append(out, t.verdict(c, e, c.cascadeReason(e, hit[0])))
 			}
 		}
 	}

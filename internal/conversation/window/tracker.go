@@ -37,7 +37,7 @@ type Tracker struct {
 	index   map[indexKey][]*entry // valid entries, oldest first
 	gone    []*entry              // the newest obsolete entries, which may become valid again
 	seq     uint64
-	hanging map[string]chan struct{} // optimizers that have not returned yet
+	runningOptimizers map[string]chan struct{} // optimizers that have not returned yet
 }
 
 // maxGone is the number of obsolete results that are remembered.
@@ -86,7 +86,7 @@ type indexKey struct {
 func NewTracker(lookup func(name string) (tool.Tool, bool), names ...string) *Tracker {
 	t := &Tracker{
 		lookup: lookup, rules: map[string]*rules{}, known: map[string]*known{}, pending: map[message.Ref]*entry{},
-		entries: map[message.Ref]*entry{}, index: map[indexKey][]*entry{}, hanging: map[string]chan struct{}{},
+		entries: map[message.Ref]*entry{}, index: map[indexKey][]*entry{}, runningOptimizers: map[string]chan struct{}{},
 	}
 	t.LoadRules(names...)
 	return t
@@ -160,10 +160,10 @@ func (t *Tracker) read(e *entry, r *rules, k *known) {
 func (t *Tracker) add(e *entry) {
 	k := t.known[e.tool]
 	all := indexKey{tool: e.tool}
-	t.enter(e, all)
+	t.insert(e, all)
 	for _, params := range k.params {
 		if v, ok := e.values.key(params); ok {
-			t.enter(e, indexKey{e.tool, joined(params), v})
+			t.insert(e, indexKey{e.tool, joined(params), v})
 		}
 	}
 	if !k.shown {
@@ -173,9 +173,9 @@ func (t *Tracker) add(e *entry) {
 	}
 }
 
-// enter inserts an entry into a list, which is sorted by seq. So an entry that
+// insert inserts an entry into a list, which is sorted by seq. So an entry that
 // becomes valid again returns to its old place.
-func (t *Tracker) enter(e *entry, k indexKey) {
+func (t *Tracker) insert(e *entry, k indexKey) {
 	i, _ := slices.BinarySearchFunc(t.index[k], e.seq, bySeq)
 	t.index[k] = slices.Insert(t.index[k], i, e)
 	e.keys = append(e.keys, k)
@@ -234,7 +234,7 @@ func (t *Tracker) Len() int { return len(t.pending) + len(t.entries) }
 func (t *Tracker) Aged(now time.Time) []Obsolete {
 	var out []verdict
 	t.old(now, func(name string, s *tool.Strategy, old []*entry) {
-		out = append(out, t.fall(cause{by: name, strategy: s, before: old[len(old)-1].seq}, old)...)
+		out = append(out, t.dropObsolete(cause{by: name, strategy: s, before: old[len(old)-1].seq}, old)...)
 	})
 	return inOrder(out)
 }

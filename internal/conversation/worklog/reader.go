@@ -29,13 +29,13 @@ type reader struct {
 	filter  Filter
 	limit   int
 	resumed position // where the page continues; zero: it is the first page
-	known   map[id.ID]*talk
+	known   map[id.ID]*conversationInfo
 	alone   bool // for Show: copies are entries, too
 	out     []Entry
 }
 
-// talk is what the reader knows of a conversation.
-type talk struct {
+// conversationInfo is what the reader knows of a conversation.
+type conversationInfo struct {
 	record.Conversation
 	gone   bool
 	origin uint64         // messages up to this log position are copies from another conversation
@@ -58,7 +58,7 @@ func (r *reader) run() (store.Cursor, error) {
 				results[res.Call] = m
 			}
 			if m.Role == message.Assistant {
-				block, err = r.tell(m, below, results)
+				block, err = r.addCalls(m, below, results)
 			}
 		}
 		if err != nil {
@@ -72,10 +72,10 @@ func (r *reader) run() (store.Cursor, error) {
 	return "", nil
 }
 
-// tell adds the entries of a message's calls before a block (0: of all calls), last
+// addCalls adds the entries of a message's calls before a block (0: of all calls), last
 // one first, until the page is full. It returns the block of the last entry, or 0 if
 // no calls are left.
-func (r *reader) tell(m *found, below int, results map[message.Ref]*found) (int, error) {
+func (r *reader) addCalls(m *found, below int, results map[message.Ref]*found) (int, error) {
 	looked := r.resumed == position{} // on the first page, results were read before their calls
 	for i, c := range slices.Backward(m.Calls()) {
 		if below > 0 && c.Block >= below {
@@ -143,11 +143,11 @@ func (f *found) time() time.Time {
 // call, or if the call is a copy of another entry.
 func (r *reader) entry(m *found, c message.Call, res *found) (Entry, bool, error) {
 	conv := record.IDOf(m.uri, record.TypeConversation)
-	k, err := r.talk(conv)
+	k, err := r.conversation(conv)
 	if err != nil || k.gone {
 		return Entry{}, false, err
 	}
-	if again, err := r.again(k, m); err != nil || again {
+	if again, err := r.isCopy(k, m); err != nil || again {
 		return Entry{}, false, err
 	}
 	en := Entry{ID: ref(m.ID, c.Block), At: m.time(), Conversation: conv,
@@ -180,21 +180,21 @@ func (r *reader) entry(m *found, c message.Call, res *found) (Entry, bool, error
 	return en, err == nil, err
 }
 
-// late is how long after it was written a message must be stored to count as copied
+// copyDelay is how long after it was written a message must be stored to count as copied
 // or imported.
-const late = time.Minute
+const copyDelay = time.Minute
 
-// again reports whether a message is a copy of one in another conversation that still
+// isCopy reports whether a message is a copy of one in another conversation that still
 // exists, so that the log of all conversations has it already. Copies come before
 // everything else in a conversation.
-func (r *reader) again(k *talk, m *found) (bool, error) {
+func (r *reader) isCopy(k *conversationInfo, m *found) (bool, error) {
 	switch {
-	case r.alone || !r.filter.Conversation.Zero() || k.own || m.stored.Sub(m.time()) < late:
+	case r.alone || !r.filter.Conversation.Zero() || k.own || m.stored.Sub(m.time()) < copyDelay:
 		return false, nil
 	case m.seq <= k.origin:
 		return true, nil
 	}
-	first, err := r.near(m.ID, m.Calls()[0].Block)
+	first, err := r.findNear(m.ID, m.Calls()[0].Block)
 	if err != nil {
 		return false, err
 	}
@@ -247,7 +247,7 @@ func (r *reader) outcome(en *Entry, w *words, m *found, c message.Call, res *fou
 	if err != nil {
 		return err
 	}
-	w.settle(en, &in)
+	w.setOutcome(en, &in)
 	if en.Outcome != Pending && stored.At.After(en.At) && status != message.UnknownEnd {
 		en.Took = stored.At.Sub(en.At)
 	}
@@ -306,7 +306,7 @@ func (r *reader) unrecorded(en *Entry, m *found, status message.Status) error {
 
 // validity returns the state of a message on its conversation's branch. If the branch
 // does not hold the message, the newest change on any branch counts.
-func (r *reader) validity(k *talk, conv id.ID, m *found) (record.Validity, error) {
+func (r *reader) validity(k *conversationInfo, conv id.ID, m *found) (record.Validity, error) {
 	var mark record.Mark
 	if _, ok, err := r.load(record.MarkURI(conv, m.ID), &mark); !ok {
 		return record.Active, err
@@ -338,12 +338,12 @@ func (r *reader) author(m *found) (actor string, request id.ID, err error) {
 	return actor, request, err
 }
 
-// talk reads a conversation, once.
-func (r *reader) talk(conv id.ID) (*talk, error) {
+// conversation reads a conversation, once.
+func (r *reader) conversation(conv id.ID) (*conversationInfo, error) {
 	if k := r.known[conv]; k != nil {
 		return k, nil
 	}
-	k := &talk{}
+	k := &conversationInfo{}
 	res, ok, err := r.load(record.ConversationURI(conv), &k.Conversation)
 	if err != nil {
 		return nil, err

@@ -26,7 +26,7 @@ import (
 //
 // Error codes: ref_invalid, call_not_found, and those of the store.
 func (e *Engine) Show(ctx context.Context, sc store.Scope, ref string) (Entry, []*message.Message, error) {
-	r := &reader{Engine: e, ctx: ctx, sc: sc, alone: true, known: map[id.ID]*talk{}}
+	r := &reader{Engine: e, ctx: ctx, sc: sc, alone: true, known: map[id.ID]*conversationInfo{}}
 	if ref == "last" {
 		list, _, err := e.Log(ctx, sc, Filter{}, "", 1)
 		if err != nil || len(list) == 0 {
@@ -94,7 +94,7 @@ func parseRef(s string) (name string, block int, err error) {
 // there first.
 func (r *reader) find(name string, block int) (*found, error) {
 	if x, ok := id.Parse(name); ok {
-		if m, err := r.near(x, block); m != nil || err != nil {
+		if m, err := r.findNear(x, block); m != nil || err != nil {
 			return m, err
 		}
 	}
@@ -105,17 +105,17 @@ func (r *reader) find(name string, block int) (*found, error) {
 // may differ.
 const (
 	soon   = time.Hour
-	askew  = 5 * time.Second
-	farOff = 48 // bits of milliseconds since 1970 begin an id of version 7
+	clockSkew  = 5 * time.Second
+	idTimeBits = 48 // bits of milliseconds since 1970 begin an id of version 7
 )
 
-// near searches for a message around the time at which its id was made.
-func (r *reader) near(x id.ID, block int) (*found, error) {
+// findNear searches for a message around the time at which its id was made.
+func (r *reader) findNear(x id.ID, block int) (*found, error) {
 	if x[6]>>4 != 7 {
 		return nil, nil
 	}
-	made := time.UnixMilli(int64(binary.BigEndian.Uint64(x[:8]) >> (64 - farOff)))
-	from, err := follow.Before(r.ctx, r.store, r.sc, made.Add(-askew))
+	made := time.UnixMilli(int64(binary.BigEndian.Uint64(x[:8]) >> (64 - idTimeBits)))
+	from, err := follow.Before(r.ctx, r.store, r.sc, made.Add(-clockSkew))
 	if err != nil {
 		return nil, err
 	}
@@ -139,7 +139,7 @@ func (r *reader) call(q store.LogQuery, name string, block int, until time.Time)
 		if m == nil || m.Message == nil || !slices.ContainsFunc(m.Calls(), func(c message.Call) bool { return c.Block == block }) {
 			continue
 		}
-		k, err := r.talk(record.IDOf(m.uri, record.TypeConversation))
+		k, err := r.conversation(record.IDOf(m.uri, record.TypeConversation))
 		if err != nil || !k.gone {
 			return m, err
 		}

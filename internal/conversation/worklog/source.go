@@ -107,9 +107,9 @@ func (r *reader) open(at position) (messages, error) {
 		if !f.Interaction.Zero() {
 			within = []id.ID{f.Interaction}
 		}
-		return r.alongLog(q, within), nil
+		return r.fromLog(q, within), nil
 	}
-	k, err := r.talk(f.Conversation)
+	k, err := r.conversation(f.Conversation)
 	if err != nil {
 		return nil, err
 	}
@@ -124,20 +124,20 @@ func (r *reader) open(at position) (messages, error) {
 		if len(within) == 1 {
 			q.Under = record.InteractionURI(f.Conversation, f.Interaction)
 		}
-		return r.alongLog(q, within), err
+		return r.fromLog(q, within), err
 	case f.AllBranches:
-		return r.alongLog(q, nil), nil
+		return r.fromLog(q, nil), nil
 	}
 	b, err := r.branch(f.Conversation, cmp.Or(at.Branch, k.BranchID()))
 	if err != nil {
 		return nil, err
 	}
 	k.branch = &b
-	return r.alongBranch(&b, at)
+	return r.fromBranch(&b, at)
 }
 
-// alongLog yields messages from the log, optionally only those of some interactions.
-func (r *reader) alongLog(q store.LogQuery, within []id.ID) messages {
+// fromLog yields messages from the log, optionally only those of some interactions.
+func (r *reader) fromLog(q store.LogQuery, within []id.ID) messages {
 	return func(yield func(*found, error) bool) {
 		for en, err := range store.Entries(r.ctx, r.store, r.sc, q) {
 			if err == nil && en.At.Before(r.filter.Since) {
@@ -178,9 +178,9 @@ func (r *reader) merged() (all []id.ID, err error) {
 	return all, nil
 }
 
-// alongBranch yields the messages of a branch in its order, span by span. If the
+// fromBranch yields the messages of a branch in its order, span by span. If the
 // position is not on the branch any more, the cursor is invalid.
-func (r *reader) alongBranch(b *record.Branch, at position) (messages, error) {
+func (r *reader) fromBranch(b *record.Branch, at position) (messages, error) {
 	spans := b.Spans()
 	if at.Pos != 0 {
 		to := b.PlaceOf(at.In, at.Pos).Span

@@ -168,9 +168,9 @@ func (w *words) short(s string) string {
 	return message.OneLine(w.Text(s), maxWhy)
 }
 
-// settle sets the outcome of a call from its intent.
-func (w *words) settle(en *Entry, in *intent.Intent) {
-	s, ok := settled[in.State]
+// setOutcome sets the outcome of a call from its intent.
+func (w *words) setOutcome(en *Entry, in *intent.Intent) {
+	s, ok := stateOutcomes[in.State]
 	if !ok {
 		s = settlement{Failure, "it was not done", true}
 	}
@@ -190,9 +190,9 @@ type settlement struct {
 	why     bool // the intent's reason follows
 }
 
-// settled has the outcome for each state of an intent. In states that are missing, the
+// stateOutcomes has the outcome for each state of an intent. In states that are missing, the
 // action was not done.
-var settled = map[intent.State]settlement{
+var stateOutcomes = map[intent.State]settlement{
 	intent.Proposed:  {Pending, "it is being checked against policy", false},
 	intent.Awaiting:  {Pending, "it is waiting for approval", true},
 	intent.Approved:  {Pending, "it is about to start", false},

@@ -149,7 +149,7 @@ func (e *Engine) Log(ctx context.Context, sc store.Scope, f Filter, after store.
 	if limit <= 0 {
 		limit = DefaultLimit
 	}
-	r := &reader{Engine: e, ctx: ctx, sc: sc, filter: f, limit: min(limit, MaxLimit), resumed: at, known: map[id.ID]*talk{}}
+	r := &reader{Engine: e, ctx: ctx, sc: sc, filter: f, limit: min(limit, MaxLimit), resumed: at, known: map[id.ID]*conversationInfo{}}
 	next, err := r.run()
 	if err != nil {
 		return nil, "", err

@@ -12,20 +12,20 @@ const (
 	maxKey   = 1 << 10 // bytes; longer questions are not cached
 )
 
-// memory caches the decisions of one point under one version of the policies.
-type memory struct {
+// decisionCache caches the decisions of one point under one version of the policies.
+type decisionCache struct {
 	mu sync.RWMutex
 	m  map[string]policy.Decision
 }
 
-func (k *memory) get(key []byte) (policy.Decision, bool) {
+func (k *decisionCache) get(key []byte) (policy.Decision, bool) {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
 	d, ok := k.m[string(key)]
 	return d, ok
 }
 
-func (k *memory) put(key []byte, d policy.Decision) {
+func (k *decisionCache) put(key []byte, d policy.Decision) {
 	if len(key) > maxKey {
 		return
 	}

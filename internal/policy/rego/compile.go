@@ -45,7 +45,7 @@ type point struct {
 	term    *ast.Term // its name
 	reads   fields
 	members []member // the fields read
-	known   memory
+	known   decisionCache
 }
 
 // compile prepares policies. It reports all their faults at once (policy_invalid).
@@ -159,7 +159,7 @@ func double(m *ast.Module) error {
 		case slices.Contains(verdicts, name) && (len(r.Head.Ref()) != 1 || r.Head.Key == nil || r.Head.Value != nil || r.Head.Args != nil || r.Default):
 			faults = append(faults, at(r.Location, "%s has no reason: write it as  %s contains \"why\" if { … }", name, name))
 		case slices.Contains(verdicts, name):
-			twins = append(twins, twin(r, name))
+			twins = append(twins, tracedCopy(r, name))
 		}
 	}
 	if faults != nil {
@@ -169,8 +169,8 @@ func double(m *ast.Module) error {
 	return nil
 }
 
-// twin returns a copy of a rule under its hidden name that yields [where, why].
-func twin(r *ast.Rule, name string) *ast.Rule {
+// tracedCopy returns a copy of a rule under its hidden name that yields [where, why].
+func tracedCopy(r *ast.Rule, name string) *ast.Rule {
 	t := r.Copy()
 	t.Module = r.Module
 	where := ast.StringTerm(placeOf(r.Location)).SetLocation(r.Location)

@@ -62,7 +62,7 @@ func (j *Authorizer) Explain(ctx context.Context, q policy.Question) (Explained,
 		if out.Rules, out.Input, err = j.traced(ctx, p, a); err != nil {
 			return Explained{}, err
 		}
-		if i == 0 || yields(out.Rules) == d.Verdict {
+		if i == 0 || verdictOf(out.Rules) == d.Verdict {
 			break
 		}
 		a.Agent, a.Lineage = q.Lineage[i-1], q.Lineage[:i-1]
@@ -81,8 +81,8 @@ func pointNames() string {
 	return strings.Join(names, ", ")
 }
 
-// yields returns the verdict of the rules that fired.
-func yields(rules []RuleTrace) policy.Verdict {
+// verdictOf returns the verdict of the rules that fired.
+func verdictOf(rules []RuleTrace) policy.Verdict {
 	for _, v := range verdicts {
 		if slices.ContainsFunc(rules, func(r RuleTrace) bool { return r.Fired && string(r.Verdict) == v }) {
 			return policy.Verdict(v)

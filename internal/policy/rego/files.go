@@ -114,7 +114,7 @@ func Check(dir string, settings map[string]any) (Loaded, error) {
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		dir = ""
 	}
-	src, err := gather(dir)
+	src, err := readSources(dir)
 	if err != nil {
 		return Loaded{}, err
 	}

@@ -203,7 +203,7 @@ func FuzzPolicy(f *testing.F) {
 		if len(rules) > 1<<12 {
 			return
 		}
-		src, err := gather("")
+		src, err := readSources("")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -201,7 +201,7 @@ func (j *Authorizer) byTheBook(t *rapid.T, p *program, at *point, q policy.Quest
 		}
 		d, err := j.evaluate(context.Background(), p, at, &a)
 		if err != nil {
-			d = p.no(err)
+			d = p.undecided(err)
 		}
 		return d
 	}

@@ -67,7 +67,7 @@ func Open(opt Options) (*Authorizer, error) {
 	if err := makeDir(opt.Dir); err != nil {
 		return nil, err
 	}
-	src, err := gather(opt.Dir)
+	src, err := readSources(opt.Dir)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +80,7 @@ func Open(opt Options) (*Authorizer, error) {
 	j.stop = cancel
 	if opt.Dir != "" {
 		j.done = make(chan struct{})
-		go j.watch(ctx, src.looks)
+		go j.watch(ctx, src.fingerprint)
 	}
 	return j, nil
 }
@@ -115,7 +115,7 @@ func (j *Authorizer) Authorize(ctx context.Context, q policy.Question) (policy.D
 	}
 	at := p.points[q.Point]
 	if at == nil {
-		return p.no(fault.New(fault.Invalid, "policy_point", "unknown decision point %q", q.Point)), nil
+		return p.undecided(fault.New(fault.Invalid, "policy_point", "unknown decision point %q", q.Point)), nil
 	}
 	a, ok := j.desk.Get().(*asked)
 	if !ok {
@@ -127,7 +127,7 @@ func (j *Authorizer) Authorize(ctx context.Context, q policy.Question) (policy.D
 	}()
 	a.Question, a.opt, a.when = q, &j.opt, time.Time{}
 	if err := a.identify(ctx); err != nil {
-		return p.no(err), nil
+		return p.undecided(err), nil
 	}
 	d := j.decide(ctx, p, at, a)
 	if at.reads&readsAgents != 0 { // otherwise the acting agent makes no difference
@@ -151,8 +151,8 @@ func (a *asked) denyForService(d policy.Decision) policy.Decision {
 	return d
 }
 
-// no returns the decision for a question that cannot be decided.
-func (p *program) no(err error) policy.Decision {
+// undecided returns the decision for a question that cannot be decided.
+func (p *program) undecided(err error) policy.Decision {
 	return policy.Decision{Verdict: policy.Deny, Reason: "policy evaluation failed: " + fault.Of(err).Error(), Version: p.version}
 }
 
@@ -167,10 +167,10 @@ func (j *Authorizer) decide(ctx context.Context, p *program, at *point, a *asked
 	d, err := j.evaluate(ctx, p, at, a)
 	switch {
 	case err != nil && ctx.Err() != nil: // not the policy's fault
-		return p.no(err)
+		return p.undecided(err)
 	case err != nil:
 		j.log.WarnContext(ctx, "policy evaluation failed: denied", "point", string(a.Point), "user", a.User, "tool", a.Tool.Name, "error", err)
-		return p.no(err)
+		return p.undecided(err)
 	}
 	if ok {
 		at.known.put(key, d)

@@ -37,7 +37,7 @@ type sources struct {
 	text  map[string]string
 	tests map[string]string // the user's *_test.rego, which decide nothing
 	data  []byte            // data.json; nil: there is none
-	looks string            // state of the user's folder when it was read
+	fingerprint string            // state of the user's folder when it was read
 }
 
 // makeDir creates the user's folder, so that it can be watched.
@@ -52,8 +52,8 @@ func makeDir(dir string) error {
 	return nil
 }
 
-// gather reads the default bundle and the user's folder.
-func gather(dir string) (*sources, error) {
+// readSources reads the default bundle and the user's folder.
+func readSources(dir string) (*sources, error) {
 	s := &sources{text: map[string]string{}, tests: map[string]string{}}
 	files, err := fs.Glob(bundled, "bundle/*.rego")
 	if err != nil {
@@ -80,7 +80,7 @@ func (s *sources) add(name string, b []byte) {
 // readDir reads the user's files. If the folder has disappeared, that is an error: otherwise
 // everything that its policies forbade would be allowed.
 func (s *sources) readDir(dir string) error {
-	s.looks = watch.Digest(dir)
+	s.fingerprint = watch.Digest(dir)
 	err := filepath.WalkDir(dir, func(p string, e fs.DirEntry, err error) error {
 		rel, relErr := filepath.Rel(dir, p)
 		if err = errors.Join(err, relErr); err != nil {

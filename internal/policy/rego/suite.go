@@ -34,7 +34,7 @@ const testTimeout = 10 * time.Second
 // together with its policies and the default bundle. Error codes:
 // policy_invalid, policy_unreadable, policy_no_tests (NotFound).
 func Test(ctx context.Context, dir string, settings map[string]any) ([]Tested, error) {
-	src, err := gather(dir)
+	src, err := readSources(dir)
 	if err != nil {
 		return nil, err
 	}

@@ -51,7 +51,7 @@ func (j *Authorizer) dirs() []string {
 // Otherwise the previous policies stay in force, the error is returned and logged, and
 // Authorizer.Broken returns it from then on.
 func (j *Authorizer) Reload() error {
-	src, err := gather(j.opt.Dir)
+	src, err := readSources(j.opt.Dir)
 	var p *program
 	if err == nil {
 		p, err = compile(src, j.opt.Settings)

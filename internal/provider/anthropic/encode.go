@@ -127,7 +127,7 @@ func (e *encoder) words(r *message.ToolResult) string {
 		case text:
 			words = t.Text
 		case !shown(b):
-			words = e.told(b)
+			words = e.describeMedia(b)
 		}
 		if words == "" {
 			continue
@@ -149,7 +149,7 @@ func (e *encoder) block(dst []byte, b message.Block) []byte {
 		return e.text(dst, t.Text)
 	}
 	if !shown(b) {
-		return e.text(dst, e.told(b))
+		return e.text(dst, e.describeMedia(b))
 	}
 	typ, name, mime, url := "image", "", "", ""
 	var data []byte
@@ -198,9 +198,9 @@ func inline(b *message.Image) (mime string, data []byte, url string) {
 	return b.MIME, b.Data, b.URL
 }
 
-// told returns a description of an image or a file that the API does not accept: the whole content
+// describeMedia returns a description of an image or a file that the API does not accept: the whole content
 // if it is text. In other cases the user is notified.
-func (e *encoder) told(b message.Block) (words string) {
+func (e *encoder) describeMedia(b message.Block) (words string) {
 	switch b := b.(type) {
 	case *message.Image:
 		mime, _, _ := inline(b)
@@ -215,9 +215,9 @@ func (e *encoder) told(b message.Block) (words string) {
 	return words
 }
 
-// silent reports whether an assistant's message has neither text nor calls. Such a message is not
+// isEmpty reports whether an assistant's message has neither text nor calls. Such a message is not
 // sent.
-func silent(m *message.Message) bool {
+func isEmpty(m *message.Message) bool {
 	for _, b := range m.Blocks {
 		switch b := b.(type) {
 		case *message.Text:
@@ -237,9 +237,9 @@ func (e *encoder) assistant(dst []byte, msgs []*message.Message) []byte {
 	before := len(dst)
 	dst = append(dst, modelTurn+`"content":[`...)
 	start := len(dst)
-	last, over, kept := e.lastSaid(msgs), false, e.pairs(msgs)
+	last, over, kept := e.lastOutput(msgs), false, e.pairs(msgs)
 	for _, m := range msgs {
-		if silent(m) {
+		if isEmpty(m) {
 			continue
 		}
 		for i, b := range m.Blocks {
@@ -254,7 +254,7 @@ func (e *encoder) assistant(dst []byte, msgs []*message.Message) []byte {
 					dst = append(wire.Comma(dst), b.Meta.Fields...)
 				}
 			case *message.Reasoning:
-				if !over && e.own(m, b) {
+				if !over && e.isOwnReasoning(m, b) {
 					dst = e.thinking(wire.Comma(dst), b)
 				}
 			case *message.ToolCall:
@@ -313,8 +313,8 @@ func (e *encoder) pairs(msgs []*message.Message) map[*message.Vendor]bool {
 	return kept
 }
 
-// lastSaid returns the last text or call of a turn.
-func (e *encoder) lastSaid(msgs []*message.Message) message.Block {
+// lastOutput returns the last text or call of a turn.
+func (e *encoder) lastOutput(msgs []*message.Message) message.Block {
 	for _, m := range slices.Backward(msgs) {
 		for _, b := range slices.Backward(m.Blocks) {
 			switch b := b.(type) {
@@ -334,14 +334,14 @@ func (e *encoder) lastSaid(msgs []*message.Message) message.Block {
 	return nil
 }
 
-// own reports whether reasoning is this model's own, with its signature. The API accepts no other.
-func (e *encoder) own(m *message.Message, b *message.Reasoning) bool {
-	return e.model != "" && b.Meta.Provider == e.provider && proven(b.Meta.Fields) &&
+// isOwnReasoning reports whether reasoning is this model's own, with its signature. The API accepts no other.
+func (e *encoder) isOwnReasoning(m *message.Message, b *message.Reasoning) bool {
+	return e.model != "" && b.Meta.Provider == e.provider && hasSignature(b.Meta.Fields) &&
 		(m.Model == e.model || m.Model == "" || e.model == anyModel)
 }
 
-// proven reports whether the metadata of thinking has a signature or encrypted data.
-func proven(fields []byte) (ok bool) {
+// hasSignature reports whether the metadata of thinking has a signature or encrypted data.
+func hasSignature(fields []byte) (ok bool) {
 	d := wire.Decode(fields)
 	d.Object(func(key []byte) { ok = ok || string(key) == "signature" || string(key) == "data" })
 	return ok
@@ -353,7 +353,7 @@ func (e *encoder) signed(m *message.Message) bool {
 		return false
 	}
 	r, ok := m.Blocks[0].(*message.Reasoning)
-	return ok && e.own(m, r)
+	return ok && e.isOwnReasoning(m, r)
 }
 
 // thinking appends a block unchanged: its metadata holds the members beside the text, signature or

@@ -106,7 +106,7 @@ func (b *body) tools() ([][]byte, error) {
 			return nil, err
 		}
 		list = b.hosted(list[:len(list):len(list)])
-	} else if list = mentioned(b.r.Transcript); list == nil {
+	} else if list = mentionedTools(b.r.Transcript); list == nil {
 		return nil, nil
 	} else {
 		b.out.Raw("tool_choice", []byte(`{"type":"none"}`))
@@ -143,8 +143,8 @@ func (b *body) hosted(list []byte) []byte {
 	return list
 }
 
-// mentioned returns definitions, by name only, of the tools that the messages have calls of.
-func mentioned(t *llm.Transcript) (list []byte) {
+// mentionedTools returns definitions, by name only, of the tools that the messages have calls of.
+func mentionedTools(t *llm.Transcript) (list []byte) {
 	head, tail := wire.Fold(t, "anthropic/called", func(dst []byte, group []*message.Message) []byte {
 		for _, m := range group {
 			for _, c := range m.Calls() {
@@ -192,7 +192,7 @@ func (b *body) settings() {
 	b.out.Int("max_tokens", int64(limit))
 	effort := b.effort(s.Effort, limit)
 	b.temperature(s.Temperature)
-	b.fine(s)
+	b.addTopP(s)
 	b.stop(s.Stop)
 	b.outputConfig(effort)
 	if b.r.User != "" {
@@ -298,7 +298,7 @@ func (b *body) mayThink() bool {
 			switch {
 			case m.Role == message.Tool:
 				dst = append(dst, 'r')
-			case m.Role != message.Assistant || silent(m):
+			case m.Role != message.Assistant || isEmpty(m):
 			case enc.signed(m):
 				dst = append(dst, 's')
 			default:
@@ -340,9 +340,9 @@ func (b *body) temperature(t *float64) {
 	}
 }
 
-// fine adds top_p, the only one of the finer settings that Anthropic knows. It is not allowed beside a
+// addTopP adds top_p, the only one of the finer settings that Anthropic knows. It is not allowed beside a
 // temperature or while a model thinks.
-func (b *body) fine(s llm.Sampling) {
+func (b *body) addTopP(s llm.Sampling) {
 	switch {
 	case s.TopP == nil:
 	case !b.sampling, s.Temperature != nil, bytes.Contains(b.out, []byte(`"thinking":`)):

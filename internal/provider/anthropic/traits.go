@@ -78,7 +78,7 @@ func parse(name string) (family string, version int) {
 	var numbers []int
 	family = "claude"
 	for _, word := range strings.FieldsFunc(rest, func(r rune) bool { return strings.ContainsRune("-.@:_/", r) }) {
-		switch n, isNumber := small(word); {
+		switch n, isNumber := smallNumber(word); {
 		case isNumber && len(numbers) < 2:
 			numbers = append(numbers, n)
 		case isNumber || len(numbers) > 0 && family != "claude":
@@ -96,8 +96,8 @@ func parse(name string) (family string, version int) {
 	return family, numbers[0]*100 + numbers[1]
 }
 
-// small reads a number of one or two digits.
-func small(word string) (n int, ok bool) {
+// smallNumber reads a number of one or two digits.
+func smallNumber(word string) (n int, ok bool) {
 	if len(word) > 2 {
 		return 0, false
 	}

@@ -27,14 +27,14 @@ const (
 )
 
 // answer returns the results of a turn's calls, or what was not certain.
-func (s *speech) answer(t *turn, doubts []*doubt) string {
+func (s *speech) answer(t *turn, doubts []*ambiguity) string {
 	var parts []string
 	for i, c := range t.calls {
 		if i > 0 && c.denied() != "" && c.denied() == t.calls[i-1].denied() { // the reason has been said
 			parts = append(parts, ended("Not done", s.x.title(c, s.now.Location()), ""))
 			continue
 		}
-		parts = append(parts, s.x.told(c, german(t.text), s.now.Location()))
+		parts = append(parts, s.x.describeOutcome(c, german(t.text), s.now.Location()))
 	}
 	if len(t.calls) == 0 && len(doubts) > 0 {
 		parts = append(parts, s.unsure(t.text, doubts[0]))
@@ -43,7 +43,7 @@ func (s *speech) answer(t *turn, doubts []*doubt) string {
 }
 
 // unsure says in two lines which part of a request is not certain, and what would be understood.
-func (s *speech) unsure(text string, d *doubt) string {
+func (s *speech) unsure(text string, d *ambiguity) string {
 	de := german(text)
 	said := fmt.Sprintf("I am not sure what %q means, so nothing was done.", clip(d.clause.text, 120))
 	if de {
@@ -70,8 +70,8 @@ func tooLong(n int) string {
 		n, maxWish, remedy)
 }
 
-// told returns the outcome of a call in words, for a person in a time zone.
-func (x *toolbox) told(c *made, de bool, zone *time.Location) string {
+// describeOutcome returns the outcome of a call in words, for a person in a time zone.
+func (x *toolbox) describeOutcome(c *made, de bool, zone *time.Location) string {
 	what := x.title(c, zone)
 	r := c.result
 	if r == nil {

@@ -18,7 +18,7 @@ const (
 	likeAgent = 0.5  // of an agent, which decides for itself
 	clearly   = 0.08 // the distance between the best tool and the next
 	rival     = 0.9  // a tool that cannot be called prevents the call of one this much worse
-	lightness = 0.2  // the weight of words like "show"
+	lightWeight = 0.2  // the weight of words like "show"
 )
 
 // light reports whether a word says little about the request.
@@ -38,8 +38,8 @@ type step struct {
 	items []string // of each
 }
 
-// apart returns a step as the calls that it stands for.
-func (st *step) apart() []*step {
+// expand returns a step as the calls that it stands for.
+func (st *step) expand() []*step {
 	if len(st.items) == 0 {
 		return []*step{st}
 	}
@@ -52,20 +52,20 @@ func (st *step) apart() []*step {
 	return out
 }
 
-// doubt is a clause whose meaning is not certain.
-type doubt struct {
+// ambiguity is a clause whose meaning is not certain.
+type ambiguity struct {
 	clause clause
 	near   []*entry // the nearest tools, at most two
 }
 
 // decide returns the call that a clause asks for, or a doubt.
-func (s *speech) decide(c clause, force bool) (*step, *doubt) {
+func (s *speech) decide(c clause, force bool) (*step, *ambiguity) {
 	if sum := arithmetic(c); sum != "" {
 		if e, args := s.x.calculator(sum); e != nil && s.may(e) && e.accepts(args) {
 			return &step{tool: e, args: args}, nil
 		}
 	}
-	d := &doubt{clause: c}
+	d := &ambiguity{clause: c}
 	var best *step
 	var score, top, next float64
 	for i, m := range s.x.rank(c) {
@@ -82,7 +82,7 @@ func (s *speech) decide(c clause, force bool) (*step, *doubt) {
 		}
 		args := e.fill(c)
 		switch {
-		case args == nil || !s.x.suits(e, c) || c.unclear:
+		case args == nil || !s.x.formAllows(e, c) || c.unclear:
 		case best == nil:
 			best, score = &step{tool: e, args: args}, m.Score
 		default:
@@ -106,14 +106,14 @@ func (x *toolbox) rank(c clause) []words.Match {
 	for _, w := range words.Split(said) {
 		weight := 1.0
 		if light(w) {
-			weight = lightness
+			weight = lightWeight
 		}
 		if !words.Common(w) {
 			terms = append(terms, words.Term{Stem: words.Stem(w), Weight: weight})
 		}
 	}
 	if lists().MatchString(said) {
-		terms = append(terms, words.Term{Stem: "list", Weight: lightness})
+		terms = append(terms, words.Term{Stem: "list", Weight: lightWeight})
 	}
 	return x.index.Rank(terms)
 }
@@ -121,9 +121,9 @@ func (x *toolbox) rank(c clause) []words.Match {
 // plenty matches words for more than one action changes.
 var plenty = pattern(`\b(?:all|everything|both)\b`)
 
-// suits reports whether the form of a clause allows the call: a question must not change anything, an order begins
+// formAllows reports whether the form of a clause allows the call: a question must not change anything, an order begins
 // with a word that the tool knows, and a tool that declares its sentences changes something only for one of them.
-func (x *toolbox) suits(e *entry, c clause) bool {
+func (x *toolbox) formAllows(e *entry, c clause) bool {
 	if e.broken || e.spec.Effect == tool.Action && (!c.orders || plenty().MatchString(lower(c.tokens)) || len(e.patterns) > 0) {
 		return false
 	}
@@ -216,7 +216,7 @@ func (f *filling) bare(i int) bool {
 		return len(words.Split(w)) > 0 && !words.Common(w) && !light(w)
 	}
 	return i > 0 && says(i) && says(i-1) && !(i == 1 && f.c.orders) && slices.ContainsFunc(f.params, func(p *param) bool {
-		return f.open(p) && p.shape == "string" && p.format == "" && len(p.enum) == 0 && p.speaks(f.c.tokens[i-1].word)
+		return f.open(p) && p.shape == "string" && p.format == "" && len(p.enum) == 0 && p.mentions(f.c.tokens[i-1].word)
 	})
 }
 
@@ -327,7 +327,7 @@ func (p *param) takes(t token, named bool) bool {
 	if t.kind == name && !named {
 		return !slices.ContainsFunc([]string{"text", "body", "content", "message", "subject", "title", "path", "time", "uri", "note"}, p.has)
 	}
-	return named || t.kind == quoted || p.shape != "string" || p.format != "" || slices.ContainsFunc(kindWords[t.kind], p.speaks)
+	return named || t.kind == quoted || p.shape != "string" || p.format != "" || slices.ContainsFunc(kindWords[t.kind], p.mentions)
 }
 
 // formats maps the formats of JSON Schema to kinds of values.
@@ -378,7 +378,7 @@ var unitNames = []string{"seconds", "minutes", "hours", "days", "weeks"}
 func (p *param) inUnit(seconds string) string {
 	i := slices.IndexFunc(unitNames, p.has)
 	if i < 0 {
-		i = slices.IndexFunc(unitNames, p.speaks)
+		i = slices.IndexFunc(unitNames, p.mentions)
 	}
 	if i < 0 {
 		return ""

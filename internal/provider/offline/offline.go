@@ -41,7 +41,7 @@ type Options struct {
 // Provider is the offline provider. It is safe for concurrent use.
 type Provider struct {
 	now   func() time.Time
-	shelf shelf
+	shelf toolboxCache
 }
 
 var _ llm.Provider = (*Provider)(nil)
@@ -111,7 +111,7 @@ func (p *Provider) respond(w *writer, r *llm.Request) error {
 		}
 		w.text(text, cur.cut, r.Sampling)
 	case cur.news:
-		w.text(retold(cur.text), cur.cut, r.Sampling)
+		w.text(newsAnswer(cur.text), cur.cut, r.Sampling)
 	case len(cur.text) > maxWish:
 		w.text(tooLong(len(cur.text)), cur.cut, r.Sampling)
 	case x.byName[planTool] != nil && len(x.entries) == 1:
@@ -128,7 +128,7 @@ func (p *Provider) respond(w *writer, r *llm.Request) error {
 		said, doubts := s.understand(cur.text)
 		var steps []*step
 		for _, st := range said {
-			steps = append(steps, st.apart()...)
+			steps = append(steps, st.expand()...)
 		}
 		if done := len(cur.calls); done < len(steps) && len(doubts) == 0 && r.ToolChoice != "none" {
 			w.calls(steps[done:], len(msgs), r.Sampling.MaxTokens)
@@ -178,14 +178,14 @@ const (
 
 // understand returns the calls that a text asks for. If there is any doubt, nothing should be called. A text
 // that has the form of one sentence is that sentence. Otherwise it is divided.
-func (s *speech) understand(text string) (steps []*step, doubts []*doubt) {
+func (s *speech) understand(text string) (steps []*step, doubts []*ambiguity) {
 	if st, ok := s.pattern(text); ok && !joined().MatchString(text) {
 		return []*step{st}, nil
 	}
 	tokens := scan(s.ctx, text, s.now)
 	list := clauses(text, tokens)
 	if len(list) == 0 || len(list) > maxClauses {
-		return nil, []*doubt{{}}
+		return nil, []*ambiguity{{}}
 	}
 	if len(list) > 1 { // the point of a date or an abbreviation ends no sentence
 		if st, ok := s.pattern(text); ok {
@@ -198,7 +198,7 @@ func (s *speech) understand(text string) (steps []*step, doubts []*doubt) {
 	start := 0 // of the text for the agent of the last step
 	for _, c := range list {
 		for _, part := range sequence(text, c) {
-			some, d := s.wish(text, part)
+			some, d := s.callsFor(text, part)
 			if d != nil {
 				doubts = append(doubts, d)
 			}
@@ -220,13 +220,13 @@ var joined = pattern(`(?i)[,&;]|\b(?:and|und|then|dann|danach|anschließend|afte
 // inOrder are words between steps that follow each other.
 const inOrder = " then dann danach anschließend afterwards "
 
-// joins reports whether a token stands between two wishes.
-func joins(t token) bool { return t.word == "and" || t.word == "und" || t.word == "," || t.word == "&" }
+// isConjunction reports whether a token stands between two wishes.
+func isConjunction(t token) bool { return t.word == "and" || t.word == "und" || t.word == "," || t.word == "&" }
 
 // sequence divides a sentence at words like "then", which always stand between two steps.
 func sequence(text string, c clause) (out []clause) {
 	add := func(tokens []token) {
-		for len(tokens) > 0 && joins(tokens[len(tokens)-1]) {
+		for len(tokens) > 0 && isConjunction(tokens[len(tokens)-1]) {
 			tokens = tokens[:len(tokens)-1]
 		}
 		if len(tokens) > 0 {
@@ -247,13 +247,13 @@ func sequence(text string, c clause) (out []clause) {
 	return out
 }
 
-// wish returns the calls of one sentence: those of its two halves if each is complete, or else that of the
+// callsFor returns the calls of one sentence: those of its two halves if each is complete, or else that of the
 // whole sentence. A sentence of a known form is divided only if both halves have one.
-func (s *speech) wish(text string, c clause) ([]*step, *doubt) {
+func (s *speech) callsFor(text string, c clause) ([]*step, *ambiguity) {
 	whole, known := s.pattern(c.text)
-	var open *doubt // about what follows a sentence of a known form
+	var open *ambiguity // about what follows a sentence of a known form
 	for i := 1; i+1 < len(c.tokens) && s.ands < maxAnds; i++ {
-		if !joins(c.tokens[i]) || joins(c.tokens[i+1]) {
+		if !isConjunction(c.tokens[i]) || isConjunction(c.tokens[i+1]) {
 			continue
 		}
 		s.ands++
@@ -275,7 +275,7 @@ func (s *speech) wish(text string, c clause) ([]*step, *doubt) {
 		if a == nil || !right.orders && !right.question && !s.begins(right) {
 			continue
 		}
-		b, d := s.wish(text, right)
+		b, d := s.callsFor(text, right)
 		if d == nil {
 			return append([]*step{a}, b...), nil
 		}
@@ -305,7 +305,7 @@ func (s *speech) begins(c clause) bool {
 // forms returns the calls of a clause all of whose parts have the form of known sentences.
 func (s *speech) forms(text string, c clause) ([]*step, bool) {
 	for i := 1; i+1 < len(c.tokens) && s.ands < maxAnds; i++ {
-		if !joins(c.tokens[i]) || joins(c.tokens[i+1]) {
+		if !isConjunction(c.tokens[i]) || isConjunction(c.tokens[i+1]) {
 			continue
 		}
 		s.ands++

@@ -37,7 +37,7 @@ func (s *speech) planned(w *writer, r *llm.Request, tools *toolbox, cur *turn, a
 
 // divide plans a request: one agent for steps that follow each other, and a task for each step of a list. What
 // stands before a colon is what the list is about, and what "it" means in the list.
-func (s *speech) divide(text string) (plan map[string]any, doubts []*doubt) {
+func (s *speech) divide(text string) (plan map[string]any, doubts []*ambiguity) {
 	tokens := scan(s.ctx, text, s.now)
 	about, tokens, _ := headed(text, tokens)
 	var said []string
@@ -57,7 +57,7 @@ func (s *speech) divide(text string) (plan map[string]any, doubts []*doubt) {
 		said, tools, names, tasks = append(said, c.said()), append(tools, e.spec.Name), append(names, name), append(tasks, task)
 	}
 	if len(said)+len(doubts) == 0 || len(said)+len(doubts) > 2*maxClauses {
-		return nil, []*doubt{{}}
+		return nil, []*ambiguity{{}}
 	}
 	plan = map[string]any{"analysis": "The request names what it wants step by step.", "plan": strings.Join(said, "; "), "confidence": 1}
 	if len(tasks) == 1 || slices.ContainsFunc(tokens, func(t token) bool { return t.word == "then" }) {
@@ -89,10 +89,10 @@ func (s *speech) items(text string, tokens []token, about subject) (out []clause
 		return t.word != "" && strings.Contains(inOrder, " "+t.word+" ") || sign(t, ",;.!")
 	}
 	for _, part := range split(tokens, next) {
-		for len(part) > 0 && (joins(part[len(part)-1]) || next(part[len(part)-1])) {
+		for len(part) > 0 && (isConjunction(part[len(part)-1]) || next(part[len(part)-1])) {
 			part = part[:len(part)-1]
 		}
-		for len(part) > 0 && joins(part[0]) {
+		for len(part) > 0 && isConjunction(part[0]) {
 			part = part[1:]
 		}
 		if len(part) == 0 {
@@ -118,7 +118,7 @@ func (s *speech) items(text string, tokens []token, about subject) (out []clause
 
 // list returns the calls of a text that says what it is about and then what is to be done for it, such as "Plan a
 // trip: check the weather, find lodging, add it to the calendar". is reports whether it has this form.
-func (s *speech) list(text string, tokens []token) (steps []*step, doubts []*doubt, is bool) {
+func (s *speech) list(text string, tokens []token) (steps []*step, doubts []*ambiguity, is bool) {
 	about, tokens, ok := headed(text, tokens)
 	if !ok || about.what == "" || !about.plan {
 		return nil, nil, false
@@ -135,7 +135,7 @@ func (s *speech) list(text string, tokens []token) (steps []*step, doubts []*dou
 		}
 		e, c, d := s.choice(c, about)
 		if d == nil {
-			d = &doubt{clause: c, near: []*entry{e}}
+			d = &ambiguity{clause: c, near: []*entry{e}}
 			if st, ok := s.pattern(c.text); ok {
 				steps, d = append(steps, st), nil
 			} else if args := e.fill(c); args != nil {
@@ -205,7 +205,7 @@ var finding = []string{"find", "search", "research", "for", "a", "an", "the", "s
 
 // choice returns the tool that a step certainly needs, and the step, or a doubt. Something is found by a tool
 // that searches the web if no other tool fits.
-func (s *speech) choice(c clause, about subject) (*entry, clause, *doubt) {
+func (s *speech) choice(c clause, about subject) (*entry, clause, *ambiguity) {
 	if st, ok := s.pattern(c.text); ok {
 		return st.tool, c, nil
 	}
@@ -225,8 +225,8 @@ func (s *speech) choice(c clause, about subject) (*entry, clause, *doubt) {
 }
 
 // certain returns the tool that a step certainly needs, or a doubt. Its agent finds the arguments.
-func (s *speech) certain(c clause) (best *entry, d *doubt) {
-	d = &doubt{clause: c}
+func (s *speech) certain(c clause) (best *entry, d *ambiguity) {
+	d = &ambiguity{clause: c}
 	var score, next float64
 	values := 0 // each needs a place in the call, and each required argument a value
 	for _, t := range c.tokens {
@@ -240,7 +240,7 @@ func (s *speech) certain(c clause) (best *entry, d *doubt) {
 			d.near = append(d.near, e)
 		}
 		switch {
-		case c.unclear || !s.x.suits(e, c) || values < e.required || values > len(e.params):
+		case c.unclear || !s.x.formAllows(e, c) || values < e.required || values > len(e.params):
 		case best == nil:
 			best, score = e, m.Score
 		default:

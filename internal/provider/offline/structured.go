@@ -29,7 +29,7 @@ func (s *speech) structured(schema *llm.Schema, cur *turn) (string, error) {
 		return "", refused("it requires values that are no plain text, number or list of them")
 	}
 	f := newFilling(params, clause{text: cur.text, tokens: scan(s.ctx, cur.text, s.now)})
-	f.place(f.sole)
+	f.place(f.placeOnly)
 	for _, p := range params[:required] {
 		if f.open(p) {
 			return "", refused("the request does not say for certain what %s is", p.name)
@@ -42,9 +42,9 @@ func (s *speech) structured(schema *llm.Schema, cur *turn) (string, error) {
 	return string(value), nil
 }
 
-// sole places a value that is the only one for its parameter if the parameter is the only one for it. It
+// placeOnly places a value that is the only one for its parameter if the parameter is the only one for it. It
 // considers required parameters, and dates, addresses and other values that have a recognizable form.
-func (f *filling) sole(p *param, _ string, t token) bool {
+func (f *filling) placeOnly(p *param, _ string, t token) bool {
 	if t.kind == name || !p.takes(t, false) || p.shape == "string" && p.format == "" && !p.required {
 		return false
 	}

@@ -74,8 +74,8 @@ type param struct {
 // has reports whether the parameter's name has a word.
 func (p *param) has(word string) bool { return p.words[words.Stem(word)] }
 
-// speaks reports whether the parameter's name or description has a word.
-func (p *param) speaks(word string) bool { return p.has(word) || p.hints[words.Stem(word)] }
+// mentions reports whether the parameter's name or description has a word.
+func (p *param) mentions(word string) bool { return p.has(word) || p.hints[words.Stem(word)] }
 
 // number returns a numeral as an argument.
 func (p *param) number(text string) (any, bool) {
@@ -200,8 +200,8 @@ func stems(text string) map[string]bool {
 	return out
 }
 
-// shelf caches toolboxes by their sets of tools.
-type shelf struct {
+// toolboxCache caches toolboxes by their sets of tools.
+type toolboxCache struct {
 	mu    sync.Mutex
 	boxes map[*llm.Toolset]*toolbox
 	forms forms
@@ -240,7 +240,7 @@ func (f *forms) of(list []string) (out []*sentence.Pattern) {
 }
 
 // of returns the toolbox of a set of tools.
-func (s *shelf) of(ctx context.Context, set *llm.Toolset) (*toolbox, error) {
+func (s *toolboxCache) of(ctx context.Context, set *llm.Toolset) (*toolbox, error) {
 	s.mu.Lock()
 	x := s.boxes[set]
 	s.mu.Unlock()

@@ -33,7 +33,7 @@ func turnOf(msgs []*message.Message) *turn {
 			if !says(m) {
 				continue
 			}
-			if news := tellsNews(m); !said || answered || news || cur.news {
+			if news := isNews(m); !said || answered || news || cur.news {
 				cur = &turn{news: news}
 			}
 			answered, said = false, true
@@ -114,10 +114,10 @@ func (t *turn) result(r *message.ToolResult) {
 	}
 }
 
-// tellsNews reports whether Steward wrote a message to report something. Its origin is a tool that continued
+// isNews reports whether Steward wrote a message to report something. Its origin is a tool that continued
 // in the background, or an agent that has more to say. News is repeated, and nothing is called. A request
 // of one agent to another also has an agent's origin, but is not news.
-func tellsNews(m *message.Message) bool {
+func isNews(m *message.Message) bool {
 	if m.Role != message.User || len(m.Blocks) == 0 {
 		return false
 	}
@@ -145,8 +145,8 @@ func unfenced(text string) (head, inside string, ok bool) {
 // failures matches what Steward says of work that failed.
 var failures = pattern(`it failed|it was denied|it was stopped|nobody knows|could not be reached|could not say`)
 
-// retold returns the answer to news: the text itself and, after a failure, also how it ended.
-func retold(text string) string {
+// newsAnswer returns the answer to news: the text itself and, after a failure, also how it ended.
+func newsAnswer(text string) string {
 	head, inside, ok := unfenced(text)
 	if !ok {
 		return clip(text, shownResult)

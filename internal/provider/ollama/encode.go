@@ -140,7 +140,7 @@ func (e encoder) said(dst []byte, role string, blocks []message.Block) []byte {
 		if len(text) > 0 {
 			text = append(text, '\n')
 		}
-		text = append(append(text, e.told(b)...), '\n')
+		text = append(append(text, e.describeBlock(b)...), '\n')
 	}
 	if len(text) == 0 && len(images) == 0 {
 		return dst
@@ -149,8 +149,8 @@ func (e encoder) said(dst []byte, role string, blocks []message.Block) []byte {
 	return append(appendImages(dst, images), '}')
 }
 
-// told returns the text that replaces a block that cannot be shown.
-func (e encoder) told(b message.Block) string {
+// describeBlock returns the text that replaces a block that cannot be shown.
+func (e encoder) describeBlock(b message.Block) string {
 	switch b := b.(type) {
 	case *message.Image:
 		if e.blind && imageData(b) != nil {

@@ -135,8 +135,8 @@ type facts struct {
 	remote       bool
 }
 
-// factsAge is how long facts are cached. They expire because a model may be pulled again.
-const factsAge = 5 * time.Minute
+// factsTTL is how long facts are cached. They expire because a model may be pulled again.
+const factsTTL = 5 * time.Minute
 
 func (f facts) embeds() bool { return f.capabilities["embedding"] }
 
@@ -148,7 +148,7 @@ func (p *Provider) show(ctx context.Context, name string) (facts, error) {
 	p.mu.Lock()
 	f, ok := p.shown[name]
 	p.mu.Unlock()
-	if ok && time.Since(f.at) < factsAge {
+	if ok && time.Since(f.at) < factsTTL {
 		return f, nil
 	}
 	answer, err := p.client.PostAll(ctx, "/api/show", wire.Append(nil, `{"model":$}`, name))

@@ -115,7 +115,7 @@ func TestFactsAge(t *testing.T) {
 		if p.known(t.Context(), "m").sees() {
 			t.Error("what was just told is asked again")
 		}
-		time.Sleep(factsAge)
+		time.Sleep(factsTTL)
 		if !p.known(t.Context(), "m").sees() {
 			t.Error("old facts are believed")
 		}

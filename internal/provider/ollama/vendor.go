@@ -12,7 +12,7 @@ func Vendor() llm.Vendor {
 		Name: provider, Title: "Ollama", Access: llm.ByLocal,
 		BaseURL: Host(""), URLEnv: "OLLAMA_HOST", ReadURL: Host,
 		Prices:     map[string]llm.Price{"*": {}},
-		UpToServer: true, Elsewhere: elsewhere,
+		UpToServer: true, Elsewhere: isCloudModel,
 		Starter: &llm.Starter{Download: "https://ollama.com/download", Pull: "ollama pull",
 			// Sizes: ollama.com/library, of 2026-11. Memory: 8, 16 and 32 GB for models of up to 7, 13 and 33
 			// billion parameters, as Ollama's README says.
@@ -24,7 +24,7 @@ func Vendor() llm.Vendor {
 	}
 }
 
-// elsewhere reports whether a model runs in the cloud (https://docs.ollama.com/cloud).
-func elsewhere(model string) bool {
+// isCloudModel reports whether a model runs in the cloud (https://docs.ollama.com/cloud).
+func isCloudModel(model string) bool {
 	return strings.HasSuffix(model, "-cloud") || strings.HasSuffix(model, ":cloud")
 }

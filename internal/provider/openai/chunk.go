@@ -102,7 +102,7 @@ func (c *chunks) read(data []byte) {
 	}
 	switch {
 	case failed != nil:
-		c.asm.Fail(c.told(*failed))
+		c.asm.Fail(c.streamError(*failed))
 	case d.End() != nil:
 		c.asm.Fail(c.wire.Malformed(d.End()))
 	}

@@ -64,7 +64,7 @@ func (e *encoder) group(dst []byte, msgs []*message.Message) ([]byte, error) {
 // assistant appends a message of the model, or nothing if it has no text and no calls: reasoning
 // alone is not sent back.
 func (e *encoder) assistant(dst []byte, m *message.Message) []byte {
-	text, refusal, reasoning, field := e.prose(m)
+	text, refusal, reasoning, field := e.textParts(m)
 	calls := m.Calls()
 	if text == "" && refusal == "" && len(calls) == 0 {
 		return dst
@@ -91,8 +91,8 @@ func (e *encoder) assistant(dst []byte, m *message.Message) []byte {
 	return append(e.own(dst, m.Meta, "role"), '}')
 }
 
-// prose returns a message's text, refusal and reasoning, and the member in which the reasoning came.
-func (e *encoder) prose(m *message.Message) (text, refusal, reasoning, field string) {
+// textParts returns a message's text, refusal and reasoning, and the member in which the reasoning came.
+func (e *encoder) textParts(m *message.Message) (text, refusal, reasoning, field string) {
 	for _, b := range m.Blocks {
 		own := b.Base().Meta.Provider == e.provider
 		switch b := b.(type) {
@@ -189,7 +189,7 @@ func (e *encoder) part(dst []byte, b message.Block, shows bool) []byte {
 	} else if shows && e.shown(b) {
 		return e.show(wire.Comma(dst), b)
 	} else {
-		words = e.told(b)
+		words = e.describeMedia(b)
 	}
 	if words == "" {
 		return dst
@@ -219,8 +219,8 @@ func (e *encoder) show(dst []byte, b message.Block) []byte {
 	return dst
 }
 
-// told returns what the model is told of a picture or a file that is not shown.
-func (e *encoder) told(b message.Block) (words string) {
+// describeMedia returns what the model is told of a picture or a file that is not shown.
+func (e *encoder) describeMedia(b message.Block) (words string) {
 	switch b := b.(type) {
 	case *message.Image:
 		words = "[an image that cannot be shown here: " + wire.Short(cmp.Or(b.URL, b.MIME)) + "]"

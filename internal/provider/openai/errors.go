@@ -15,8 +15,8 @@ func explain(status int, body []byte) wire.Refusal {
 	return refusal(e, status)
 }
 
-// told returns the coded error for one in the middle of a stream.
-func (p *Provider) told(e wire.APIError) error {
+// streamError returns the coded error for one in the middle of a stream.
+func (p *Provider) streamError(e wire.APIError) error {
 	r := refusal(e, 0)
 	if r.Code == "" && e.Number >= 400 {
 		return p.wire.RefusedAs(e.Number, r)

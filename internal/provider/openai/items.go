@@ -60,7 +60,7 @@ func (e *encoder) output(dst []byte, r *message.ToolResult) []byte {
 		if text.Len() > 0 {
 			text.WriteByte('\n')
 		}
-		text.WriteString(e.told(b))
+		text.WriteString(e.describeMedia(b))
 	}
 	words := wire.StatusText(r.Status, text.String(), len(shown) > 0)
 	if len(shown) == 0 {

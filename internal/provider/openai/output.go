@@ -105,7 +105,7 @@ func (o *outputs) event(data []byte) (last bool) {
 		return true
 	case "error":
 		failed, _ := wire.ReadAPIError(data) // it is JSON
-		o.asm.Fail(o.told(failed))
+		o.asm.Fail(o.streamError(failed))
 	}
 	return false
 }
@@ -320,7 +320,7 @@ func (o *outputs) whole(raw []byte) {
 		o.asm.Fail(o.wire.Malformed(d.End()))
 		return
 	case r.status == "failed", r.status == "" && r.failed != (wire.APIError{}):
-		o.asm.Fail(o.told(r.failed))
+		o.asm.Fail(o.streamError(r.failed))
 		return
 	case r.status != "completed" && r.status != "incomplete":
 		o.asm.Fail(o.wire.Broken(nil))

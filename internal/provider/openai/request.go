@@ -80,9 +80,9 @@ func (s *settings) addChat(r *llm.Request) {
 		}
 		s.Int(key, int64(n))
 	}
-	s.fine("top_p", r.Sampling.TopP, r.Sampling.Effort)
-	s.fine("frequency_penalty", r.Sampling.FrequencyPenalty, r.Sampling.Effort)
-	s.fine("presence_penalty", r.Sampling.PresencePenalty, r.Sampling.Effort)
+	s.addSampling("top_p", r.Sampling.TopP, r.Sampling.Effort)
+	s.addSampling("frequency_penalty", r.Sampling.FrequencyPenalty, r.Sampling.Effort)
+	s.addSampling("presence_penalty", r.Sampling.PresencePenalty, r.Sampling.Effort)
 	if n := r.Sampling.Seed; n != nil {
 		s.Int("seed", *n)
 	}
@@ -156,8 +156,8 @@ func (s *settings) samples(e llm.Effort) bool {
 	return !s.official || f == plainModel || f == gpt51 && e == llm.EffortNone
 }
 
-// fine adds one of the finer settings if it is set and the model accepts it.
-func (s *settings) fine(name string, v *float64, e llm.Effort) {
+// addSampling adds one of the finer settings if it is set and the model accepts it.
+func (s *settings) addSampling(name string, v *float64, e llm.Effort) {
 	switch {
 	case v == nil:
 	case !s.samples(e):

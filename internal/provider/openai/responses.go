@@ -83,7 +83,7 @@ func (s *settings) addResponses(r *llm.Request) {
 	if set.MaxTokens > 0 {
 		s.Int("max_output_tokens", int64(max(set.MaxTokens, minOutput)))
 	}
-	s.fine("top_p", set.TopP, set.Effort)
+	s.addSampling("top_p", set.TopP, set.Effort)
 	if set.FrequencyPenalty != nil || set.PresencePenalty != nil || set.Seed != nil {
 		s.notice("penalties and seed")
 	}

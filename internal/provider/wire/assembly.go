@@ -185,8 +185,8 @@ func (p *Part) Add(b []byte) {
 	p.add(b)
 }
 
-// settle adds what is left of a character that was cut and never completed.
-func (p *Part) settle() {
+// flushPartial adds what is left of a character that was cut and never completed.
+func (p *Part) flushPartial() {
 	if len(p.cut) > 0 {
 		p.cut = nil
 		p.add([]byte("\uFFFD"))
@@ -228,7 +228,7 @@ func (a *Assembly) Blocks() []message.Block {
 	out := make([]message.Block, 0, len(a.parts))
 	for i, p := range a.parts {
 		p.Announce()
-		p.settle()
+		p.flushPartial()
 		common := message.Common{Meta: a.Sound(p.Meta)}
 		switch p.kind {
 		case llm.TextDelta:

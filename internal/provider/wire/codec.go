@@ -63,7 +63,7 @@ func (c Codec) Decode(doc []byte) ([]*message.Message, error) {
 func (c Codec) Import(doc []byte) (llm.Imported, error) {
 	h := c.history(document(doc, true))
 	c.Read(h, h.doc)
-	h.settle(h.doc)
+	h.closeOpenCalls(h.doc)
 	msgs, err := h.done()
 	return llm.Imported{Messages: msgs, Nobodys: h.nobodys, Notes: h.doc.root.notes}, err
 }

@@ -182,7 +182,7 @@ var faults = map[string]struct {
 // to try again, or zero if unknown.
 func (c *Client) Fault(code, message string, after time.Duration) *fault.Error {
 	f := faults[code]
-	e := fault.New(cmp.Or(f.kind, fault.Invalid), code, "%s: %s", c.opt.Name, c.clean(message))
+	e := fault.New(cmp.Or(f.kind, fault.Invalid), code, "%s: %s", c.opt.Name, c.sanitize(message))
 	if f.hint != "" {
 		e = e.WithHint("%s", strings.NewReplacer("{name}", c.opt.Name, "{url}", c.BaseURL()).Replace(f.hint))
 	}
@@ -259,8 +259,8 @@ func (c *Client) safe(err error) error {
 	if err == nil {
 		return nil
 	}
-	if s := err.Error(); c.clean(s) != oneLine(s) {
-		return errors.New(c.clean(s))
+	if s := err.Error(); c.sanitize(s) != oneLine(s) {
+		return errors.New(c.sanitize(s))
 	}
 	return err
 }
@@ -269,8 +269,8 @@ func (c *Client) safe(err error) error {
 // occur in other words by chance, and protect nothing.
 const minSecret = 6
 
-// clean makes a foreign message safe to show: without secrets, on one line, short.
-func (c *Client) clean(s string) string {
+// sanitize makes a foreign message safe to show: without secrets, on one line, short.
+func (c *Client) sanitize(s string) string {
 	for _, secret := range c.opt.Secrets {
 		if len(secret) >= minSecret {
 			s = strings.ReplaceAll(s, secret, "[secret]")

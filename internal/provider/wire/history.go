@@ -58,7 +58,7 @@ func (h *History) Say(at Value, role message.Role, meta message.Meta, blocks ...
 		return
 	}
 	if role == message.User {
-		h.settle(at)
+		h.closeOpenCalls(at)
 	}
 	if len(blocks) == 0 {
 		blocks = []message.Block{&message.Text{}}
@@ -90,10 +90,10 @@ func (h *History) Stranger(at Value, role string, meta message.Meta, blocks ...m
 		return
 	}
 	at.Note("a message of the role %q is kept as one that nobody here wrote", brief(role))
-	h.nobody(at, meta, blocks)
+	h.addForeign(at, meta, blocks)
 }
 
-func (h *History) nobody(at Value, meta message.Meta, blocks []message.Block) {
+func (h *History) addForeign(at Value, meta message.Meta, blocks []message.Block) {
 	n := len(h.msgs)
 	h.Say(at, message.User, meta, blocks...)
 	for _, m := range h.msgs[n:] {
@@ -160,7 +160,7 @@ func (h *History) Assistant(at Value, meta message.Meta, blocks ...message.Block
 			m.Meta = meta
 		}
 	} else {
-		h.settle(at)
+		h.closeOpenCalls(at)
 		h.add(at, m)
 		if !h.unique || h.ids.Len() == 0 {
 			h.ids = CallIDs{Prefix: h.prefix}
@@ -193,7 +193,7 @@ func (h *History) Result(at Value, givenID, name string, r *message.ToolResult) 
 	o := h.find(givenID, tool.FromWire(name))
 	if o == nil && at.Lenient() {
 		at.Note("a result that no call asked for is kept as text")
-		h.nobody(at, r.Meta, append([]message.Block{quoted("[result of " + cmp.Or(name, "a tool") + "]\n")}, r.Content...))
+		h.addForeign(at, r.Meta, append([]message.Block{quoted("[result of " + cmp.Or(name, "a tool") + "]\n")}, r.Content...))
 		return
 	}
 	if o == nil {
@@ -224,9 +224,9 @@ func (h *History) find(givenID, name string) *openCall {
 	})
 }
 
-// settle refuses to continue while calls are open. If the document is read leniently it answers
+// closeOpenCalls refuses to continue while calls are open. If the document is read leniently it answers
 // them, because nobody will report their results any more.
-func (h *History) settle(at Value) {
+func (h *History) closeOpenCalls(at Value) {
 	open := h.open
 	h.open = nil
 	for _, o := range open {
@@ -258,8 +258,8 @@ func (h *History) done() ([]*message.Message, error) {
 	}
 	for i, m := range h.msgs {
 		if h.doc.Lenient() {
-			m.Meta = mended(m.Meta)
-			m.Blocks = h.mend(m.Blocks, m.Role == message.Assistant)
+			m.Meta = repairMeta(m.Meta)
+			m.Blocks = h.repairBlocks(m.Blocks, m.Role == message.Assistant)
 		}
 		last := i+1 == len(h.msgs) || h.msgs[i+1].Role != message.Assistant
 		m.Final = m.Role == message.Assistant && last && len(m.Calls()) == 0
@@ -273,11 +273,11 @@ func (h *History) done() ([]*message.Message, error) {
 	return h.msgs, nil
 }
 
-// mend makes the blocks of a document that is read leniently storable: strict JSON, valid UTF-8,
+// repairBlocks makes the blocks of a document that is read leniently storable: strict JSON, valid UTF-8,
 // and each block in a message that may contain it.
-func (h *History) mend(blocks []message.Block, model bool) []message.Block {
+func (h *History) repairBlocks(blocks []message.Block, model bool) []message.Block {
 	for i, b := range blocks {
-		b.Base().Meta = mended(b.Base().Meta)
+		b.Base().Meta = repairMeta(b.Base().Meta)
 		switch b := b.(type) {
 		case *message.ToolCall:
 			b.Args = []byte(strings.ToValidUTF8(string(b.Args), "\uFFFD"))
@@ -293,7 +293,7 @@ func (h *History) mend(blocks []message.Block, model bool) []message.Block {
 				blocks[i] = h.Odd(Value{raw: b.Meta.Fields, root: h.doc.root}, b.Kind, "")
 			}
 		case *message.ToolResult:
-			b.Content = h.mend(b.Content, false)
+			b.Content = h.repairBlocks(b.Content, false)
 		case *message.Image:
 			b.MIME = cmp.Or(b.MIME, "image/*")
 			if len(b.Data) == 0 && b.URL == "" {
@@ -306,9 +306,9 @@ func (h *History) mend(blocks []message.Block, model bool) []message.Block {
 	return blocks
 }
 
-// mended makes metadata storable: unique names and valid UTF-8. What cannot be repaired is kept as
+// repairMeta makes metadata storable: unique names and valid UTF-8. What cannot be repaired is kept as
 // text.
-func mended(m message.Meta) message.Meta {
+func repairMeta(m message.Meta) message.Meta {
 	if len(m.Fields) == 0 || IsObject(m.Fields) {
 		return m
 	}

@@ -26,7 +26,7 @@ type speech struct {
 	code   code
 	last   byte  // of the answer so far
 	part   *Part // to which text was added last
-	anew   bool  // text that follows is a part of its own
+	newPart   bool  // text that follows is a part of its own
 }
 
 type mode int
@@ -37,7 +37,7 @@ const (
 	guessing              // reasoning if a mark ends it, otherwise the answer; all of it is held
 	closing               // white space between the reasoning and the answer
 	answering
-	musing  // reasoning of a message in the harmony format, up to the next token
+	harmonyReasoning  // reasoning of a message in the harmony format, up to the next token
 	heading // the header of a message
 	calling // the arguments of a call
 	over    // what the model made up after its answer
@@ -75,7 +75,7 @@ func (a *Assembly) Say(piece []byte) {
 }
 
 // SayAnew begins a new part with the text that Say adds next.
-func (a *Assembly) SayAnew() { a.speech.anew = true }
+func (a *Assembly) SayAnew() { a.speech.newPart = true }
 
 // Settle adds what Say has held back, after the last piece. Done and Cite do so, too.
 func (a *Assembly) Settle() { a.speech.end(a) }
@@ -253,7 +253,7 @@ func (s *speech) token(a *Assembly, tag string) {
 			return
 		case tag == t[1]: // the opening tag was part of the prompt
 			if s.spoke {
-				a.rethink()
+				a.reclassifyAsReasoning()
 			}
 			s.mode, s.spoke, s.code, s.last = closing, false, code{}, 0
 			return
@@ -310,7 +310,7 @@ func (s *speech) head(in []byte) (rest []byte) {
 		s.call, _, _ = strings.Cut(s.call, " ")
 		s.args, s.mode = nil, calling
 	case strings.HasPrefix(strings.TrimSpace(channel), "analysis"):
-		s.mode = musing
+		s.mode = harmonyReasoning
 	}
 	return in[end+len(s.until):]
 }
@@ -318,7 +318,7 @@ func (s *speech) head(in []byte) (rest []byte) {
 // plain adds text without tags.
 func (s *speech) plain(a *Assembly, text []byte) {
 	switch s.mode {
-	case musing:
+	case harmonyReasoning:
 		a.think(text)
 	case calling:
 		if a.Keep(len(text)) {
@@ -332,10 +332,10 @@ func (s *speech) plain(a *Assembly, text []byte) {
 		s.last = text[len(text)-1]
 		s.code.read(text)
 		p := a.Last(llm.TextDelta)
-		if p.Len() > 0 && (s.anew || p.Meta.Fields != nil) {
+		if p.Len() > 0 && (s.newPart || p.Meta.Fields != nil) {
 			p = a.Open(llm.TextDelta)
 		}
-		s.part, s.anew = p, false
+		s.part, s.newPart = p, false
 		p.Add(text)
 	}
 }
@@ -384,7 +384,7 @@ func (s *speech) end(a *Assembly) {
 
 // quoted reports whether a tag that comes now is only named, in code or in quotation marks.
 func (s *speech) quoted() bool {
-	return s.mode != musing && s.mode != calling && (s.code.inside() || s.last != 0 && strings.IndexByte("`\"'", s.last) >= 0)
+	return s.mode != harmonyReasoning && s.mode != calling && (s.code.inside() || s.last != 0 && strings.IndexByte("`\"'", s.last) >= 0)
 }
 
 // code tells what of a text is code in Markdown.
@@ -432,9 +432,9 @@ func (a *Assembly) think(text []byte) {
 	}
 }
 
-// rethink makes reasoning of what was text so far: a model whose opening tag is part of its prompt writes only
+// reclassifyAsReasoning makes reasoning of what was text so far: a model whose opening tag is part of its prompt writes only
 // the closing one. It does nothing once there is something beside text.
-func (a *Assembly) rethink() {
+func (a *Assembly) reclassifyAsReasoning() {
 	for _, p := range a.parts {
 		if p.kind != llm.TextDelta {
 			return

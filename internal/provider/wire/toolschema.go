@@ -25,8 +25,8 @@ func ToolSchema(schema []byte) []byte {
 		return schema
 	}
 	list := members(schema)
-	if slices.ContainsFunc(list, combines) {
-		list = lifted(list)
+	if slices.ContainsFunc(list, isCombinator) {
+		list = mergedRoot(list)
 	}
 	return AdaptSchema(objectOf(list), "", func(list []Keyword) []Keyword {
 		list = withRequired(list)
@@ -45,9 +45,9 @@ func ToolSchema(schema []byte) []byte {
 
 // acceptable reports whether there is nothing to adapt in a schema.
 func acceptable(schema []byte) bool {
-	good := !slices.ContainsFunc(members(schema), combines)
+	good := !slices.ContainsFunc(members(schema), isCombinator)
 	AdaptSchema(schema, "", func(list []Keyword) []Keyword {
-		good = good && len(newNames(valueOf(list, "properties"))) == 0 && !needsItems(list) && !overRequires(list)
+		good = good && len(newNames(valueOf(list, "properties"))) == 0 && !needsItems(list) && !requiresUnknown(list)
 		return list
 	})
 	return good
@@ -88,8 +88,8 @@ func stringsOf(raw []byte) (list []string) {
 	return list
 }
 
-// combines reports whether a keyword may not stand at the root of a tool's schema.
-func combines(k Keyword) bool {
+// isCombinator reports whether a keyword may not stand at the root of a tool's schema.
+func isCombinator(k Keyword) bool {
 	switch k.Name {
 	case "anyOf", "oneOf", "allOf", "not", "enum", "const", "if", "then", "else", "$ref":
 		return true
@@ -100,16 +100,16 @@ func combines(k Keyword) bool {
 // maxLifted bounds how deeply combinations are lifted.
 const maxLifted = 4
 
-// lifted returns the keywords of a root as one object that has the properties of all its branches. What all
+// mergedRoot returns the keywords of a root as one object that has the properties of all its branches. What all
 // branches require is required; what only some require is said in the description.
-func lifted(root []Keyword) []Keyword {
+func mergedRoot(root []Keyword) []Keyword {
 	var out []Keyword
 	for _, k := range root {
-		if !combines(k) && k.Name != "type" && k.Name != "properties" && k.Name != "required" && k.Name != "additionalProperties" {
+		if !isCombinator(k) && k.Name != "type" && k.Name != "properties" && k.Name != "required" && k.Name != "additionalProperties" {
 			out = append(out, k)
 		}
 	}
-	l := &lifting{root: root}
+	l := &rootMerger{root: root}
 	required, choices := l.add(root, 0)
 	out = append([]Keyword{{"type", []byte(`"object"`)}}, out...)
 	if len(choices) > 0 {
@@ -134,14 +134,14 @@ func lifted(root []Keyword) []Keyword {
 	return out
 }
 
-// lifting collects the properties of the branches of a root.
-type lifting struct {
+// rootMerger collects the properties of the branches of a root.
+type rootMerger struct {
 	root       []Keyword
 	properties []Keyword
 }
 
 // add adds a branch. It returns what it requires, and the choices that it leaves.
-func (l *lifting) add(branch []Keyword, depth int) (required, choices []string) {
+func (l *rootMerger) add(branch []Keyword, depth int) (required, choices []string) {
 	if depth > maxLifted {
 		return nil, nil
 	}
@@ -222,8 +222,8 @@ func withItems(list []Keyword) []Keyword {
 	return append(list, Keyword{"items", items})
 }
 
-// overRequires reports whether a schema requires what is not among its properties, or not in a list.
-func overRequires(list []Keyword) bool {
+// requiresUnknown reports whether a schema requires what is not among its properties, or not in a list.
+func requiresUnknown(list []Keyword) bool {
 	required, properties := valueOf(list, "required"), valueOf(list, "properties")
 	if required == nil {
 		return false
@@ -239,7 +239,7 @@ func overRequires(list []Keyword) bool {
 
 // withRequired leaves out of what a schema requires what is not among its properties.
 func withRequired(list []Keyword) []Keyword {
-	if !overRequires(list) {
+	if !requiresUnknown(list) {
 		return list
 	}
 	have := members(valueOf(list, "properties"))
@@ -337,8 +337,8 @@ func OriginalArgs(schema, args []byte) []byte {
 	}
 	o := &restoring{root: members(schema)}
 	top := o.root
-	if slices.ContainsFunc(top, combines) {
-		top = lifted(top)
+	if slices.ContainsFunc(top, isCombinator) {
+		top = mergedRoot(top)
 	}
 	return o.value([][]Keyword{top}, args, 0)
 }

@@ -20,11 +20,11 @@ func nodeScope() store.Scope { return store.ForNode(resource.System) }
 const batch = 512
 
 // Catch implements search.Index.
-func (x *Index) Catch(ctx context.Context) error { return x.catch(ctx, 0) }
+func (x *Index) Catch(ctx context.Context) error { return x.catchUp(ctx, 0) }
 
-// catch is like Catch, but pauses after each batch: for the duration of the batch
+// catchUp is like Catch, but pauses after each batch: for the duration of the batch
 // times rest.
-func (x *Index) catch(ctx context.Context, rest time.Duration) error {
+func (x *Index) catchUp(ctx context.Context, rest time.Duration) error {
 	return x.with(ctx, func(d *database) error {
 		for more := true; more; {
 			began := time.Now()
@@ -171,5 +171,5 @@ func (x *Index) Follow(ctx context.Context) {
 	x.followed.Store(true)
 	defer x.followed.Store(false)
 	follow.Project(ctx, x.opt.Store, follow.Projection{Name: "the search index", Quiet: x.opt.Quiet, Backlog: x.opt.Backlog, Hurry: x.hurry, Log: x.log,
-		Catch: func(ctx context.Context) error { return x.catch(ctx, 1) }})
+		Catch: func(ctx context.Context) error { return x.catchUp(ctx, 1) }})
 }

@@ -155,14 +155,14 @@ func makeFile(path string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(f.Close(), removeBeside(path))
+	return errors.Join(f.Close(), removeJournals(path))
 }
 
 func removeDatabase(path string) error {
-	return errors.Join(remove(path), removeBeside(path))
+	return errors.Join(remove(path), removeJournals(path))
 }
 
-func removeBeside(path string) error { return errors.Join(remove(path+"-wal"), remove(path+"-shm")) }
+func removeJournals(path string) error { return errors.Join(remove(path+"-wal"), remove(path+"-shm")) }
 
 func remove(path string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -171,9 +171,9 @@ func remove(path string) error {
 	return nil
 }
 
-// lost returns an error if the file has been removed or replaced since it was opened:
+// checkReplaced returns an error if the file has been removed or replaced since it was opened:
 // changes to it would be lost.
-func (d *database) lost() error {
+func (d *database) checkReplaced() error {
 	if now, err := os.Stat(d.path); err != nil || !os.SameFile(d.file, now) {
 		return broken("the file was removed")
 	}
@@ -203,9 +203,9 @@ func prepare(c *sqlite.Conn) (err error) {
 	return sqlitex.ExecuteScript(c, schema+fmt.Sprintf("PRAGMA user_version = %d", version), nil)
 }
 
-// belongs checks that the file was built from the store's log: the newest entry that it
+// checkOrigin checks that the file was built from the store's log: the newest entry that it
 // includes must be in the log.
-func (d *database) belongs(ctx context.Context, st store.Store) error {
+func (d *database) checkOrigin(ctx context.Context, st store.Store) error {
 	var seq uint64
 	var at int64
 	var key []byte

@@ -104,10 +104,10 @@ var errClosed = fault.New(fault.Unavailable, "search_closed", "the search is clo
 // with opens the file if necessary and runs do. If the file is damaged, with rebuilds it
 // and runs do once more.
 func (x *Index) with(ctx context.Context, do func(*database) error) error {
-	used, err := x.once(ctx, do)
+	used, err := x.withDatabase(ctx, do)
 	if damaged(err) {
-		if err = x.remake(ctx, used, err); err == nil {
-			_, err = x.once(ctx, do)
+		if err = x.recreate(ctx, used, err); err == nil {
+			_, err = x.withDatabase(ctx, do)
 		}
 	}
 	if err != nil && ctx.Err() != nil {
@@ -116,7 +116,7 @@ func (x *Index) with(ctx context.Context, do func(*database) error) error {
 	return coded(x.opt.Path, err)
 }
 
-func (x *Index) once(ctx context.Context, do func(*database) error) (used *database, err error) {
+func (x *Index) withDatabase(ctx context.Context, do func(*database) error) (used *database, err error) {
 	for {
 		if err := x.open(ctx); err != nil {
 			return nil, err
@@ -129,7 +129,7 @@ func (x *Index) once(ctx context.Context, do func(*database) error) (used *datab
 	}
 	defer x.mu.RUnlock()
 	defer x.idle.Reset(idleFor)
-	if err := x.db.lost(); err != nil {
+	if err := x.db.checkReplaced(); err != nil {
 		return x.db, err
 	}
 	return x.db, do(x.db)
@@ -153,7 +153,7 @@ func (x *Index) open(ctx context.Context) error {
 	}
 	db, err := openDatabase(ctx, x.opt.Path)
 	if err == nil {
-		if err = db.belongs(ctx, x.opt.Store); err != nil {
+		if err = db.checkOrigin(ctx, x.opt.Store); err != nil {
 			err = errors.Join(err, db.close())
 		}
 	}
@@ -163,9 +163,9 @@ func (x *Index) open(ctx context.Context) error {
 	return err
 }
 
-// remake replaces the file by an empty one, unless that has been done since the damage
+// recreate replaces the file by an empty one, unless that has been done since the damage
 // was found.
-func (x *Index) remake(ctx context.Context, found *database, why error) error {
+func (x *Index) recreate(ctx context.Context, found *database, why error) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	switch {

@@ -43,7 +43,7 @@ func (x *Index) Search(ctx context.Context, sc store.Scope, q search.Query) (sea
 			return err
 		}
 		return d.use(ctx, func(c *sqlite.Conn) error {
-			s := sought{c: c, sc: sc, q: &q, terms: terms}
+			s := searchRun{c: c, sc: sc, q: &q, terms: terms}
 			found, err = s.find(below)
 			return err
 		})
@@ -79,8 +79,8 @@ type doc struct {
 	before, after [][]byte // keys of its neighbours, nearest first
 }
 
-// sought is a search in the index.
-type sought struct {
+// searchRun is a search in the index.
+type searchRun struct {
 	c     *sqlite.Conn
 	sc    store.Scope
 	q     *search.Query
@@ -93,7 +93,7 @@ type sought struct {
 
 // find returns the matching docs with lower numbers, newest first: one more than a page
 // holds.
-func (s *sought) find(below int64) ([]doc, error) {
+func (s *searchRun) find(below int64) ([]doc, error) {
 	possible, err := s.resolve()
 	if err != nil || !possible {
 		return nil, err
@@ -105,7 +105,7 @@ func (s *sought) find(below int64) ([]doc, error) {
 	return out, s.around(out[:min(len(out), s.q.PageSize())])
 }
 
-func (s *sought) docs(below int64) (out []doc, err error) {
+func (s *searchRun) docs(below int64) (out []doc, err error) {
 	text, args := s.statement(below)
 	err = sqlitex.ExecuteTransient(s.c, text, &sqlitex.ExecOptions{Args: args, ResultFunc: func(r *sqlite.Stmt) error {
 		out = append(out, doc{id: r.ColumnInt64(0), seq: uint64(r.ColumnInt64(1)), at: time.UnixMicro(r.ColumnInt64(2)).UTC(),
@@ -117,7 +117,7 @@ func (s *sought) docs(below int64) (out []doc, err error) {
 
 // resolve finds the numbers of the filters. It returns false if one of them is unknown, so
 // that nothing can match.
-func (s *sought) resolve() (bool, error) {
+func (s *searchRun) resolve() (bool, error) {
 	if !s.sc.All() {
 		for _, sp := range s.sc.Read {
 			n, ok, err := s.number("SELECT id FROM space WHERE name = ?", string(sp))
@@ -147,14 +147,14 @@ func (s *sought) resolve() (bool, error) {
 	return true, nil
 }
 
-func (s *sought) number(query string, arg any) (n int64, found bool, err error) {
+func (s *searchRun) number(query string, arg any) (n int64, found bool, err error) {
 	return number(s.c, query, arg)
 }
 
 // statement returns the SQL. FTS5 walks the lists of words from the newest doc on until the
 // page is full. The spaces occur in the condition twice: as words to make it fast, and as
 // numbers to make it certain.
-func (s *sought) statement(below int64) (string, []any) {
+func (s *searchRun) statement(below int64) (string, []any) {
 	var b strings.Builder
 	b.WriteString(`SELECT d.id, d.seq, d.at, d.key, d.conv, d.msg, d.prev
 		FROM fts CROSS JOIN doc d ON d.id = fts.rowid CROSS JOIN conv c ON c.id = d.conv
@@ -190,7 +190,7 @@ func (s *sought) statement(below int64) (string, []any) {
 
 // match returns the condition in FTS5's query language. Words from the user are quoted, and
 // contain neither quotes nor spaces (search.Token).
-func (s *sought) match() string {
+func (s *searchRun) match() string {
 	var all []string
 	if !s.sc.All() {
 		var spaces []string
@@ -240,7 +240,7 @@ func choice(phrases []search.Phrase) string {
 
 // around finds the keys of the docs' neighbours. A message names its predecessor; if several
 // messages name it, the newest is its successor.
-func (s *sought) around(docs []doc) error {
+func (s *searchRun) around(docs []doc) error {
 	if s.q.Around <= 0 || len(docs) == 0 {
 		return nil
 	}
@@ -259,7 +259,7 @@ func (s *sought) around(docs []doc) error {
 }
 
 // step returns the statement that finds a message's neighbour. Deleted messages come last.
-func (s *sought) step(is, next string) string {
+func (s *searchRun) step(is, next string) string {
 	query := "SELECT d.key, d.gone OR d.cut, " + next + " FROM doc d WHERE d.conv = ? AND " + is
 	if !s.sc.All() {
 		query += " AND d.space IN (" + strings.Repeat(", ?", len(s.spaces))[2:] + ")"
@@ -268,7 +268,7 @@ func (s *sought) step(is, next string) string {
 }
 
 // walk goes from neighbour to neighbour and skips deleted ones.
-func (s *sought) walk(step string, conv int64, from []byte) (keys [][]byte, err error) {
+func (s *searchRun) walk(step string, conv int64, from []byte) (keys [][]byte, err error) {
 	args := []any{conv, from}
 	for _, sp := range s.spaces {
 		args = append(args, sp)

@@ -65,7 +65,7 @@ func (m *Masker) collect(v any, hidden bool) {
 			m.collect(sub, hidden)
 		}
 	case map[string]any:
-		pair := m.pair(v)
+		pair := m.isSecretPair(v)
 		for k, sub := range v {
 			m.collect(sub, hidden || m.secret(k, sub) || pair && isValueName(k))
 		}
@@ -104,7 +104,7 @@ func (m *Masker) value(v any) any {
 // Object returns a copy of arguments with their secrets masked.
 func (m *Masker) Object(v map[string]any) map[string]any {
 	out := make(map[string]any, len(v))
-	pair := m.pair(v)
+	pair := m.isSecretPair(v)
 	for k, sub := range v {
 		if m.secret(k, sub) || pair && isValueName(k) {
 			out[m.Text(k)] = Secret
@@ -115,9 +115,9 @@ func (m *Masker) Object(v map[string]any) map[string]any {
 	return out
 }
 
-// pair reports whether an object is a pair of a name and a value, and the name is
+// isSecretPair reports whether an object is a pair of a name and a value, and the name is
 // that of a secret: {"name": "Authorization", "value": …}.
-func (m *Masker) pair(v map[string]any) bool {
+func (m *Masker) isSecretPair(v map[string]any) bool {
 	for k, sub := range v {
 		switch name, _ := sub.(string); plainName(k) {
 		case "name", "key", "header", "field", "param", "parameter", "label", "variable", "env", "k", "id":
@@ -181,10 +181,10 @@ func secretName(p string, v any) bool {
 	return true
 }
 
-// looks are patterns of secrets. A pattern can only match a text that contains one
+// secretPatterns are patterns of secrets. A pattern can only match a text that contains one
 // of its marks (in lower case), and most texts contain none, which is faster to
 // check.
-var looks = []struct {
+var secretPatterns = []struct {
 	marks   []string
 	pattern *regexp.Regexp
 	with    string
@@ -212,13 +212,13 @@ var (
 // Text returns a text with its secrets masked.
 func (m *Masker) Text(s string) string {
 	for _, secret := range m.seen {
-		s = without(s, secret)
+		s = maskPrefix(s, secret)
 	}
 	if len(s) < minKept {
 		return s
 	}
 	lower := strings.ToLower(s)
-	for _, l := range looks {
+	for _, l := range secretPatterns {
 		if containsAny(lower, l.marks) {
 			s = l.pattern.ReplaceAllString(s, l.with)
 		}
@@ -230,7 +230,7 @@ func (m *Masker) Text(s string) string {
 		return s
 	}
 	return randomPattern.ReplaceAllStringFunc(s, func(run string) string {
-		if random(run) {
+		if looksRandom(run) {
 			return Secret
 		}
 		return run
@@ -271,13 +271,13 @@ func maskNamed(s string) string {
 	return p[1] + p[2] + quote + Secret + quote
 }
 
-// enough is how many characters of a secret give it away. Tools often quote their
+// minRevealing is how many characters of a secret give it away. Tools often quote their
 // arguments truncated.
-const enough = 8
+const minRevealing = 8
 
-// without masks a secret in a text, even if only its beginning is left.
-func without(s, secret string) string {
-	head := secret[:min(enough, len(secret))]
+// maskPrefix masks a secret in a text, even if only its beginning is left.
+func maskPrefix(s, secret string) string {
+	head := secret[:min(minRevealing, len(secret))]
 	if !strings.Contains(s, head) {
 		return s
 	}
@@ -297,9 +297,9 @@ func without(s, secret string) string {
 	}
 }
 
-// random reports whether a run of characters looks random, as keys do: letters and
+// looksRandom reports whether a run of characters looks random, as keys do: letters and
 // digits change often. Words joined by signs, paths, dates and UUIDs do not.
-func random(run string) bool {
+func looksRandom(run string) bool {
 	run = uuidPattern.ReplaceAllString(run, "")
 	n, changes, digits, hex := 0, 0, 0, true
 	last := byte(0)

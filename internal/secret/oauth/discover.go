@@ -64,7 +64,7 @@ func (r *Resource) discover(ctx context.Context, metadata string) (found, error)
 			f.Issuer, f.AuthorizationEndpoint, f.TokenEndpoint, f.RegistrationEndpoint = base, base+"/authorize", base+"/token", base+"/register"
 		}
 		return f, err
-	case !within(own, about.Resource):
+	case !coversResource(own, about.Resource):
 		return found{}, broken("its metadata belong to another server: %.300q", about.Resource)
 	case len(about.AuthorizationServers) == 0:
 		return found{}, broken("its metadata name no authorization server")
@@ -78,8 +78,8 @@ func (r *Resource) discover(ctx context.Context, metadata string) (found, error)
 	return f, err
 }
 
-// within reports whether a resource is the server itself, or a path of the same origin that contains it.
-func within(own *url.URL, resource string) bool {
+// coversResource reports whether a resource is the server itself, or a path of the same origin that contains it.
+func coversResource(own *url.URL, resource string) bool {
 	u, err := url.Parse(resource)
 	if err != nil || u.Scheme != own.Scheme || !strings.EqualFold(u.Host, own.Host) {
 		return false

@@ -97,7 +97,7 @@ func (f *server) routes() []route {
 		on("POST "+conv+"/tidy", f.tidy),
 
 		on("GET "+conv+"/messages", f.messages),
-		on("GET /messages", f.called),
+		on("GET /messages", f.messagesOfCall),
 		on("GET "+conv+"/messages/{message}/siblings", f.siblings),
 		created(on("POST "+conv+"/messages/remove", f.remove)),
 		created(on("POST "+conv+"/messages/insert", f.insert)),

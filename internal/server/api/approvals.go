@@ -39,7 +39,7 @@ func (f *server) answer(ctx context.Context, c *call, in struct {
 		Approve *bool `json:"approve"`
 		auth.Answer
 	} `body:"" size:"4194304"`
-}) (none, error) {
+}) (noContent, error) {
 	missing := ""
 	switch {
 	case in.Body.Approve == nil:
@@ -48,13 +48,13 @@ func (f *server) answer(ctx context.Context, c *call, in struct {
 		missing = "hash"
 	}
 	if missing != "" {
-		return none{}, fault.New(fault.Invalid, "member_missing", "the member %s is missing", missing).Detail("member", "/"+missing)
+		return noContent{}, fault.New(fault.Invalid, "member_missing", "the member %s is missing", missing).Detail("member", "/"+missing)
 	}
 	v, err := in.Body.Verdict(c.Caller, in.ID, *in.Body.Approve)
 	if err == nil {
 		err = f.Node.Effects.Decide(ctx, store.ForUser(c.User), v)
 	}
-	return none{}, err
+	return noContent{}, err
 }
 
 // grants answers with the caller's standing approvals.
@@ -104,6 +104,6 @@ func (f *server) editGrant(ctx context.Context, c *call, in grantChange) (effect
 	return f.Node.Effects.ViewGrant(g), err
 }
 
-func (f *server) revokeGrant(ctx context.Context, c *call, in inGrant) (none, error) {
-	return none{}, f.Node.Effects.Revoke(ctx, c.User, in.ID)
+func (f *server) revokeGrant(ctx context.Context, c *call, in inGrant) (noContent, error) {
+	return noContent{}, f.Node.Effects.Revoke(ctx, c.User, in.ID)
 }

@@ -37,7 +37,7 @@ type route struct {
 
 // The results of a function that are not encoded as JSON.
 type (
-	none    struct{} // nothing to return: 204
+	noContent    struct{} // nothing to return: 204
 	written struct{} // the function has written the answer itself
 	raw     []byte   // JSON, written unchanged
 )
@@ -56,7 +56,7 @@ type (
 func on[In, Out any](pattern string, do func(context.Context, *call, In) (Out, error)) route {
 	method, path, _ := strings.Cut(pattern, " ")
 	r := route{method: method, path: path, in: reflect.TypeFor[In](), out: reflect.TypeFor[Out](), status: http.StatusOK}
-	if r.out == reflect.TypeFor[none]() {
+	if r.out == reflect.TypeFor[noContent]() {
 		r.status = http.StatusNoContent
 	}
 	r.fields = fieldsOf(r.in)
@@ -245,11 +245,11 @@ func (f *server) handle(rt route) http.Handler {
 // reply writes a function's result.
 func (c *call) reply(out any) error {
 	if c.status == http.StatusNotModified {
-		out = none{}
+		out = noContent{}
 	}
 	switch v := out.(type) {
 	case written:
-	case none:
+	case noContent:
 		c.w.WriteHeader(c.status)
 	case raw:
 		auth.Reply(c.w, c.status, v)
@@ -263,16 +263,16 @@ func (c *call) reply(out any) error {
 	return nil
 }
 
-// late delays the head of an answer until its first byte, so that an error before it can still be
+// lateHeader delays the head of an answer until its first byte, so that an error before it can still be
 // reported with its own status.
-type late struct {
+type lateHeader struct {
 	w       http.ResponseWriter
 	mime    string
 	started bool
 }
 
 // Write implements io.Writer.
-func (l *late) Write(p []byte) (int, error) {
+func (l *lateHeader) Write(p []byte) (int, error) {
 	if !l.started {
 		l.started = true
 		h := l.w.Header()
@@ -286,8 +286,8 @@ func (l *late) Write(p []byte) (int, error) {
 
 // stream answers with what write writes. If write fails midway the connection is cut, so that the
 // client does not take a part for the whole.
-func (f *server) stream(c *call, mime string, write func(*late) error) (written, error) {
-	out := &late{w: c.w, mime: mime}
+func (f *server) stream(c *call, mime string, write func(*lateHeader) error) (written, error) {
+	out := &lateHeader{w: c.w, mime: mime}
 	err := write(out)
 	if err != nil && out.started {
 		auth.Log(c.r, f.Logger, err)

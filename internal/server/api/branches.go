@@ -69,7 +69,7 @@ func (f *server) changeBranch(ctx context.Context, c *call, in struct {
 		Title     *string `json:"title"`
 		Preferred bool    `json:"preferred"`
 	} `body:""`
-}) (none, error) {
+}) (noContent, error) {
 	err := branchName(in.Branch)
 	if err == nil && in.Body.Title == nil && !in.Body.Preferred {
 		err = fault.New(fault.Invalid, "change_missing", "no change was requested").WithHint(`send {"title":…}, {"preferred":true} or both`)
@@ -83,13 +83,13 @@ func (f *server) changeBranch(ctx context.Context, c *call, in struct {
 	if err == nil && in.Body.Preferred {
 		err = f.Node.Switch(ctx, c.User, in.Conv, in.Branch)
 	}
-	return none{}, err
+	return noContent{}, err
 }
 
 func (f *server) deleteBranch(ctx context.Context, c *call, in struct {
 	onBranch
 	Erase bool `query:"erase"`
-}) (none, error) {
+}) (noContent, error) {
 	err := branchName(in.Branch)
 	if err == nil {
 		err = f.Node.DeleteBranch(ctx, c.User, in.Conv, in.Branch)
@@ -97,7 +97,7 @@ func (f *server) deleteBranch(ctx context.Context, c *call, in struct {
 	if err == nil && in.Erase {
 		err = f.Node.Erase(ctx, c.User, in.Conv, in.Branch)
 	}
-	return none{}, err
+	return noContent{}, err
 }
 
 func (f *server) copyBranch(ctx context.Context, c *call, in onBranch) (map[string]id.ID, error) {

@@ -78,12 +78,12 @@ func (f *server) rename(ctx context.Context, c *call, in struct {
 func (f *server) deleteConversation(ctx context.Context, c *call, in struct {
 	inConversation
 	Erase bool `query:"erase"`
-}) (none, error) {
+}) (noContent, error) {
 	err := f.Node.Delete(ctx, c.User, in.Conv)
 	if err == nil && in.Erase {
 		err = f.Node.Erase(ctx, c.User, in.Conv)
 	}
-	return none{}, err
+	return noContent{}, err
 }
 
 func (f *server) undelete(ctx context.Context, c *call, in struct {
@@ -91,13 +91,13 @@ func (f *server) undelete(ctx context.Context, c *call, in struct {
 	Body struct {
 		Branch string `json:"branch"`
 	} `body:""`
-}) (none, error) {
+}) (noContent, error) {
 	if in.Body.Branch != "" {
 		if err := branchName(in.Body.Branch); err != nil {
-			return none{}, err
+			return noContent{}, err
 		}
 	}
-	return none{}, f.Node.Undelete(ctx, c.User, in.Conv, in.Body.Branch)
+	return noContent{}, f.Node.Undelete(ctx, c.User, in.Conv, in.Body.Branch)
 }
 
 func (f *server) export(ctx context.Context, c *call, in struct {
@@ -114,7 +114,7 @@ func (f *server) export(ctx context.Context, c *call, in struct {
 	case !slices.Contains(formats, in.Format):
 		return written{}, fault.New(fault.Invalid, "format_unknown", "there is no format %.40q", in.Format).WithHint("use one of %s", strings.Join(formats, ", "))
 	}
-	return f.stream(c, mime, func(w *late) error {
+	return f.stream(c, mime, func(w *lateHeader) error {
 		return f.Node.Conversations.ExportAs(ctx, store.ForUser(c.User), in.Conv, conversation.ExportOptions{Format: in.Format, MaskPrivate: in.MaskPrivate}, w)
 	})
 }

@@ -191,7 +191,7 @@ func (f *server) auditExport(ctx context.Context, c *call, in struct {
 			return written{}, err
 		}
 	}
-	return f.stream(c, "application/x-ndjson", func(w *late) error {
+	return f.stream(c, "application/x-ndjson", func(w *lateHeader) error {
 		reader := audit.Reader{User: c.User, All: c.Admin}
 		if c.User != identity.Local {
 			reader.Closed = append(reader.Closed, resource.UserSpace(identity.Local))

@@ -64,8 +64,8 @@ func (f *server) messages(ctx context.Context, c *call, in struct {
 	return append(b, "}\n"...), err
 }
 
-// called answers with the messages that contain the call with a provider's id.
-func (f *server) called(ctx context.Context, c *call, in struct {
+// messagesOfCall answers with the messages that contain the call with a provider's id.
+func (f *server) messagesOfCall(ctx context.Context, c *call, in struct {
 	Call string `query:"call"`
 }) (raw, error) {
 	if in.Call == "" {
@@ -198,12 +198,12 @@ func (f *server) pin(ctx context.Context, c *call, in struct {
 		Messages []id.ID `json:"messages"`
 		Pinned   *bool   `json:"pinned"` // left out: true
 	} `body:""`
-}) (none, error) {
+}) (noContent, error) {
 	if len(in.Body.Messages) == 0 {
-		return none{}, noMessages()
+		return noContent{}, noMessages()
 	}
 	pinned := in.Body.Pinned == nil || *in.Body.Pinned
-	return none{}, f.Node.Pin(ctx, c.User, in.Conv, pinned, in.Body.Messages...)
+	return noContent{}, f.Node.Pin(ctx, c.User, in.Conv, pinned, in.Body.Messages...)
 }
 
 // trust removes labels from messages: untrusted, unless the request names others.
@@ -213,18 +213,18 @@ func (f *server) trust(ctx context.Context, c *call, in struct {
 		Messages []id.ID   `json:"messages"`
 		Labels   *[]string `json:"labels"`
 	} `body:""`
-}) (none, error) {
+}) (noContent, error) {
 	if len(in.Body.Messages) == 0 {
-		return none{}, noMessages()
+		return noContent{}, noMessages()
 	}
 	labels := message.Untrusted
 	if in.Body.Labels != nil {
 		var err error
 		if labels, err = message.ParseLabels(strings.Join(*in.Body.Labels, ",")); err != nil {
-			return none{}, err
+			return noContent{}, err
 		}
 	}
-	return none{}, f.Node.Trust(ctx, c.User, in.Conv, labels, in.Body.Messages...)
+	return noContent{}, f.Node.Trust(ctx, c.User, in.Conv, labels, in.Body.Messages...)
 }
 
 func viewChanges(list []conversation.Optimization) []client.Change {
@@ -287,11 +287,11 @@ func (f *server) merge(ctx context.Context, c *call, in struct {
 	Body struct {
 		From id.ID `json:"from"`
 	} `body:""`
-}) (none, error) {
+}) (noContent, error) {
 	if in.Body.From.Zero() {
-		return none{}, fault.New(fault.Invalid, "interaction_missing", "the interaction to merge is missing").WithHint(`name it: {"from":"…"}`)
+		return noContent{}, fault.New(fault.Invalid, "interaction_missing", "the interaction to merge is missing").WithHint(`name it: {"from":"…"}`)
 	}
-	return none{}, f.Node.Merge(ctx, c.User, in.Conv, in.Interaction, in.Body.From)
+	return noContent{}, f.Node.Merge(ctx, c.User, in.Conv, in.Interaction, in.Body.From)
 }
 
 func (f *server) rollback(ctx context.Context, c *call, in struct {

@@ -54,11 +54,11 @@ func (f *server) createKey(ctx context.Context, c *call, in struct {
 
 func (f *server) revokeKey(ctx context.Context, c *call, in struct {
 	ID id.ID `path:"id" what:"key"`
-}) (none, error) {
+}) (noContent, error) {
 	if err := managesKeys(c); err != nil {
-		return none{}, err
+		return noContent{}, err
 	}
-	return none{}, f.People.Revoke(ctx, c.User, in.ID)
+	return noContent{}, f.People.Revoke(ctx, c.User, in.ID)
 }
 
 func (f *server) profile(ctx context.Context, c *call, _ struct{}) (identity.Profile, error) {
@@ -166,12 +166,12 @@ func (f *server) setUser(ctx context.Context, c *call, in struct {
 
 // deleteUser erases a user and all their data. It can be retried after a failure: it locks
 // the user out first and removes the account last.
-func (f *server) deleteUser(ctx context.Context, c *call, in inUser) (none, error) {
+func (f *server) deleteUser(ctx context.Context, c *call, in inUser) (noContent, error) {
 	if err := managesPeople(c); err != nil {
-		return none{}, err
+		return noContent{}, err
 	}
 	if in.User == c.User {
-		return none{}, fault.New(fault.Denied, "own_user", "you cannot delete your own user").WithHint("another admin can do it")
+		return noContent{}, fault.New(fault.Denied, "own_user", "you cannot delete your own user").WithHint("another admin can do it")
 	}
 	err := f.People.CloseUser(ctx, c.User, in.User)
 	if err == nil {
@@ -180,7 +180,7 @@ func (f *server) deleteUser(ctx context.Context, c *call, in inUser) (none, erro
 	if err == nil {
 		err = f.People.ForgetUser(ctx, c.User, in.User)
 	}
-	return none{}, err
+	return noContent{}, err
 }
 
 // publish appends an event to the log.
@@ -194,21 +194,21 @@ func (f *server) publish(ctx context.Context, c *call, in struct {
 }
 
 // eraseEvent erases an event that the caller has published. Admins may name another user.
-func (f *server) eraseEvent(ctx context.Context, c *call, in ofUser) (none, error) {
+func (f *server) eraseEvent(ctx context.Context, c *call, in ofUser) (noContent, error) {
 	which, ok := id.Parse(in.ID)
 	if !ok || which.Zero() {
-		return none{}, fault.New(fault.Invalid, "id_invalid", "%.80q is not the id of an event", in.ID).WithHint("steward events watch --json shows the ids")
+		return noContent{}, fault.New(fault.Invalid, "id_invalid", "%.80q is not the id of an event", in.ID).WithHint("steward events watch --json shows the ids")
 	}
 	user := cmp.Or(in.User, c.User)
 	if user != c.User {
 		if err := managesPeople(c); err != nil {
-			return none{}, err
+			return noContent{}, err
 		}
 		if err := identity.CheckActsFor(c.User, user); err != nil {
-			return none{}, err
+			return noContent{}, err
 		}
 	}
-	return none{}, f.Node.EraseEvent(ctx, c.User, user, which)
+	return noContent{}, f.Node.EraseEvent(ctx, c.User, user, which)
 }
 
 func (f *server) groups(ctx context.Context, c *call, _ struct{}) (map[string][]identity.Group, error) {
@@ -244,7 +244,7 @@ func (f *server) addGroup(ctx context.Context, c *call, in struct {
 	return f.People.AddGroup(ctx, c.User, in.Body)
 }
 
-func (f *server) removeGroup(ctx context.Context, c *call, in inGroup) (none, error) {
+func (f *server) removeGroup(ctx context.Context, c *call, in inGroup) (noContent, error) {
 	_, err := f.seen(ctx, c, in.Group)
 	if err == nil {
 		err = managesPeople(c)
@@ -252,7 +252,7 @@ func (f *server) removeGroup(ctx context.Context, c *call, in inGroup) (none, er
 	if err == nil {
 		err = f.People.RemoveGroup(ctx, c.User, in.Group)
 	}
-	return none{}, err
+	return noContent{}, err
 }
 
 // join makes a user a member, or a member a manager.

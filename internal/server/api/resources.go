@@ -159,15 +159,15 @@ func (f *server) deleteResource(ctx context.Context, c *call, in struct {
 	item
 	Version uint64 `query:"version"`
 	Erase   bool   `query:"erase"`
-}) (none, error) {
+}) (noContent, error) {
 	all, uri, err := f.find(c, in.item)
 	if err == nil {
 		in.Version, err = ifMatch(c, in.Version)
 	}
 	if err != nil {
-		return none{}, err
+		return noContent{}, err
 	}
-	return none{}, all.Delete(ctx, asking(c), tree.Removal{URI: uri, Version: in.Version, Erase: in.Erase})
+	return noContent{}, all.Delete(ctx, asking(c), tree.Removal{URI: uri, Version: in.Version, Erase: in.Erase})
 }
 
 func (f *server) resourceParents(ctx context.Context, c *call, in item) (resourcePage, error) {

@@ -115,22 +115,22 @@ type ofUser struct {
 	User string `query:"user"`
 }
 
-func (f *server) cancelRequest(ctx context.Context, c *call, in ofUser) (none, error) {
+func (f *server) cancelRequest(ctx context.Context, c *call, in ofUser) (noContent, error) {
 	return onRequest(ctx, c, in, f.Node.CancelRequest)
 }
 
 // resumeRequest resumes a parked turn.
-func (f *server) resumeRequest(ctx context.Context, c *call, in ofUser) (none, error) {
+func (f *server) resumeRequest(ctx context.Context, c *call, in ofUser) (noContent, error) {
 	return onRequest(ctx, c, in, f.Node.ResumeRequest)
 }
 
 // pauseTask pauses a task of a plan, and what is below it.
-func (f *server) pauseTask(ctx context.Context, c *call, in ofUser) (none, error) {
+func (f *server) pauseTask(ctx context.Context, c *call, in ofUser) (noContent, error) {
 	return f.orderTask(ctx, c, in, plan.Pause, nil)
 }
 
 // retryTask begins a task of a plan again that is over without an output.
-func (f *server) retryTask(ctx context.Context, c *call, in ofUser) (none, error) {
+func (f *server) retryTask(ctx context.Context, c *call, in ofUser) (noContent, error) {
 	return f.orderTask(ctx, c, in, plan.Retry, nil)
 }
 
@@ -138,27 +138,27 @@ func (f *server) retryTask(ctx context.Context, c *call, in ofUser) (none, error
 func (f *server) editTask(ctx context.Context, c *call, in struct {
 	ofUser
 	Body plan.Draft `body:""`
-}) (none, error) {
+}) (noContent, error) {
 	return f.orderTask(ctx, c, in.ofUser, plan.Edit, &in.Body)
 }
 
-func (f *server) orderTask(ctx context.Context, c *call, in ofUser, order plan.Command, edited *plan.Draft) (none, error) {
+func (f *server) orderTask(ctx context.Context, c *call, in ofUser, order plan.Command, edited *plan.Draft) (noContent, error) {
 	return onRequest(ctx, c, in, func(ctx context.Context, user, which string) error {
 		return f.Node.OrderTask(ctx, user, which, order, edited)
 	})
 }
 
-func onRequest(ctx context.Context, c *call, in ofUser, do func(ctx context.Context, user, which string) error) (none, error) {
+func onRequest(ctx context.Context, c *call, in ofUser, do func(ctx context.Context, user, which string) error) (noContent, error) {
 	user := cmp.Or(in.User, c.User)
 	if user != c.User {
 		if err := admins(c, "only an admin can control the requests of others", "leave user out"); err != nil {
-			return none{}, err
+			return noContent{}, err
 		}
 		if err := identity.CheckActsFor(c.User, user); err != nil {
-			return none{}, err
+			return noContent{}, err
 		}
 	}
-	return none{}, do(ctx, user, in.ID)
+	return noContent{}, do(ctx, user, in.ID)
 }
 
 type intentPage struct {
@@ -183,12 +183,12 @@ func (f *server) intent(ctx context.Context, c *call, in named) (client.Intent, 
 	return f.Node.Intent(ctx, c.User, in.ID)
 }
 
-// wishWait is how long a request waits for the outcome of an action. After that the action
+// intentWait is how long a request waits for the outcome of an action. After that the action
 // continues in the background.
-const wishWait = time.Minute
+const intentWait = time.Minute
 
-func wish(ctx context.Context, c *call, which string, do func(ctx context.Context, user, which string) (client.Intent, error)) (client.Intent, error) {
-	ctx, cancel := context.WithTimeout(ctx, wishWait)
+func changeIntent(ctx context.Context, c *call, which string, do func(ctx context.Context, user, which string) (client.Intent, error)) (client.Intent, error) {
+	ctx, cancel := context.WithTimeout(ctx, intentWait)
 	defer cancel()
 	v, err := do(ctx, c.User, which)
 	if intent.State(v.State).InFlight() {
@@ -198,15 +198,15 @@ func wish(ctx context.Context, c *call, which string, do func(ctx context.Contex
 }
 
 func (f *server) cancelIntent(ctx context.Context, c *call, in named) (client.Intent, error) {
-	return wish(ctx, c, in.ID, f.Node.CancelIntent)
+	return changeIntent(ctx, c, in.ID, f.Node.CancelIntent)
 }
 
 func (f *server) retryIntent(ctx context.Context, c *call, in named) (client.Intent, error) {
-	return wish(ctx, c, in.ID, f.Node.RetryIntent)
+	return changeIntent(ctx, c, in.ID, f.Node.RetryIntent)
 }
 
 func (f *server) undoIntent(ctx context.Context, c *call, in named) (client.Intent, error) {
-	return wish(ctx, c, in.ID, f.Node.UndoIntent)
+	return changeIntent(ctx, c, in.ID, f.Node.UndoIntent)
 }
 
 // intentAnswer is a person's decision on an action that waits for approval.

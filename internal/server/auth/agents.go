@@ -34,9 +34,9 @@ type Refusal struct {
 	Reason string `json:"reason"`
 }
 
-// may returns an error if policy does not let the caller decide about an agent or a source or, if
+// authorize returns an error if policy does not let the caller decide about an agent or a source or, if
 // path is empty, about agents in general. A policy decision to ask for approval counts as a refusal.
-func (a Agents) may(ctx context.Context, c Caller, path string) error {
+func (a Agents) authorize(ctx context.Context, c Caller, path string) error {
 	if a.Catalog == nil {
 		return fault.New(fault.Unsupported, "agents_unsupported", "this Steward has no agents")
 	}
@@ -69,7 +69,7 @@ func (a Agents) may(ctx context.Context, c Caller, path string) error {
 }
 
 // Decides reports whether a caller may decide about agents in general.
-func (a Agents) Decides(ctx context.Context, c Caller) bool { return a.may(ctx, c, "") == nil }
+func (a Agents) Decides(ctx context.Context, c Caller) bool { return a.authorize(ctx, c, "") == nil }
 
 // List returns the agents and sources, never nil. Callers who decide about agents in general get
 // all of them; others get those that they may use or decide about.
@@ -88,7 +88,7 @@ func (a Agents) List(ctx context.Context, c Caller) ([]catalog.Listing, error) {
 		return told, nil
 	}
 	for _, l := range all {
-		if a.may(ctx, c, l.Path) != nil {
+		if a.authorize(ctx, c, l.Path) != nil {
 			continue
 		}
 		told = slices.DeleteFunc(told, func(t catalog.Listing) bool { return t.Path == l.Path })
@@ -100,7 +100,7 @@ func (a Agents) List(ctx context.Context, c Caller) ([]catalog.Listing, error) {
 
 // Inspect returns everything that an approval covers.
 func (a Agents) Inspect(ctx context.Context, c Caller, path string) (catalog.Inspection, error) {
-	if err := a.may(ctx, c, path); err != nil {
+	if err := a.authorize(ctx, c, path); err != nil {
 		return catalog.Inspection{}, err
 	}
 	return a.Catalog.Inspect(ctx, path)
@@ -108,7 +108,7 @@ func (a Agents) Inspect(ctx context.Context, c Caller, path string) (catalog.Ins
 
 // Approve approves the version with the hash that was shown.
 func (a Agents) Approve(ctx context.Context, c Caller, in Approval) (catalog.Listing, error) {
-	if err := a.may(ctx, c, in.Path); err != nil {
+	if err := a.authorize(ctx, c, in.Path); err != nil {
 		return catalog.Listing{}, err
 	}
 	return a.Catalog.Approve(ctx, c.User, in.Path, in.Hash, in.Tools)
@@ -116,7 +116,7 @@ func (a Agents) Approve(ctx context.Context, c Caller, in Approval) (catalog.Lis
 
 // Deny denies an agent or a source until it changes.
 func (a Agents) Deny(ctx context.Context, c Caller, in Refusal) (catalog.Listing, error) {
-	if err := a.may(ctx, c, in.Path); err != nil {
+	if err := a.authorize(ctx, c, in.Path); err != nil {
 		return catalog.Listing{}, err
 	}
 	return a.Catalog.Deny(ctx, c.User, in.Path, in.Reason)
@@ -124,7 +124,7 @@ func (a Agents) Deny(ctx context.Context, c Caller, in Refusal) (catalog.Listing
 
 // Revoke revokes an approval.
 func (a Agents) Revoke(ctx context.Context, c Caller, in Refusal) (catalog.Listing, error) {
-	if err := a.may(ctx, c, in.Path); err != nil {
+	if err := a.authorize(ctx, c, in.Path); err != nil {
 		return catalog.Listing{}, err
 	}
 	return a.Catalog.Revoke(ctx, c.User, in.Path, in.Reason)

@@ -51,7 +51,7 @@ func ReadBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 	if n := r.ContentLength; n > 0 {
 		buf.Grow(int(min(n, 1<<20)) + bytes.MinRead) // a Content-Length header alone allocates no more than this
 	}
-	n, err := buf.ReadFrom(io.LimitReader(c.arriving(r.Body, limit), limit+1))
+	n, err := buf.ReadFrom(io.LimitReader(c.pacedReader(r.Body, limit), limit+1))
 	if err != nil {
 		return nil, fault.New(fault.Invalid, "body_broken", "the request was interrupted: %w", err)
 	}

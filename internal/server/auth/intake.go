@@ -402,8 +402,8 @@ func AwaitTurn(ctx context.Context, w Watcher, user string, acc turn.Accepted) {
 	}
 }
 
-// inTime is a body that must arrive at a pace: a slow sender would keep the room of others.
-type inTime struct {
+// pacedBody is a body that must arrive at a pace: a slow sender would keep the room of others.
+type pacedBody struct {
 	io.Reader
 	now   func() time.Time
 	until time.Time
@@ -415,7 +415,7 @@ const (
 )
 
 // Read implements io.Reader.
-func (r *inTime) Read(p []byte) (int, error) {
+func (r *pacedBody) Read(p []byte) (int, error) {
 	if r.now().After(r.until) {
 		return 0, fault.New(fault.Timeout, "body_slow", "the request did not arrive in time").WithHint("send less, or use a faster connection")
 	}
@@ -428,17 +428,17 @@ func (c Caller) Body(ctx context.Context, body io.ReadCloser, limit int64) io.Re
 	if c.share == nil {
 		return body
 	}
-	return &lazy{ReadCloser: body, reserve: func() error { return c.ReserveRequest(ctx, limit) }}
+	return &reservingBody{ReadCloser: body, reserve: func() error { return c.ReserveRequest(ctx, limit) }}
 }
 
-type lazy struct {
+type reservingBody struct {
 	io.ReadCloser
 	read    int
 	reserve func() error
 }
 
 // Read implements io.Reader.
-func (l *lazy) Read(p []byte) (int, error) {
+func (l *reservingBody) Read(p []byte) (int, error) {
 	if l.reserve == nil {
 		return l.ReadCloser.Read(p)
 	}
@@ -454,13 +454,13 @@ func (l *lazy) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// arriving returns a reader of n bytes that must arrive at a pace.
-func (c Caller) arriving(r io.Reader, n int64) io.Reader {
+// pacedReader returns a reader of n bytes that must arrive at a pace.
+func (c Caller) pacedReader(r io.Reader, n int64) io.Reader {
 	if c.share == nil || n <= smallBody {
 		return r
 	}
 	now := c.share.intake.o.Now
-	return &inTime{Reader: r, now: now, until: now().Add(bodyTime + time.Duration(n/bodyPace)*time.Second)}
+	return &pacedBody{Reader: r, now: now, until: now().Add(bodyTime + time.Duration(n/bodyPace)*time.Second)}
 }
 
 // ReadFrame reads a body of unknown size, of at most limit bytes, into buf: the first bytes of every body
@@ -470,7 +470,7 @@ func (c Caller) ReadFrame(ctx context.Context, buf *bytes.Buffer, r io.Reader, l
 	release = func() {}
 	limit = c.MostBody(limit)
 	if c.share != nil {
-		r = c.arriving(r, limit)
+		r = c.pacedReader(r, limit)
 		for _, size := range []int64{smallBody, middleBody} {
 			if n >= limit || size >= limit {
 				break
@@ -488,7 +488,7 @@ func (c Caller) ReadFrame(ctx context.Context, buf *bytes.Buffer, r io.Reader, l
 			if size == smallBody {
 				more = min(limit, middleBody)
 			}
-			if release, err = c.reserveSoon(ctx, more); err != nil {
+			if release, err = c.reserveBriefly(ctx, more); err != nil {
 				return n, func() {}, err
 			}
 		}
@@ -501,8 +501,8 @@ func (c Caller) ReadFrame(ctx context.Context, buf *bytes.Buffer, r io.Reader, l
 	return n, release, err
 }
 
-// reserveSoon is Reserve for a frame: it does not wait for long.
-func (c Caller) reserveSoon(ctx context.Context, n int64) (release func(), err error) {
+// reserveBriefly is Reserve for a frame: it does not wait for long.
+func (c Caller) reserveBriefly(ctx context.Context, n int64) (release func(), err error) {
 	soon, cancel := context.WithTimeout(ctx, frameWait)
 	defer cancel()
 	release, err = c.Reserve(soon, n)

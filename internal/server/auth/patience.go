@@ -33,17 +33,17 @@ func (p Patience) orDefaults() Patience {
 func (p Patience) Wrap(next http.Handler) http.Handler {
 	p = p.orDefaults()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		x := &answering{ResponseWriter: w, patience: p, rc: http.NewResponseController(w),
+		x := &responseWriter{ResponseWriter: w, patience: p, rc: http.NewResponseController(w),
 			old: r.ProtoMajor == 1, expects: r.Header.Get("Expect") != ""}
 		talks := r.ProtoMajor == 2 && p.Talks != nil && p.Talks(r)
 		if r.Body != nil && r.Body != http.NoBody && !talks {
-			x.body = &awaited{ReadCloser: r.Body, patience: p.Read, rc: x.rc}
+			x.body = &deadlineBody{ReadCloser: r.Body, patience: p.Read, rc: x.rc}
 			r = r.WithContext(r.Context()) // a copy: net/http inspects the body of its own request
 			r.Body = x.body
 		}
 		defer x.leave()
 		next.ServeHTTP(x, r)
-		x.settle(http.StatusOK)
+		x.drainBeforeHeader(http.StatusOK)
 	})
 }
 
@@ -54,10 +54,10 @@ func (p Patience) Server(h http.Handler) *http.Server {
 		HTTP2: &http.HTTP2Config{WriteByteTimeout: p.Write}} // a blocked connection cannot even carry the reset of a stream
 }
 
-// awaited is a body whose reads have a deadline. The deadline must not remain set between reads: at
+// deadlineBody is a body whose reads have a deadline. The deadline must not remain set between reads: at
 // the end of the body net/http begins to watch the connection, and would take a deadline for a
 // disconnect.
-type awaited struct {
+type deadlineBody struct {
 	io.ReadCloser
 	patience time.Duration
 	rc       *http.ResponseController
@@ -65,11 +65,11 @@ type awaited struct {
 }
 
 // Read implements io.Reader.
-func (b *awaited) Read(p []byte) (n int, err error) {
+func (b *deadlineBody) Read(p []byte) (n int, err error) {
 	if b.over.Load() {
 		return b.ReadCloser.Read(p)
 	}
-	b.hurry(func() { n, err = b.ReadCloser.Read(p) })
+	b.withDeadline(func() { n, err = b.ReadCloser.Read(p) })
 	if errors.Is(err, io.EOF) {
 		b.over.Store(true)
 	}
@@ -77,11 +77,11 @@ func (b *awaited) Read(p []byte) (n int, err error) {
 }
 
 // Close implements io.Closer: net/http reads what is left.
-func (b *awaited) Close() (err error) {
+func (b *deadlineBody) Close() (err error) {
 	if b.over.Swap(true) {
 		return b.ReadCloser.Close()
 	}
-	b.hurry(func() { err = b.ReadCloser.Close() })
+	b.withDeadline(func() { err = b.ReadCloser.Close() })
 	return err
 }
 
@@ -89,38 +89,38 @@ func (b *awaited) Close() (err error) {
 // the same limit.
 const maxRest = 256 << 10
 
-// rest reads what is left of the body, and reports whether it reached the end.
-func (b *awaited) rest() bool {
-	b.hurry(func() {
+// drain reads what is left of the body, and reports whether it reached the end.
+func (b *deadlineBody) drain() bool {
+	b.withDeadline(func() {
 		_, err := io.CopyN(io.Discard, b.ReadCloser, maxRest+1)
 		b.over.Store(errors.Is(err, io.EOF))
 	})
 	return b.over.Load()
 }
 
-// hurry reads under a deadline. If no deadline can be set it does not wait: everything is in memory
+// withDeadline reads under a deadline. If no deadline can be set it does not wait: everything is in memory
 // already.
-func (b *awaited) hurry(read func()) {
+func (b *deadlineBody) withDeadline(read func()) {
 	b.rc.SetReadDeadline(time.Now().Add(b.patience))
 	read()
 	b.rc.SetReadDeadline(time.Time{})
 }
 
-// answering is a response writer whose peer must keep reading.
-type answering struct {
+// responseWriter is a response writer whose peer must keep reading.
+type responseWriter struct {
 	http.ResponseWriter
 	patience Patience
 	rc       *http.ResponseController
-	body     *awaited // nil: there is none, or its reads have no deadline
+	body     *deadlineBody // nil: there is none, or its reads have no deadline
 	old      bool     // HTTP/1, where a connection alternates requests and answers
 	expects  bool     // the client sends its body only after 100 Continue
 	settled  bool     // what is left of the body has been dealt with
 	taken    bool     // the handler has hijacked the connection
 }
 
-// settle deals with what is left of the body before the header of the answer is sent. Otherwise
+// drainBeforeHeader deals with what is left of the body before the header of the answer is sent. Otherwise
 // net/http would read it first, for as long as the peer likes.
-func (x *answering) settle(status int) {
+func (x *responseWriter) drainBeforeHeader(status int) {
 	if x.settled || status < 200 && status != http.StatusSwitchingProtocols {
 		return
 	}
@@ -128,14 +128,14 @@ func (x *answering) settle(status int) {
 	if !x.old || x.body == nil || x.body.over.Load() {
 		return
 	}
-	if refused := status >= 400; refused || x.expects || !x.body.rest() {
+	if refused := status >= 400; refused || x.expects || !x.body.drain() {
 		x.Header().Set("Connection", "close")
 	}
 }
 
 // WriteHeader implements http.ResponseWriter.
-func (x *answering) WriteHeader(status int) {
-	x.settle(status)
+func (x *responseWriter) WriteHeader(status int) {
+	x.drainBeforeHeader(status)
 	x.ResponseWriter.WriteHeader(status)
 }
 
@@ -144,11 +144,11 @@ func (x *answering) WriteHeader(status int) {
 const maxPiece = 64 << 10
 
 // Write implements io.Writer.
-func (x *answering) Write(p []byte) (n int, err error) {
-	x.settle(http.StatusOK)
+func (x *responseWriter) Write(p []byte) (n int, err error) {
+	x.drainBeforeHeader(http.StatusOK)
 	for more := true; more && err == nil; more = n < len(p) {
 		piece := p[n:min(n+maxPiece, len(p))]
-		x.hurry(func() {
+		x.withDeadline(func() {
 			var took int
 			took, err = x.ResponseWriter.Write(piece)
 			n += took
@@ -158,25 +158,25 @@ func (x *answering) Write(p []byte) (n int, err error) {
 }
 
 // FlushError implements the method that http.ResponseController looks for.
-func (x *answering) FlushError() (err error) {
-	x.settle(http.StatusOK)
-	x.hurry(func() { err = x.rc.Flush() })
+func (x *responseWriter) FlushError() (err error) {
+	x.drainBeforeHeader(http.StatusOK)
+	x.withDeadline(func() { err = x.rc.Flush() })
 	return err
 }
 
 // Flush implements http.Flusher.
-func (x *answering) Flush() { x.FlushError() } //nolint:errcheck // the next write fails too
+func (x *responseWriter) Flush() { x.FlushError() } //nolint:errcheck // the next write fails too
 
-// hurry writes under a deadline and then removes it: over HTTP/2 it would end an answer that waits
+// withDeadline writes under a deadline and then removes it: over HTTP/2 it would end an answer that waits
 // for its next event.
-func (x *answering) hurry(write func()) {
+func (x *responseWriter) withDeadline(write func()) {
 	x.rc.SetWriteDeadline(time.Now().Add(x.patience.Write))
 	write()
 	x.rc.SetWriteDeadline(time.Time{})
 }
 
 // Hijack implements http.Hijacker.
-func (x *answering) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+func (x *responseWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	c, rw, err := x.rc.Hijack()
 	x.taken = err == nil
 	x.settled = x.settled || x.taken
@@ -184,11 +184,11 @@ func (x *answering) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 }
 
 // Unwrap is for http.ResponseController.
-func (x *answering) Unwrap() http.ResponseWriter { return x.ResponseWriter }
+func (x *responseWriter) Unwrap() http.ResponseWriter { return x.ResponseWriter }
 
 // leave limits what net/http does after the handler: it writes what is buffered, and reads the rest
 // of the body.
-func (x *answering) leave() {
+func (x *responseWriter) leave() {
 	if x.taken {
 		return
 	}

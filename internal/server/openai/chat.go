@@ -81,7 +81,7 @@ func (f *server) ask(ctx context.Context, w http.ResponseWriter, r *http.Request
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := c.unserved(); err != nil {
+	if err := c.rejectUnsupported(); err != nil {
 		return nil, nil, err
 	}
 	if passed := c.ignored(); len(passed) > 0 {
@@ -147,10 +147,10 @@ func (a *answer) collect(from events) (*llm.Reply, error) {
 			return ev.Reply, nil
 		}
 	}
-	return nil, brokenOff()
+	return nil, streamBroken()
 }
 
-func brokenOff() error {
+func streamBroken() error {
 	return fault.New(fault.Unavailable, "stream_broken", "the answer was interrupted").
 		WithHint("ask again").Retrying(fault.RetryBackoff, 0)
 }

@@ -38,11 +38,11 @@ func history(form wire.Codec, doc []byte) (system string, msgs []*message.Messag
 			prompt = append(prompt, m.Text())
 			continue
 		}
-		if m.Role == message.Assistant && saysNothing(m) { // what a model said that answered nothing; clients send it back
+		if m.Role == message.Assistant && isEmptyMessage(m) { // what a model said that answered nothing; clients send it back
 			continue
 		}
 		m.Prev = id.ID{}
-		if settle(m); len(msgs) > 0 {
+		if normalizeMessage(m); len(msgs) > 0 {
 			m.Prev = msgs[len(msgs)-1].ID
 		}
 		msgs = append(msgs, m)
@@ -57,8 +57,8 @@ func history(form wire.Codec, doc []byte) (system string, msgs []*message.Messag
 	return strings.Join(prompt, "\n\n"), msgs, nil
 }
 
-// saysNothing reports whether a message has neither text nor anything else than reasoning.
-func saysNothing(m *message.Message) bool {
+// isEmptyMessage reports whether a message has neither text nor anything else than reasoning.
+func isEmptyMessage(m *message.Message) bool {
 	return !slices.ContainsFunc(m.Blocks, func(b message.Block) bool {
 		switch b := b.(type) {
 		case *message.Text:
@@ -70,9 +70,9 @@ func saysNothing(m *message.Message) bool {
 	})
 }
 
-// settle sets who wrote a message, and removes what only providers can set: clients send answers back
+// normalizeMessage sets who wrote a message, and removes what only providers can set: clients send answers back
 // with all their members.
-func settle(m *message.Message) {
+func normalizeMessage(m *message.Message) {
 	origin := "import:openai"
 	if m.Role == message.User {
 		origin = "user"

@@ -47,7 +47,7 @@ func stripRemote(text string) string {
 			return text
 		}
 		at += i
-		if name, rest, whole := tag(text[at:]); whole && fetches(name, rest) {
+		if name, rest, whole := tag(text[at:]); whole && loadsRemote(name, rest) {
 			text = text[:at] + "&lt;" + text[at+1:]
 		}
 		at++
@@ -68,7 +68,7 @@ func tag(text string) (name, rest string, whole bool) {
 	if n == len(text) {
 		return name, "", false
 	}
-	if name == "" || fetches(name, "") {
+	if name == "" || loadsRemote(name, "") {
 		return name, "", true
 	}
 	if end := tagEnd(text[n:]); end >= 0 {
@@ -105,9 +105,9 @@ func tagEnd(text string) int {
 var fetching = [...]string{"applet", "audio", "base", "bgsound", "body", "embed", "feimage", "fencedframe", "frame", "iframe", "image", "img", "input",
 	"link", "meta", "object", "script", "source", "style", "svg", "track", "use", "video"}
 
-// fetches reports whether a browser may fetch something for a tag: because of its element, a style or a
+// loadsRemote reports whether a browser may fetch something for a tag: because of its element, a style or a
 // background. It returns true for a tag that is too long to examine.
-func fetches(name, rest string) bool {
+func loadsRemote(name, rest string) bool {
 	rest = strings.ToLower(rest)
 	return slices.Contains(fetching[:], name) || name != "" && (len(rest) > maxTag || strings.Contains(rest, "style") || strings.Contains(rest, "background"))
 }

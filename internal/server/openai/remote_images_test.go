@@ -54,12 +54,12 @@ func TestDefang(t *testing.T) {
 // neither streamed nor as a whole.
 func TestAgentsAnswersHoldNoImages(t *testing.T) {
 	own := id.New()
-	tell := teller{turn: own}
+	tell := frameConverter{turn: own}
 	var told strings.Builder
 	var final string
 	say := func(f turn.Frame) {
 		f.Interaction = own
-		if _, ok := tell.tell(&f, func(ev llm.Event, err error) bool {
+		if _, ok := tell.convert(&f, func(ev llm.Event, err error) bool {
 			told.WriteString(ev.Text)
 			if ev.Kind == llm.Done {
 				final = ev.Reply.Blocks[0].(*message.Text).Text

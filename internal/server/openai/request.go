@@ -90,23 +90,23 @@ func readCompletion(w http.ResponseWriter, r *http.Request, limit int64) (*compl
 	return &c, nil
 }
 
-// silent are members that never change an answer.
-var silent = []string{"user", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "service_tier"}
+// noEffectMembers are members that never change an answer.
+var noEffectMembers = []string{"user", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "service_tier"}
 
-// asDefault are the default values of other members, which have no effect.
-var asDefault = map[string]string{"n": "1", "store": "false", "logit_bias": "{}", "logprobs": "false", "top_logprobs": "0",
+// defaultValues are the default values of other members, which have no effect.
+var defaultValues = map[string]string{"n": "1", "store": "false", "logit_bias": "{}", "logprobs": "false", "top_logprobs": "0",
 	"modalities": `["text"]`, "verbosity": `"medium"`, "functions": "[]", "function_call": `"none"`, "best_of": "1", "echo": "false", "suffix": `""`,
 	"background": "false", "truncation": `"disabled"`}
 
-// meaningful are members that change what is answered, and that Steward does not serve. With another value
+// unsupportedMembers are members that change what is answered, and that Steward does not serve. With another value
 // than the default they are refused: a program that asked for three answers cannot use one.
-var meaningful = []string{"n", "best_of", "logprobs", "top_logprobs", "logit_bias", "modalities", "audio", "functions", "function_call",
+var unsupportedMembers = []string{"n", "best_of", "logprobs", "top_logprobs", "logit_bias", "modalities", "audio", "functions", "function_call",
 	"web_search_options", "background", "suffix", "echo", "max_tool_calls"}
 
-// unserved refuses members that change the meaning of the request.
-func (c *completion) unserved() error {
+// rejectUnsupported refuses members that change the meaning of the request.
+func (c *completion) rejectUnsupported() error {
 	for _, name := range c.ignored() {
-		if slices.Contains(meaningful, name) {
+		if slices.Contains(unsupportedMembers, name) {
 			return unsupported(name, "only the default value of %s is supported", name).WithHint("leave %s out", name)
 		}
 	}
@@ -118,7 +118,7 @@ func (c *completion) ignored() []string {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(c.Rest)) {
 		v := c.Rest[name].Clone()
-		if slices.Contains(silent, name) || v.Kind() == 'n' || v.Canonicalize() == nil && string(v) == asDefault[name] {
+		if slices.Contains(noEffectMembers, name) || v.Kind() == 'n' || v.Canonicalize() == nil && string(v) == defaultValues[name] {
 			continue
 		}
 		out = append(out, name)

@@ -39,11 +39,11 @@ type responseRequest struct {
 	Rest     map[string]jsontext.Value `json:",embed"`
 }
 
-// stateful are members by which a request names something that the server is to have kept.
-var stateful = []string{"previous_response_id", "conversation", "prompt"}
+// statefulMembers are members by which a request names something that the server is to have kept.
+var statefulMembers = []string{"previous_response_id", "conversation", "prompt"}
 
-// asUsual are members without an effect here: nothing is stored, and reasoning is not encrypted.
-var asUsual = []string{"store", "include", "stream_options"}
+// ignoredMembers are members without an effect here: nothing is stored, and reasoning is not encrypted.
+var ignoredMembers = []string{"store", "include", "stream_options"}
 
 // completion returns a request in the form of chat completions, without messages.
 func (q *responseRequest) completion() (*completion, error) {
@@ -53,7 +53,7 @@ func (q *responseRequest) completion() (*completion, error) {
 	if k := q.Input.Kind(); k == 0 || k == 'n' || string(q.Input) == "[]" {
 		return nil, bad("input", "the input is missing")
 	}
-	for _, name := range stateful {
+	for _, name := range statefulMembers {
 		if v, ok := q.Rest[name]; ok && v.Kind() != 'n' {
 			return nil, unsupported(name, "%s is not supported: Steward does not store responses or prompts", name).
 				WithHint("send all items of the conversation as input, or continue a conversation of Steward's with metadata.conversation_id")
@@ -62,7 +62,7 @@ func (q *responseRequest) completion() (*completion, error) {
 	c := &completion{Model: q.Model, Stream: q.Stream, Parallel: q.Parallel, Temperature: q.Temperature, TopP: q.TopP,
 		MaxCompletion: q.MaxOutput, Metadata: q.Metadata, ToolChoice: q.ToolChoice, Rest: map[string]jsontext.Value{}}
 	for name, v := range q.Rest {
-		if !slices.Contains(asUsual, name) {
+		if !slices.Contains(ignoredMembers, name) {
 			c.Rest[name] = v
 		}
 	}
@@ -153,7 +153,7 @@ func (f *server) respond(w http.ResponseWriter, r *http.Request, user string) er
 	}
 	reply, err := a.collect(from)
 	if err == nil {
-		_, err = to.tell(llm.Event{Kind: llm.Done, Reply: reply})
+		_, err = to.emit(llm.Event{Kind: llm.Done, Reply: reply})
 	}
 	if err != nil {
 		return renamed(err)

@@ -44,7 +44,7 @@ func (f *server) turn(ctx context.Context, w http.ResponseWriter, user, conv str
 		if before := transcript(system, msgs[:len(msgs)-1]); before != nil {
 			t.Content = append([]message.Block{before}, t.Content...)
 		}
-		return f.begun(ctx, w, user, t)
+		return f.startConversation(ctx, w, user, t)
 	}
 	if system != "" { // the conversation has its own system prompt
 		w.Header().Add(ignoredHeader, "system messages")
@@ -118,8 +118,8 @@ func transcript(system string, msgs []*message.Message) message.Block {
 	return &message.File{MIME: "text/plain", Name: "the conversation so far, as the client reports it", Data: []byte(strings.TrimRight(b.String(), "\n"))}
 }
 
-// begun starts a conversation with an agent, and names it in a header.
-func (f *server) begun(ctx context.Context, w http.ResponseWriter, user string, t turn.Input) (events, error) {
+// startConversation starts a conversation with an agent, and names it in a header.
+func (f *server) startConversation(ctx context.Context, w http.ResponseWriter, user string, t turn.Input) (events, error) {
 	acc, err := f.send(ctx, user, t)
 	if fault.HasCode(err, "agent_not_found") {
 		err = fault.Of(err).Detail("param", "model")
@@ -155,13 +155,13 @@ func (f *server) send(ctx context.Context, user string, t turn.Input) (turn.Acce
 
 // follow yields the events of a turn until its end.
 func (f *server) follow(ctx context.Context, user string, acc turn.Accepted, yield func(llm.Event, error) bool) {
-	told := teller{turn: acc.Interaction}
+	told := frameConverter{turn: acc.Interaction}
 	for fr, err := range f.Node.Watch(ctx, user, acc.Conversation, turn.Cursor{Seq: acc.Seq}) {
 		if err != nil {
 			yield(llm.Event{}, err)
 			return
 		}
-		more, ok := told.tell(&fr, yield)
+		more, ok := told.convert(&fr, yield)
 		if !more || !ok {
 			return
 		}
@@ -180,16 +180,16 @@ func (f *server) agents(ctx context.Context) []string {
 	return out
 }
 
-// teller converts the frames of one turn to the events of a model's stream.
-type teller struct {
+// frameConverter converts the frames of one turn to the events of a model's stream.
+type frameConverter struct {
 	turn    id.ID
 	message id.ID // the message whose text was sent last
 	some    bool  // text was sent
 	images  remoteStripper
 }
 
-// tell yields the events of a frame. more is false after the turn's end.
-func (t *teller) tell(f *turn.Frame, yield func(llm.Event, error) bool) (more, ok bool) {
+// convert yields the events of a frame. more is false after the turn's end.
+func (t *frameConverter) convert(f *turn.Frame, yield func(llm.Event, error) bool) (more, ok bool) {
 	if f.Interaction != t.turn {
 		return true, true
 	}

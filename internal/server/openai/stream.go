@@ -53,8 +53,8 @@ type feed struct {
 
 func newFeed(w writer, a *answer) *feed { return &feed{w, a, map[int]*strings.Builder{}} }
 
-// tell passes an event, and reports whether it was the last.
-func (f *feed) tell(ev llm.Event) (done bool, err error) {
+// emit passes an event, and reports whether it was the last.
+func (f *feed) emit(ev llm.Event) (done bool, err error) {
 	switch ev.Kind {
 	case llm.TextDelta, llm.ReasoningDelta:
 		if ev.Text != "" {
@@ -66,7 +66,7 @@ func (f *feed) tell(ev llm.Event) (done bool, err error) {
 		f.add(ev.Block, ev.Text)
 	case llm.Reset:
 		if f.shown() {
-			return true, brokenOff()
+			return true, streamBroken()
 		}
 	case llm.Notice:
 		f.answer.Steward.Notices = append(f.answer.Steward.Notices, ev.Text)
@@ -137,14 +137,14 @@ func (p *pipe) run(from events, to *feed) error {
 			return err
 		}
 		p.mu.Lock()
-		done, err := to.tell(ev)
+		done, err := to.emit(ev)
 		err = cmp.Or(err, p.gone)
 		p.mu.Unlock()
 		if done || err != nil {
 			return err
 		}
 	}
-	return brokenOff()
+	return streamBroken()
 }
 
 func (s *sse) piece(kind llm.Kind, text string) {
@@ -246,15 +246,15 @@ func (p *pipe) write(b []byte) {
 		p.w.WriteHeader(http.StatusOK)
 	}
 	if _, err := p.w.Write(b); err != nil {
-		p.gone = goneAway(err)
+		p.gone = clientGone(err)
 		return
 	}
 	if err := p.rc.Flush(); err != nil {
-		p.gone = goneAway(err)
+		p.gone = clientGone(err)
 	}
 }
 
-func goneAway(err error) error {
+func clientGone(err error) error {
 	return fault.New(fault.Cancelled, "client_gone", "the client stopped reading: %w", err)
 }
 

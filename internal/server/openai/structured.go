@@ -66,7 +66,7 @@ func readAnswer(from events, yield func(llm.Event, error) bool) (*llm.Reply, boo
 			}
 		}
 	}
-	yield(llm.Event{}, brokenOff())
+	yield(llm.Event{}, streamBroken())
 	return nil, false
 }
 

@@ -36,11 +36,11 @@ var codeOf = map[fault.Kind]connect.Code{
 	fault.Cancelled:   connect.CodeCanceled,
 }
 
-// asConnect converts an error to that of an RPC. The code follows from the kind, and the message says
+// connectError converts an error to that of an RPC. The code follows from the kind, and the message says
 // what happened and what to do. A google.rpc.ErrorInfo holds the same for programs: reason and
 // error_code, kind, remedy, retry_strategy, retry_after_ms, recoverable, and the details. If the error
 // has a retry delay, a google.rpc.RetryInfo follows.
-func asConnect(err error) *connect.Error {
+func connectError(err error) *connect.Error {
 	if own, ok := errors.AsType[*connect.Error](err); ok {
 		return own
 	}

@@ -23,7 +23,7 @@ type occurrence struct {
 	ID        string            `json:"id"`
 	Source    string            `json:"source"`
 	Time      string            `json:"time"` // RFC 3339
-	Resources []happened        `json:"resources,omitempty"`
+	Resources []eventResource        `json:"resources,omitempty"`
 	Detail    events.DetailType `json:"detail_type,omitzero"`
 	Cursor    events.Cursor     `json:"cursor"`
 	Published bool              `json:"published"`
@@ -33,8 +33,8 @@ type occurrence struct {
 	Space     resource.Space    `json:"space"`
 }
 
-// happened is an event.Resource.
-type happened struct {
+// eventResource is an event.Resource.
+type eventResource struct {
 	URI     string         `json:"uri"`
 	Type    string         `json:"type"`
 	Space   resource.Space `json:"space"`
@@ -108,11 +108,11 @@ type subscribeRequest struct {
 func (f *Server) subscribe(ctx context.Context, in *subscribeRequest, send func(*occurrence) error) error {
 	c, err := f.eventCaller(ctx)
 	if err != nil {
-		return asConnect(err)
+		return connectError(err)
 	}
 	filter, err := in.filter()
 	if err != nil {
-		return asConnect(err)
+		return connectError(err)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -125,14 +125,14 @@ func (f *Server) subscribe(ctx context.Context, in *subscribeRequest, send func(
 			if fault.Is(err, fault.Internal) {
 				f.Logger.ErrorContext(ctx, "a subscription failed", "error", err)
 			}
-			return asConnect(err)
+			return connectError(err)
 		}
 		if err := sendBatch(send, &b); err != nil {
 			return err
 		}
 	}
 	if f.ends.Err() != nil {
-		return closing()
+		return errClosing()
 	}
 	return ctx.Err()
 }
@@ -170,7 +170,7 @@ func occurrenceOf(x *events.Event) *occurrence {
 		Cursor: x.Cursor(), Published: x.Published, URI: x.URI.String(), Seq: x.Seq, Request: x.Request.String()}
 	for i := range x.Resources {
 		r := &x.Resources[i]
-		out.Resources = append(out.Resources, happened{r.URI.String(), r.Type, r.Space, r.Version, r.State, string(r.Body)})
+		out.Resources = append(out.Resources, eventResource{r.URI.String(), r.Type, r.Space, r.Version, r.State, string(r.Body)})
 	}
 	return out
 }

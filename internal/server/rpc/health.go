@@ -68,7 +68,7 @@ func (f *Server) watch(ctx context.Context, in *health.HealthCheckRequest, out *
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-f.ends.Done():
-			return closing()
+			return errClosing()
 		}
 	}
 }

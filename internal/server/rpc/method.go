@@ -64,12 +64,12 @@ func streaming[I, O any](do func(f *Server, ctx context.Context, in *I, send fun
 		return connect.NewServerStreamHandlerSimple(procedure(d), func(ctx context.Context, m *dynamicpb.Message, out *connect.ServerStream[dynamicpb.Message]) error {
 			var in I
 			if err := read(m, &in); err != nil {
-				return asConnect(err)
+				return connectError(err)
 			}
 			return do(f, ctx, &in, func(x O) error {
 				m, err := written(d.Output(), x)
 				if err != nil {
-					return asConnect(err)
+					return connectError(err)
 				}
 				return out.Send(m)
 			})

@@ -139,7 +139,7 @@ func (f *Server) Mount(mux *http.ServeMux) error {
 		add(procedure(own), m(f, own, opts))
 	}
 	for _, name := range services() {
-		add("/"+name+"/", http.HandlerFunc(absent))
+		add("/"+name+"/", http.HandlerFunc(methodNotFound))
 	}
 	add(grpcreflect.NewHandlerV1(reflector, opts))
 	add(grpcreflect.NewHandlerV1Alpha(reflector, opts))
@@ -156,7 +156,7 @@ func (f *Server) guarded(h http.Handler) http.Handler {
 			return
 		}
 		auth.Log(r, f.Logger, err)
-		refusals.Write(w, r, asConnect(err)) // fails only if the client has gone
+		refusals.Write(w, r, connectError(err)) // fails only if the client has gone
 	})
 }
 
@@ -172,7 +172,7 @@ func bounded(h http.Handler) http.Handler {
 		for _, name := range []string{"Content-Encoding", "Grpc-Encoding", "Connect-Content-Encoding"} {
 			if packing := r.Header.Get(name); packing != "" && packing != "identity" {
 				if err := c.ReserveRequest(r.Context(), maxRequest); err != nil {
-					connect.NewErrorWriter().Write(w, r, asConnect(err)) // fails only if the client has gone
+					connect.NewErrorWriter().Write(w, r, connectError(err)) // fails only if the client has gone
 					return
 				}
 			}
@@ -203,9 +203,9 @@ func private(h http.Handler) http.Handler {
 	})
 }
 
-// absent answers requests for methods that do not exist.
-func absent(w http.ResponseWriter, r *http.Request) {
-	connect.NewErrorWriter().Write(w, r, asConnect(fault.New(fault.Unsupported, "method_unknown", "there is no method %.200s", r.URL.Path).
+// methodNotFound answers requests for methods that do not exist.
+func methodNotFound(w http.ResponseWriter, r *http.Request) {
+	connect.NewErrorWriter().Write(w, r, connectError(fault.New(fault.Unsupported, "method_unknown", "there is no method %.200s", r.URL.Path).
 		WithHint("docs/reference/rpc.md and server reflection list the methods"))) // fails only if the client has gone
 }
 
@@ -219,19 +219,19 @@ func (f *Server) coded(next connect.UnaryFunc) connect.UnaryFunc {
 		if fault.Is(err, fault.Internal) {
 			f.Logger.ErrorContext(ctx, "call failed", "procedure", r.Spec().Procedure, "error", err)
 		}
-		return nil, asConnect(err)
+		return nil, connectError(err)
 	}
 }
 
 // recovered reports a panic as an internal error.
 func (f *Server) recovered(ctx context.Context, spec connect.Spec, _ http.Header, p any) error {
 	f.Logger.ErrorContext(ctx, "a call panicked", "procedure", spec.Procedure, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
-	return asConnect(fmt.Errorf("panic: %v", p))
+	return connectError(fmt.Errorf("panic: %v", p))
 }
 
-// closing is the error of streams that end because the server is closed.
-func closing() error {
-	return asConnect(fault.New(fault.Unavailable, "closing", "Steward is closing").Retrying(fault.RetryBackoff, 0))
+// errClosing is the error of streams that end because the server is closed.
+func errClosing() error {
+	return connectError(fault.New(fault.Unavailable, "closing", "Steward is closing").Retrying(fault.RetryBackoff, 0))
 }
 
 // Talks reports whether a request is a stream of messages from the client, which may pause between

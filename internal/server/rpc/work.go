@@ -59,26 +59,26 @@ func (f *Server) process(ctx context.Context, in *messageForm, send func(*messag
 func (f *Server) work(ctx context.Context, in *messageForm, waits bool, send func(*messageForm) error) error {
 	c, err := f.worker(ctx)
 	if err != nil {
-		return asConnect(err)
+		return connectError(err)
 	}
 	t := turn.Input{ClientID: in.ID, Agent: in.Assistant, Attended: waits, Content: []message.Block{&message.Text{Text: in.Content}}}
 	if in.Role != "" && in.Role != message.User {
-		return asConnect(fault.New(fault.Invalid, "role_unknown", "a message of the role %.40q cannot be processed", in.Role).WithHint("leave the role out"))
+		return connectError(fault.New(fault.Invalid, "role_unknown", "a message of the role %.40q cannot be processed", in.Role).WithHint("leave the role out"))
 	}
 	if in.Conversation != "" {
 		var ok bool
 		if t.Conversation, ok = id.Parse(in.Conversation); !ok {
-			return asConnect(fault.New(fault.NotFound, "conversation_not_found", "there is no conversation %.80s", in.Conversation).WithHint("leave it out to begin a new one"))
+			return connectError(fault.New(fault.NotFound, "conversation_not_found", "there is no conversation %.80s", in.Conversation).WithHint("leave it out to begin a new one"))
 		}
 	}
 	_, end, err := storing(ctx, len(in.Content))
 	if err != nil {
-		return asConnect(err)
+		return connectError(err)
 	}
 	defer end()
 	acc, err := f.Work.Send(ctx, c.User, t)
 	if err != nil {
-		return asConnect(err)
+		return connectError(err)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -93,21 +93,21 @@ func (f *Server) work(ctx context.Context, in *messageForm, waits bool, send fun
 	for fr, err := range f.Work.Watch(ctx, c.User, acc.Conversation, turn.Cursor{Seq: acc.Seq}) {
 		switch {
 		case f.ends.Err() != nil:
-			return closing()
+			return errClosing()
 		case err != nil:
-			return asConnect(err)
+			return connectError(err)
 		case fr.Interaction != acc.Interaction:
 		case fr.Kind == turn.FramePlanned:
 			if err := send(changeOf(&fr, in, acc.Conversation)); err != nil {
 				return err
 			}
 		case fr.Kind == turn.FrameError:
-			return asConnect(fr.Err)
+			return connectError(fr.Err)
 		case fr.Kind == turn.FrameComplete:
 			return told(fr.Stored.ID, message.Assistant, fr.Stored.Text(), message.LabelsOf(fr.Stored.Blocks))
 		}
 	}
-	return closing()
+	return errClosing()
 }
 
 // changeOf tells in a message how a task stands now.

@@ -41,7 +41,7 @@ func (s *Server) agents() auth.Agents {
 }
 
 func (c *conn) listAgents(f *head) error {
-	return c.later(f.ID, func(ctx context.Context) (answer, error) {
+	return c.inBackground(f.ID, func(ctx context.Context) (answer, error) {
 		list, err := c.server.agents().List(ctx, c.caller)
 		return answer{Type: "agents", Agents: list}, err
 	})
@@ -73,15 +73,15 @@ func (c *conn) aboutAgent(re, path string, do func(context.Context) (any, error)
 	if path == "" {
 		return missing("path")
 	}
-	return c.later(re, func(ctx context.Context) (answer, error) {
+	return c.inBackground(re, func(ctx context.Context) (answer, error) {
 		agent, err := do(ctx)
 		return answer{Type: "agent", Agent: agent}, err
 	})
 }
 
-// later runs do in the background, because it may read folders and start programs, and then answers
+// inBackground runs do in the background, because it may read folders and start programs, and then answers
 // the frame.
-func (c *conn) later(re string, do func(context.Context) (answer, error)) error {
+func (c *conn) inBackground(re string, do func(context.Context) (answer, error)) error {
 	if c.pending.Add(1) > maxPending {
 		c.pending.Add(-1)
 		return tooManyPending()

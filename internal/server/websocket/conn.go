@@ -36,7 +36,7 @@ type conn struct {
 	ws    *websocket.Conn
 
 	mu         sync.Mutex
-	talks      map[id.ID]*liveConversation
+	conversations      map[id.ID]*liveConversation
 	uses       uint64 // counts the uses of talks, to find the least recently used
 	observing  feeds  // changes
 	subscribed feeds  // events
@@ -119,7 +119,7 @@ func (c *conn) read() error {
 			return c.refuse(again)
 		}
 		if err != nil {
-			c.tell(c.ctx, errorFrame(err, "", id.ID{}))
+			c.sendRaw(c.ctx, errorFrame(err, "", id.ID{}))
 		} else {
 			c.handle(buf.Bytes())
 		}
@@ -220,9 +220,9 @@ func (c *conn) pinging() {
 	}
 }
 
-// put hands an item to the writer and waits for room in the queue. It returns false if the
+// enqueue hands an item to the writer and waits for room in the queue. It returns false if the
 // connection, or ctx, ends first.
-func (c *conn) put(ctx context.Context, it item) bool {
+func (c *conn) enqueue(ctx context.Context, it item) bool {
 	select {
 	case c.out <- it:
 		return true
@@ -233,7 +233,7 @@ func (c *conn) put(ctx context.Context, it item) bool {
 	}
 }
 
-func (c *conn) tell(ctx context.Context, raw []byte) bool { return c.put(ctx, item{raw: raw}) }
+func (c *conn) sendRaw(ctx context.Context, raw []byte) bool { return c.enqueue(ctx, item{raw: raw}) }
 
 // write sends the queued items. It disconnects a client that blocks a write for longer than the
 // patience; the client can reconnect and resume from its last cursor.

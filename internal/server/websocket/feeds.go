@@ -143,7 +143,7 @@ func (c *conn) sendBatches(ctx context.Context, re string, changes bool, batches
 			frame.Events = append([]events.Event{}, b.Events...)
 		}
 		raw, err := encode(frame)
-		if err != nil || !c.tell(ctx, raw) {
+		if err != nil || !c.sendRaw(ctx, raw) {
 			return err
 		}
 	}

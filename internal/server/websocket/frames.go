@@ -115,7 +115,7 @@ func (c *conn) handle(data []byte) {
 	}
 	if err != nil {
 		c.log.Debug("a frame was refused", "type", a.Type, "error", err)
-		c.tell(c.ctx, errorFrame(err, a.ID, a.about()))
+		c.sendRaw(c.ctx, errorFrame(err, a.ID, a.about()))
 	}
 }
 
@@ -140,7 +140,7 @@ type answer struct {
 func (c *conn) answer(a answer) error {
 	raw, err := encode(a)
 	if err == nil {
-		c.tell(c.ctx, raw)
+		c.sendRaw(c.ctx, raw)
 	}
 	return err
 }
@@ -151,7 +151,7 @@ func (c *conn) sendError(ctx context.Context, err error, re string, conv id.ID) 
 	if fault.Is(err, fault.Internal) {
 		c.log.Error("a frame could not be served", "error", err)
 	}
-	c.tell(ctx, errorFrame(err, re, conv))
+	c.sendRaw(ctx, errorFrame(err, re, conv))
 }
 
 func badMember(member, format string, args ...any) *fault.Error {

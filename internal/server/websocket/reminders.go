@@ -31,7 +31,7 @@ func (c *conn) reminders(f *head) error {
 				c.sendError(c.ctx, err, re, id.ID{})
 				return
 			}
-			c.tell(c.ctx, raw)
+			c.sendRaw(c.ctx, raw)
 		}
 	})
 	return nil

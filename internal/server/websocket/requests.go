@@ -23,7 +23,7 @@ type (
 // The most requests that a frame lists, and the default.
 const (
 	maxRequests  = 1000
-	someRequests = 100
+	maxListedRequests = 100
 )
 
 // requests answers with the open requests, or with the tree of one.
@@ -37,7 +37,7 @@ func (c *conn) requests(f *requestsFrame) error {
 		return c.answer(answer{Type: "requests", Re: f.ID, Request: &tree})
 	}
 	if f.Limit == 0 {
-		f.Limit = someRequests
+		f.Limit = maxListedRequests
 	}
 	if f.Limit < 0 || f.Limit > maxRequests {
 		return badMember("limit", "limit must be a number from 1 to %d", maxRequests)

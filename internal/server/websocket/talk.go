@@ -50,40 +50,40 @@ type sending struct {
 	ok   bool          // it was accepted; read after done
 }
 
-// is reports whether a frame announces this very message: by the client's id or, if there is none,
+// matches reports whether a frame announces this very message: by the client's id or, if there is none,
 // because it holds the blocks that were sent.
-func (s *sending) is(f *turn.Frame) bool {
+func (s *sending) matches(f *turn.Frame) bool {
 	if s.turn.ClientID != "" || f.ClientID != "" {
 		return s.turn.ClientID == f.ClientID
 	}
 	return f.Stored != nil && len(f.Stored.Blocks) > 0 && len(s.turn.Content) > 0 && f.Stored.Blocks[0] == s.turn.Content[0]
 }
 
-// talk finds or makes the talk of a conversation. If there are too many, it replaces the least
+// conversation finds or makes the talk of a conversation. If there are too many, it replaces the least
 // recently used one that is idle.
-func (c *conn) talk(conv id.ID) (*liveConversation, error) {
+func (c *conn) conversation(conv id.ID) (*liveConversation, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	t := c.talks[conv]
+	t := c.conversations[conv]
 	if t == nil {
-		if len(c.talks) >= maxTalks && !c.dropQuiet() {
-			return nil, fault.New(fault.Exhausted, "too_many_conversations", "one connection follows at most %d conversations", maxTalks).
+		if len(c.conversations) >= maxConversations && !c.dropIdle() {
+			return nil, fault.New(fault.Exhausted, "too_many_conversations", "one connection follows at most %d conversations", maxConversations).
 				WithHint("open another connection")
 		}
 		t = &liveConversation{accepted: map[id.ID]struct{}{}}
-		c.talks[conv] = t
+		c.conversations[conv] = t
 	}
 	c.uses++
 	t.used = c.uses
 	return t, nil
 }
 
-// dropQuiet stops following the least recently used idle conversation. It returns false if there is
+// dropIdle stops following the least recently used idle conversation. It returns false if there is
 // none. The caller holds mu.
-func (c *conn) dropQuiet() bool {
+func (c *conn) dropIdle() bool {
 	var oldest id.ID
 	var found *liveConversation
-	for conv, t := range c.talks {
+	for conv, t := range c.conversations {
 		if t.running.Load() || found != nil && t.used > found.used {
 			continue
 		}
@@ -96,7 +96,7 @@ func (c *conn) dropQuiet() bool {
 	if found == nil {
 		return false
 	}
-	delete(c.talks, oldest)
+	delete(c.conversations, oldest)
 	found.mu.Lock()
 	defer found.mu.Unlock()
 	if found.watching != nil {
@@ -118,7 +118,7 @@ func (c *conn) begin(re string, turn turn.Input) error {
 	s := &sending{turn: turn, done: make(chan struct{})}
 	var before chan struct{}
 	if !turn.Conversation.Zero() {
-		t, err := c.talk(turn.Conversation)
+		t, err := c.conversation(turn.Conversation)
 		if err != nil {
 			c.pending.Add(-1)
 			return err
@@ -178,10 +178,10 @@ func (c *conn) send(re string, s *sending, before chan struct{}, room func()) {
 		return
 	}
 	s.ok = true
-	t, err := c.talk(acc.Conversation)
+	t, err := c.conversation(acc.Conversation)
 	if err != nil { // but the message was accepted
-		c.tell(c.ctx, acceptedFrame(acc, re, s.turn.ClientID))
-		c.tell(c.ctx, errorFrame(err, re, acc.Conversation))
+		c.sendRaw(c.ctx, acceptedFrame(acc, re, s.turn.ClientID))
+		c.sendRaw(c.ctx, errorFrame(err, re, acc.Conversation))
 		return
 	}
 	t.mu.Lock()
@@ -189,14 +189,14 @@ func (c *conn) send(re string, s *sending, before chan struct{}, room func()) {
 		t.accepted[acc.Message] = struct{}{}
 	}
 	t.mu.Unlock()
-	c.tell(c.ctx, acceptedFrame(acc, re, s.turn.ClientID))
+	c.sendRaw(c.ctx, acceptedFrame(acc, re, s.turn.ClientID))
 	c.follow(acc.Conversation, t, turn.Cursor{Seq: acc.Seq}, false)
 }
 
 // forget removes the sending after the client has been answered.
 func (c *conn) forget(s *sending) {
 	c.mu.Lock()
-	t := c.talks[s.turn.Conversation]
+	t := c.conversations[s.turn.Conversation]
 	c.mu.Unlock()
 	if t != nil {
 		t.mu.Lock()
@@ -226,7 +226,7 @@ func (c *conn) resume(f *resumeFrame) error {
 	if err != nil {
 		return err
 	}
-	t, err := c.talk(conv)
+	t, err := c.conversation(conv)
 	if err != nil {
 		return err
 	}
@@ -291,19 +291,19 @@ func (c *conn) watch(ctx context.Context, conv id.ID, t *liveConversation, from 
 		case turn.FrameComplete, turn.FrameError:
 			t.running.Store(false)
 		}
-		if f.Kind == turn.FrameUser && t.knows(ctx, &f) {
+		if f.Kind == turn.FrameUser && t.sentHere(ctx, &f) {
 			continue // "accepted" has reported it already
 		}
-		if !c.put(ctx, item{frame: f}) {
+		if !c.enqueue(ctx, item{frame: f}) {
 			return nil
 		}
 	}
 	return nil
 }
 
-// knows reports whether a user message was sent by this connection.
-func (t *liveConversation) knows(ctx context.Context, f *turn.Frame) bool {
-	mine := t.answered(ctx, func(s *sending) bool { return s.is(f) })
+// sentHere reports whether a user message was sent by this connection.
+func (t *liveConversation) sentHere(ctx context.Context, f *turn.Frame) bool {
+	mine := t.answered(ctx, func(s *sending) bool { return s.matches(f) })
 	if ctx.Err() != nil {
 		return true
 	}

@@ -72,7 +72,7 @@ const (
 
 // Limits of one connection.
 const (
-	maxTalks   = 1024 // conversations that are followed at the same time
+	maxConversations   = 1024 // conversations that are followed at the same time
 	maxPending = 32   // messages that wait for an earlier turn
 	maxQueued  = 32   // frames queued for the client; when the queue is full, watches wait
 	maxBatch   = 64   // frames sent in one write
@@ -122,7 +122,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	c := &conn{server: s, caller: caller, log: s.o.Logger.With("server", "chat", "user", caller.User),
-		out: make(chan item, maxQueued), talks: map[id.ID]*liveConversation{},
+		out: make(chan item, maxQueued), conversations: map[id.ID]*liveConversation{},
 		observing:  feeds{noun: "observation", end: "unobserve", most: maxObservations},
 		subscribed: feeds{noun: "subscription", end: "unsubscribe", most: maxSubscriptions}}
 	// The request's context ends with this call. A connection is stopped by its client or by

@@ -219,9 +219,9 @@ type guard struct {
 	changes bool // the statement changes rows
 }
 
-// harmless are pragmas that only read. Statements use them through table-valued functions, such as
+// readOnlyPragmas are pragmas that only read. Statements use them through table-valued functions, such as
 // pragma_table_info, and extensions such as FTS5 use some.
-var harmless = map[string]bool{
+var readOnlyPragmas = map[string]bool{
 	"table_info": true, "table_xinfo": true, "table_list": true, "index_list": true, "index_info": true, "index_xinfo": true,
 	"foreign_key_list": true, "foreign_key_check": true, "quick_check": true, "integrity_check": true, "data_version": true, "page_size": true,
 }
@@ -232,7 +232,7 @@ func (g *guard) Authorize(a sqlite.Action) sqlite.AuthResult {
 	switch a.Type() {
 	case sqlite.OpSelect, sqlite.OpRead, sqlite.OpFunction, sqlite.OpRecursive:
 	case sqlite.OpPragma:
-		allowed = harmless[a.Pragma()]
+		allowed = readOnlyPragmas[a.Pragma()]
 	case sqlite.OpInsert, sqlite.OpUpdate, sqlite.OpDelete:
 		g.changes = g.changes || !strings.HasPrefix(a.Table(), "sqlite_")
 		allowed = !g.reading
@@ -341,7 +341,7 @@ func value(st *sqlite.Stmt, col int) any {
 // Exec implements service.Database.
 func (d *DB) Exec(ctx context.Context, c service.Caller, statements ...service.Statement) (changed int64, err error) {
 	err = d.use(ctx, c, func(f *file) error {
-		if err := f.room(statements); err != nil {
+		if err := f.checkSize(statements); err != nil {
 			return err
 		}
 		if err := f.do("BEGIN"); err != nil {
@@ -374,8 +374,8 @@ func (f *file) do(statement string) error {
 	return f.refused(sqlitex.ExecuteTransient(f.c, statement, nil))
 }
 
-// room refuses statements that could grow a file that has reached its size limit.
-func (f *file) room(statements []service.Statement) error {
+// checkSize refuses statements that could grow a file that has reached its size limit.
+func (f *file) checkSize(statements []service.Statement) error {
 	st, err := os.Stat(f.path)
 	if err != nil || st.Size() < f.most {
 		return nil // a file that is not there yet has room

@@ -45,7 +45,7 @@ func DialLog(address string, key service.Key, instead slog.Handler, log *slog.Lo
 	if err != nil {
 		return nil, nil, fault.New(fault.Invalid, "service_invalid", "%s is not an OTLP endpoint: %w", address, err)
 	}
-	spill := &spilling{Exporter: exporter, address: address, instead: instead, log: log}
+	spill := &fallbackExporter{Exporter: exporter, address: address, instead: instead, log: log}
 	provider := sdk.NewLoggerProvider(sdk.WithProcessor(sdk.NewBatchProcessor(spill, sdk.WithExportInterval(time.Second), sdk.WithMaxQueueSize(maxWaiting))))
 	end := func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
@@ -57,8 +57,8 @@ func DialLog(address string, key service.Key, instead slog.Handler, log *slog.Lo
 	return otelslog.NewHandler("steward", otelslog.WithLoggerProvider(provider)), end, nil
 }
 
-// spilling is an exporter that keeps what its endpoint does not accept.
-type spilling struct {
+// fallbackExporter is an exporter that keeps what its endpoint does not accept.
+type fallbackExporter struct {
 	sdk.Exporter
 	address string
 	instead slog.Handler // nil: lines that are not accepted are only counted
@@ -69,7 +69,7 @@ type spilling struct {
 }
 
 // Export implements sdk.Exporter. It returns no error, because nothing is left to do about one.
-func (s *spilling) Export(ctx context.Context, records []sdk.Record) error {
+func (s *fallbackExporter) Export(ctx context.Context, records []sdk.Record) error {
 	s.mu.Lock()
 	paused := s.instead != nil && time.Now().Before(s.pause)
 	s.mu.Unlock()

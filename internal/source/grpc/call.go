@@ -47,7 +47,7 @@ func (t *callable) Spec() tool.Spec { return t.spec }
 // Check implements tool.Checker. It checks the arguments by the schema and, once it is known, by
 // the message that the method takes. It does not connect.
 func (t *callable) Check(args []byte) error {
-	if err := t.admitted(args); err != nil {
+	if err := t.checkArguments(args); err != nil {
 		return err
 	}
 	s := t.source
@@ -64,8 +64,8 @@ func (t *callable) Check(args []byte) error {
 	return err
 }
 
-// admitted checks arguments by the approved schema.
-func (t *callable) admitted(args []byte) error {
+// checkArguments checks arguments by the approved schema.
+func (t *callable) checkArguments(args []byte) error {
 	t.compile.Do(func() { t.validator, t.invalid = tool.NewValidator(t.spec.Input) })
 	if t.invalid != nil {
 		return t.invalid
@@ -81,7 +81,7 @@ func (t *callable) Call(ctx context.Context, in tool.Invocation) (tool.Result, e
 		return tool.Result{}, err
 	}
 	defer done()
-	if err := t.admitted(in.Args); err != nil { // the caller may not have called Check
+	if err := t.checkArguments(in.Args); err != nil { // the caller may not have called Check
 		return tool.Result{}, err
 	}
 	if _, ok := ctx.Deadline(); !ok {
@@ -94,7 +94,7 @@ func (t *callable) Call(ctx context.Context, in tool.Invocation) (tool.Result, e
 		defer cancel()
 	}
 	for n := 1; ; n++ {
-		res, repeatable, err := t.once(ctx, in)
+		res, repeatable, err := t.attempt(ctx, in)
 		if err == nil || !repeatable || n == maxAttempts || !pause(ctx, n, err) {
 			return res, err
 		}
@@ -126,9 +126,9 @@ func pause(ctx context.Context, n int, err error) bool {
 	}
 }
 
-// once makes one attempt. repeatable says that another attempt is harmless, may help, and is not
+// attempt makes one attempt. repeatable says that another attempt is harmless, may help, and is not
 // left to the caller.
-func (t *callable) once(ctx context.Context, in tool.Invocation) (res tool.Result, repeatable bool, err error) {
+func (t *callable) attempt(ctx context.Context, in tool.Invocation) (res tool.Result, repeatable bool, err error) {
 	s := t.source
 	o, c, err := s.current(ctx)
 	if err != nil {
@@ -162,7 +162,7 @@ func (t *callable) once(ctx context.Context, in tool.Invocation) (res tool.Resul
 	if status.Code(err) == codes.Unimplemented {
 		s.invalidate()
 	}
-	err = failure(ctx, m.full, err, o.tell)
+	err = failure(ctx, m.full, err, o.answerTypes)
 	if !a.sent.Load() {
 		return tool.Result{}, false, tool.NotDone(err)
 	}
@@ -175,7 +175,7 @@ func (t *callable) unary(ctx context.Context, cc *rpc.ClientConn, m *method, o *
 	if err := cc.Invoke(ctx, m.path, &frame{body}, &got, options(t.source.decl.MaxBytes)...); err != nil {
 		return tool.Result{}, t.tooLarge(m, err)
 	}
-	text, err := answer(m.desc.Output(), o.tell, got.bytes)
+	text, err := answer(m.desc.Output(), o.answerTypes, got.bytes)
 	if err != nil {
 		return t.answerError(err)
 	}
@@ -213,7 +213,7 @@ func (t *callable) collect(ctx context.Context, cc *rpc.ClientConn, m *method, o
 		case err != nil:
 			return tool.Result{}, t.tooLarge(m, err)
 		}
-		text, err := answer(m.desc.Output(), o.tell, f.bytes)
+		text, err := answer(m.desc.Output(), o.answerTypes, f.bytes)
 		if err != nil {
 			return t.answerError(err)
 		}
@@ -263,16 +263,16 @@ func (t *callable) tooLarge(m *method, err error) error {
 	if st.Code() != codes.ResourceExhausted || !strings.Contains(st.Message(), "received message") {
 		return err
 	}
-	return t.lost(fault.New(fault.TooLarge, "grpc_answer_too_large", "the answer of %s is larger than %d bytes", m.full, t.source.decl.MaxBytes).
+	return t.answerLost(fault.New(fault.TooLarge, "grpc_answer_too_large", "the answer of %s is larger than %d bytes", m.full, t.source.decl.MaxBytes).
 		WithHint("ask for less, or raise max_bytes in the source's declaration"))
 }
 
 // answerError returns the error for an answer that cannot be shown.
-func (t *callable) answerError(err error) (tool.Result, error) { return tool.Result{}, t.lost(err) }
+func (t *callable) answerError(err error) (tool.Result, error) { return tool.Result{}, t.answerLost(err) }
 
-// lost marks the error of a call whose answer was lost: for an action it leaves open what
+// answerLost marks the error of a call whose answer was lost: for an action it leaves open what
 // happened.
-func (t *callable) lost(err error) error {
+func (t *callable) answerLost(err error) error {
 	if e := fault.Of(err); t.spec.Effect == tool.Action {
 		return fault.New(fault.Internal, e.Code, "%s", e.Message).WithHint("%s", e.Remedy)
 	}

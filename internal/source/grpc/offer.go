@@ -34,7 +34,7 @@ type offer struct {
 	specs   []tool.Spec        // sorted by name
 	refused []error
 	ask     resolver // for arguments
-	tell    resolver // for answers
+	answerTypes    resolver // for answers
 	sum     string   // over all that is offered
 
 	generation uint64 // the generation of the connection over which it was learned
@@ -111,7 +111,7 @@ func unknownCall(what, name string, known []string) error {
 
 // offering turns a description into tools.
 func (s *source) offering(in *described) *offer {
-	o := &offer{methods: map[string]*method{}, ask: resolver{Types: in.types}, tell: resolver{Types: in.types, opaque: s.opaque}, at: time.Now()}
+	o := &offer{methods: map[string]*method{}, ask: resolver{Types: in.types}, answerTypes: resolver{Types: in.types, opaque: s.opaque}, at: time.Now()}
 	methods, missing := s.decl.chosen(in)
 	o.refused = missing
 	names := s.names(methods)

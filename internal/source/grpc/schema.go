@@ -76,7 +76,7 @@ type schemaBuilder struct {
 // input returns the schema of a method's request. required, if not nil, replaces the required
 // arguments of the descriptor. Errors are Invalid, grpc_method_unusable.
 func (s *schemaBuilder) input(md protoreflect.MessageDescriptor, required *[]string) ([]byte, error) {
-	if special(md) != nil {
+	if wellKnownSchema(md) != nil {
 		if md.FullName() != "google.protobuf.Empty" && md.FullName() != "google.protobuf.Struct" {
 			return nil, fault.New(fault.Invalid, "grpc_method_unusable", "its request is a %s, which is not a JSON object", md.FullName())
 		}
@@ -130,7 +130,7 @@ func (b *builder) request(required *[]string) (*schema, error) {
 			return nil, err
 		}
 	} else {
-		c.Required = append(slices.Clone(c.Required), b.implied()...)
+		c.Required = append(slices.Clone(c.Required), b.impliedRequired()...)
 	}
 	for _, name := range slices.Sorted(maps.Keys(b.defs)) {
 		c.Defs = append(c.Defs, property{name, b.defs[name]})
@@ -152,11 +152,11 @@ func (b *builder) named(required []string) ([]string, error) {
 	return out, nil
 }
 
-// implied returns the fields of a request that the schema requires although protobuf does not:
+// impliedRequired returns the fields of a request that the schema requires although protobuf does not:
 // texts, bytes and numbers that are not marked optional. A missing one would silently go to the
 // server as "" or 0. If the request has field behaviours, they alone decide; and the fields for
 // paging and filtering (https://google.aip.dev/132, /158) are always optional.
-func (b *builder) implied() (out []string) {
+func (b *builder) impliedRequired() (out []string) {
 	fields := b.root.Fields()
 	for i := range fields.Len() {
 		fd := fields.Get(i)
@@ -184,7 +184,7 @@ func (b *builder) message(md protoreflect.MessageDescriptor, depth int) (*schema
 	if md.IsPlaceholder() {
 		return nil, fault.New(fault.Invalid, "grpc_method_unusable", "the type %s is not described", md.FullName())
 	}
-	if w := special(md); w != nil {
+	if w := wellKnownSchema(md); w != nil {
 		return w, nil
 	}
 	if depth > b.depth {
@@ -239,7 +239,7 @@ func (b *builder) field(fd protoreflect.FieldDescriptor, depth int) (*schema, er
 // describe returns the description of a field.
 func describe(fd protoreflect.FieldDescriptor, own string) string {
 	parts := []string{comment(fd, maxComment)}
-	if parts[0] == "" || special(fd.Message()) != nil || fd.Enum() != nil || fd.Kind() == protoreflect.BytesKind {
+	if parts[0] == "" || wellKnownSchema(fd.Message()) != nil || fd.Enum() != nil || fd.Kind() == protoreflect.BytesKind {
 		parts = append(parts, own)
 	}
 	if fd.IsMap() {
@@ -289,7 +289,7 @@ func (b *builder) value(fd protoreflect.FieldDescriptor, depth int) (*schema, er
 // reference returns the schema of a field's message, or a reference to it if the message contains
 // itself or the schema would get long.
 func (b *builder) reference(md protoreflect.MessageDescriptor, depth int) (*schema, error) {
-	if md.IsPlaceholder() || special(md) != nil || !b.shapes.recursive(md) && !(b.refs && md.Fields().Len() > 3) {
+	if md.IsPlaceholder() || wellKnownSchema(md) != nil || !b.shapes.recursive(md) && !(b.refs && md.Fields().Len() > 3) {
 		return b.message(md, depth)
 	}
 	if name, ok := b.names[md.FullName()]; ok {
@@ -355,9 +355,9 @@ func scalar(k protoreflect.Kind) *schema {
 	return &schema{Type: "string"}
 }
 
-// special returns the schema of a well-known type, which has a JSON form of its own
+// wellKnownSchema returns the schema of a well-known type, which has a JSON form of its own
 // (https://protobuf.dev/programming-guides/json/), and nil for other messages.
-func special(md protoreflect.MessageDescriptor) *schema {
+func wellKnownSchema(md protoreflect.MessageDescriptor) *schema {
 	if md == nil || md.ParentFile() == nil || md.ParentFile().Package() != "google.protobuf" {
 		return nil
 	}
@@ -454,7 +454,7 @@ func (s *shapes) of(md protoreflect.MessageDescriptor) *shape {
 			fd = fd.MapValue()
 		}
 		sub := fd.Message()
-		if sub == nil || sub.IsPlaceholder() || special(sub) != nil {
+		if sub == nil || sub.IsPlaceholder() || wellKnownSchema(sub) != nil {
 			continue
 		}
 		before := len(s.known)

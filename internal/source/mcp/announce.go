@@ -264,7 +264,7 @@ func (s *source) offerOf(t *sdk.Tool) (*offer, error) {
 		return nil, err
 	}
 	o := &offer{spec: spec, remote: t.Name}
-	return o, o.settle()
+	return o, o.completeSpec()
 }
 
 // names returns the names by which a declaration may refer to a tool: the server's own, its word,
@@ -362,8 +362,8 @@ func (s *source) isLocalOnly() bool {
 	return s.decl.URL == "" && !s.decl.Unsandboxed && confined && s.decl.Sandbox.IsLocalOnly()
 }
 
-// settle checks the spec and fills in the fields derived from it.
-func (o *offer) settle() error {
+// completeSpec checks the spec and fills in the fields derived from it.
+func (o *offer) completeSpec() error {
 	spec, _, err := tool.CheckSpec(o.spec)
 	if err != nil {
 		return err

@@ -47,7 +47,7 @@ type caller func(ctx context.Context, x *session, in tool.Invocation) (tool.Resu
 func (t *remote) Call(ctx context.Context, in tool.Invocation) (tool.Result, error) {
 	var res tool.Result
 	err := retryOnce(func() (err error) {
-		res, err = t.once(ctx, in)
+		res, err = t.attempt(ctx, in)
 		return err
 	})
 	return res, err
@@ -63,7 +63,7 @@ func retryOnce(do func() error) error {
 	return err
 }
 
-func (t *remote) once(ctx context.Context, in tool.Invocation) (tool.Result, error) {
+func (t *remote) attempt(ctx context.Context, in tool.Invocation) (tool.Result, error) {
 	x, release, err := t.src.connected(ctx)
 	if err != nil {
 		return tool.Result{}, err
@@ -238,7 +238,7 @@ func (x *session) failed(ctx context.Context, what string, status int, err error
 	switch {
 	case ctx.Err() != nil:
 		if context.Cause(ctx) == context.DeadlineExceeded || errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			x.suspect()
+			x.checkAlive()
 		}
 		return timeoutError(ctx, "the MCP server %s did not answer in time (%s)", name, what)
 	case errors.As(err, &wire) && wire.Message != rejected:
@@ -296,8 +296,8 @@ func (x *session) refusal(what string, e *jsonrpc.Error) error {
 	return fault.New(fault.Unavailable, "mcp_server_error", "the MCP server %s failed (%s): %s", name, what, text).Detail("code", e.Code)
 }
 
-// suspect checks whether a server is still alive after a call has timed out.
-func (x *session) suspect() {
+// checkAlive checks whether a server is still alive after a call has timed out.
+func (x *session) checkAlive() {
 	since := time.Now().UnixNano()
 	x.src.mu.Lock()
 	defer x.src.mu.Unlock()
@@ -330,8 +330,8 @@ func (p *progress) add(tell func(tool.Progress)) (token string, forget func()) {
 	}
 }
 
-// tell passes on a server's report of how far a call has got.
-func (p *progress) tell(in *sdk.ProgressNotificationParams) {
+// report passes on a server's report of how far a call has got.
+func (p *progress) report(in *sdk.ProgressNotificationParams) {
 	if in == nil {
 		return
 	}

@@ -86,7 +86,7 @@ func TestMetaAndProgress(t *testing.T) {
 			t.Errorf("%+v; want %+v", p, want)
 		}
 	}
-	(&progress{}).tell(nil) // without a listener: does nothing
+	(&progress{}).report(nil) // without a listener: does nothing
 }
 
 func TestCancel(t *testing.T) {

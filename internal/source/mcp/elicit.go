@@ -28,8 +28,8 @@ const (
 	askFor       = 10 * time.Minute
 )
 
-// asking is a call during which its server may ask the person.
-type asking struct {
+// elicitingCall is a call during which its server may ask the person.
+type elicitingCall struct {
 	ctx   context.Context // the call's
 	in    tool.Invocation
 	timer *time.Timer // ends the call; stopped while a person is asked
@@ -43,15 +43,15 @@ type asking struct {
 type askingKey struct{}
 
 // beginCall begins a call of the session, which ends after its timeout.
-func (x *session) beginCall(ctx context.Context, in tool.Invocation, limit time.Duration) (context.Context, *asking, func()) {
+func (x *session) beginCall(ctx context.Context, in tool.Invocation, limit time.Duration) (context.Context, *elicitingCall, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	a := &asking{in: in, limit: limit, timer: time.AfterFunc(limit, func() { cancel(context.DeadlineExceeded) })}
+	a := &elicitingCall{in: in, limit: limit, timer: time.AfterFunc(limit, func() { cancel(context.DeadlineExceeded) })}
 	ctx = context.WithValue(ctx, askingKey{}, a)
 	a.ctx = ctx
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.callers == nil {
-		x.callers = map[*asking]bool{}
+		x.callers = map[*elicitingCall]bool{}
 	}
 	x.callers[a] = true
 	return ctx, a, func() {
@@ -65,8 +65,8 @@ func (x *session) beginCall(ctx context.Context, in tool.Invocation, limit time.
 
 // caller returns the call that a request of the server belongs to. Before the specification of 2026-07-28
 // the server does not tell, so the request is refused unless only one call is under way.
-func (x *session) caller(ctx context.Context) (*asking, error) {
-	if a, ok := ctx.Value(askingKey{}).(*asking); ok {
+func (x *session) caller(ctx context.Context) (*elicitingCall, error) {
+	if a, ok := ctx.Value(askingKey{}).(*elicitingCall); ok {
 		return a, nil
 	}
 	x.mu.Lock()
@@ -124,7 +124,7 @@ func (x *session) elicit(ctx context.Context, r *sdk.ElicitRequest) (*sdk.Elicit
 
 // askPerson has a person decide about a call of a tool, and returns what the call has returned, maybe before a
 // crash. The time does not count towards the timeout.
-func (a *asking) askPerson(t tool.Tool, args []byte) (given string, res *message.ToolResult, err error) {
+func (a *elicitingCall) askPerson(t tool.Tool, args []byte) (given string, res *message.ToolResult, err error) {
 	if a.in.Ask == nil || !a.timer.Stop() {
 		return "", nil, errors.New("no user is available to answer")
 	}
@@ -172,8 +172,8 @@ type field struct {
 	Default     json.RawMessage `json:"default"`
 }
 
-// confidential matches what a form must not ask for: the specification leaves that to pages.
-var confidential = regexp.MustCompile(`(?i)pass(word|phrase|wort)|\bsecret|api.?key|private.?key|access.?token|credit.?card|\bcvv\b|\bpin\b`)
+// secretQuestion matches what a form must not ask for: the specification leaves that to pages.
+var secretQuestion = regexp.MustCompile(`(?i)pass(word|phrase|wort)|\bsecret|api.?key|private.?key|access.?token|credit.?card|\bcvv\b|\bpin\b`)
 
 // question checks a question of the server.
 func (s *source) question(p *sdk.ElicitParams) (*question, error) {
@@ -204,7 +204,7 @@ func (s *source) question(p *sdk.ElicitParams) (*question, error) {
 		return nil, errors.New("the question cannot be read")
 	case len(schema)+len(p.Message) > maxQuestion:
 		return nil, errors.New("the question is too long")
-	case confidential.MatchString(p.Message) || confidential.Match(schema):
+	case secretQuestion.MatchString(p.Message) || secretQuestion.Match(schema):
 		return nil, errors.New("the server asks for a secret, which the protocol does not allow here")
 	}
 	if q.answers, err = tool.NewValidator(schema); err != nil {

@@ -33,7 +33,7 @@ func (s *source) features(caps *sdk.ServerCapabilities) []*offer {
 		}
 		o := &offer{spec: s.spec(word, description, []byte(input)), call: call}
 		err := s.decl.Apply(&o.spec, s.env, nil, s.isLocalOnly(), word)
-		if o.spec.Tidy = nil; err == nil && o.settle() == nil { // its texts are ours; the server's tools report a name that is too long
+		if o.spec.Tidy = nil; err == nil && o.completeSpec() == nil { // its texts are ours; the server's tools report a name that is too long
 			out = append(out, o)
 		}
 	}

@@ -128,20 +128,20 @@ func noStream(req *http.Request) *http.Response {
 		Header: http.Header{}, Body: http.NoBody, Request: req}
 }
 
-// asked is the content of a POST: a call and its id, or the reply to a request of the server.
-type asked struct {
+// sentRequest is the content of a POST: a call and its id, or the reply to a request of the server.
+type sentRequest struct {
 	id    json.RawMessage
 	call  bool
 	reply bool
 }
 
-func askedBy(req *http.Request) asked {
+func askedBy(req *http.Request) sentRequest {
 	if req.Method != http.MethodPost || req.GetBody == nil {
-		return asked{}
+		return sentRequest{}
 	}
 	body, err := req.GetBody()
 	if err != nil {
-		return asked{}
+		return sentRequest{}
 	}
 	defer body.Close()
 	var m struct {
@@ -149,13 +149,13 @@ func askedBy(req *http.Request) asked {
 		Method string          `json:"method"`
 	}
 	if err := json.NewDecoder(body).Decode(&m); err != nil {
-		return asked{}
+		return sentRequest{}
 	}
-	return asked{id: m.ID, call: len(m.ID) > 0 && m.Method != "", reply: m.Method == ""}
+	return sentRequest{id: m.ID, call: len(m.ID) > 0 && m.Method != "", reply: m.Method == ""}
 }
 
 // bound limits the size of a response.
-func (g *guard) bound(ctx context.Context, res *http.Response, a asked, end func()) (*http.Response, error) {
+func (g *guard) bound(ctx context.Context, res *http.Response, a sentRequest, end func()) (*http.Response, error) {
 	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
 	switch {
 	case res.StatusCode >= 300 || res.StatusCode < 200:
@@ -181,7 +181,7 @@ func (g *guard) bound(ctx context.Context, res *http.Response, a asked, end func
 
 // whole reads the response to a call. A response that does not answer the call becomes an error
 // of this call, so that the session's other calls continue.
-func (g *guard) whole(res *http.Response, a asked) ([]byte, error) {
+func (g *guard) whole(res *http.Response, a sentRequest) ([]byte, error) {
 	defer res.Body.Close()
 	instead := func(code int, text string) []byte {
 		return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%q}}`, a.id, code, text)
@@ -222,7 +222,7 @@ type stream struct {
 	r    io.Reader
 	stop <-chan struct{}
 	left int // bytes; negative: unlimited
-	pace pace
+	pace rateLimiter
 }
 
 func (s *stream) Read(p []byte) (int, error) {

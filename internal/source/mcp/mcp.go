@@ -34,7 +34,7 @@ const (
 	listFor     = 30 * time.Second
 	graceFor    = 2 * time.Second // for a program to end by itself
 	firstWait   = 250 * time.Millisecond
-	steadyAfter = time.Minute // a session that lasted this long does not count as a failure
+	stableAfter = time.Minute // a session that lasted this long does not count as a failure
 )
 
 func open(env tool.Env, d Decl) (*source, error) {
@@ -171,15 +171,15 @@ func (s *source) connected(ctx context.Context) (x *session, release func(), err
 	case errors.Is(err, sandbox.ErrClosed):
 		err = fault.New(fault.Unavailable, "mcp_closed", "the MCP server %s has been closed", s.env.Name)
 	case down:
-		err = s.down(failed)
+		err = s.unreachable(failed)
 	default:
 		err = timeoutError(ctx, "the MCP server %s did not start in time", s.env.Name)
 	}
 	return nil, nil, tool.NotDone(err)
 }
 
-// down returns the error for a server that cannot be reached.
-func (s *source) down(failed *sandbox.Failed) error {
+// unreachable returns the error for a server that cannot be reached.
+func (s *source) unreachable(failed *sandbox.Failed) error {
 	f := fault.Of(failed.Why)
 	kind := f.Kind
 	if kind != fault.Unauthentic && kind != fault.Unsupported && kind != fault.Denied {

@@ -81,9 +81,9 @@ func block(word string, c sdk.Content) message.Block {
 	return &message.Text{Text: fmt.Sprintf("[Content of the unknown kind %q was left out]", kind)}
 }
 
-// pictures are the types of images that models are shown. A model's server refuses a request whose
+// imageTypes are the types of images that models are shown. A model's server refuses a request whose
 // image is not of the declared type, and with it every later message.
-var pictures = []string{"image/png", "image/jpeg", "image/gif", "image/webp"}
+var imageTypes = []string{"image/png", "image/jpeg", "image/gif", "image/webp"}
 
 // media makes an image or a file block from bytes. A text takes the place of what is neither.
 func media(kind, name string, data []byte) message.Block {
@@ -94,9 +94,9 @@ func media(kind, name string, data []byte) message.Block {
 	if len(data) == 0 {
 		return &message.Text{Text: fmt.Sprintf("[The %s (%s) has no data]", name, base)}
 	}
-	if is := http.DetectContentType(data); strings.HasPrefix(base, "image/") && slices.Contains(pictures, is) {
+	if is := http.DetectContentType(data); strings.HasPrefix(base, "image/") && slices.Contains(imageTypes, is) {
 		base = is
-	} else if slices.Contains(pictures, base) {
+	} else if slices.Contains(imageTypes, base) {
 		return &message.Text{Text: fmt.Sprintf("[The %s (%s) could not be read: its %d bytes are not such an image]", name, base, len(data))}
 	}
 	if strings.HasPrefix(base, "image/") {

@@ -58,7 +58,7 @@ func (x *session) sample(ctx context.Context, r *sdk.CreateMessageWithToolsReque
 }
 
 // sampled asks the person, and then the model.
-func (s *source) sampled(a *asking, p *sdk.CreateMessageWithToolsParams) (*sdk.CreateMessageWithToolsResult, error) {
+func (s *source) sampled(a *elicitingCall, p *sdk.CreateMessageWithToolsParams) (*sdk.CreateMessageWithToolsResult, error) {
 	args, err := promptOf(p)
 	if err != nil {
 		return nil, err

@@ -36,7 +36,7 @@ type session struct {
 	wire       interface{ Close() error }
 	lines      *lines // nil: HTTP
 	client     *sdk.ClientSession
-	giveBack   func() // returns the services that it was given
+	releaseServices   func() // returns the services that it was given
 	closing    sync.Once
 	downLogged sync.Once
 	last       atomic.Int64 // when the server was last heard from, Unix nanoseconds
@@ -45,7 +45,7 @@ type session struct {
 	why     error // why it ended
 	offers  map[string]*offer
 	refuse  []error
-	callers map[*asking]bool
+	callers map[*elicitingCall]bool
 
 	listing  chan struct{} // held while the tools are listed
 	listedAt atomic.Int64
@@ -244,7 +244,7 @@ func (x *session) allow(cmd *sandbox.Command) error {
 		env.Data = "" // it stores its data in the same place as without Steward
 	}
 	secrets, release, err := cmd.Equip(x.ctx, env)
-	x.secrets, x.giveBack = append(x.secrets, secrets...), release
+	x.secrets, x.releaseServices = append(x.secrets, secrets...), release
 	return err
 }
 
@@ -255,7 +255,7 @@ func (x *session) connect(ctx context.Context, t sdk.Transport) error {
 		Logger:                      x.src.env.Log,
 		ElicitationHandler:          x.elicit,
 		ToolListChangedHandler:      func(context.Context, *sdk.ToolListChangedRequest) { x.changed() },
-		ProgressNotificationHandler: func(_ context.Context, r *sdk.ProgressNotificationClientRequest) { x.tokens.tell(r.Params) },
+		ProgressNotificationHandler: func(_ context.Context, r *sdk.ProgressNotificationClientRequest) { x.tokens.report(r.Params) },
 	}
 	if x.src.decl.Sampling {
 		//lint:ignore SA1019 The specification of 2026-07-28 deprecates sampling, and servers of earlier ones use it.
@@ -318,8 +318,8 @@ func (x *session) Stop() {
 			<-x.exited
 		}
 		x.cancel()
-		if x.giveBack != nil {
-			x.giveBack()
+		if x.releaseServices != nil {
+			x.releaseServices()
 		}
 	})
 }
@@ -334,7 +334,7 @@ func (x *session) Ended() (why error, well bool) {
 		x.downLogged.Do(func() { x.src.env.Log.Warn("an MCP server is down", "error", why) })
 	}
 	forgotten := errors.Is(x.reason(), sdk.ErrSessionMissing) // a server that runs no longer knows the session
-	return why, forgotten || errors.Is(why, errTooLarge) || time.Since(x.began) >= steadyAfter
+	return why, forgotten || errors.Is(why, errTooLarge) || time.Since(x.began) >= stableAfter
 }
 
 var errHungUp = errors.New("the session has ended")

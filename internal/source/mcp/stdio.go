@@ -172,7 +172,7 @@ func (c *lines) read() {
 
 // messages passes on messages until there are no more, and returns the reason.
 func (c *lines) messages(r *bufio.Reader) error {
-	var p pace
+	var p rateLimiter
 	junk := 0
 	for {
 		line, err := readLine(r)
@@ -258,7 +258,7 @@ func (c *lines) wanted(m jsonrpc.Message) bool {
 		// This bypasses the SDK, which would let the answer overtake the progress.
 		p := &sdk.ProgressNotificationParams{}
 		if err := json.Unmarshal(req.Params, p); err == nil {
-			c.tokens.tell(p)
+			c.tokens.report(p)
 		}
 		return false
 	case "notifications/cancelled", "notifications/prompts/list_changed",
@@ -293,14 +293,14 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 	}
 }
 
-// pace limits the number of events per second by making the others wait.
-type pace struct {
+// rateLimiter limits the number of events per second by making the others wait.
+type rateLimiter struct {
 	n     int
 	since time.Time
 }
 
 // wait waits for n events. It returns false if it was stopped.
-func (p *pace) wait(n int, stop <-chan struct{}) bool {
+func (p *rateLimiter) wait(n int, stop <-chan struct{}) bool {
 	now := time.Now()
 	if now.Sub(p.since) >= time.Second {
 		p.n, p.since = 0, now

@@ -101,7 +101,7 @@ func TestEndThatIsKnownLate(t *testing.T) {
 
 func TestPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var p pace
+		var p rateLimiter
 		began := time.Now()
 		for range 3*maxPace + 1 {
 			if !p.wait(1, nil) {

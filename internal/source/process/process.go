@@ -91,7 +91,7 @@ func Open(env tool.Env, decode func(into any) error) (tool.Source, error) {
 	}
 	s := &source{env: env, decl: d, specs: map[string]tool.Spec{}, runs: newRuns()}
 	for _, t := range d.list() {
-		spec, err := t.spec(env.Name, d.stays())
+		spec, err := t.spec(env.Name, d.staysLocal())
 		if err != nil {
 			return nil, err
 		}
@@ -220,5 +220,5 @@ func schema(in any) ([]byte, error) {
 	return json.Marshal(m)
 }
 
-// stays reports whether data given to the program cannot leave this machine.
-func (p *Program) stays() bool { return !p.Unsandboxed && p.Sandbox.IsLocalOnly() }
+// staysLocal reports whether data given to the program cannot leave this machine.
+func (p *Program) staysLocal() bool { return !p.Unsandboxed && p.Sandbox.IsLocalOnly() }

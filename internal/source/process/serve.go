@@ -11,7 +11,7 @@ import (
 // program has run for a while.
 const (
 	firstPause = 500 * time.Millisecond
-	healthy    = 30 * time.Second
+	stableAfter    = 30 * time.Second
 	silentFor  = 2 * time.Second // silence after a call was given up
 )
 
@@ -27,7 +27,7 @@ func (x *session) Ended() (why error, well bool) {
 			break
 		}
 	}
-	return why, x.answers > 0 || time.Since(x.began) >= healthy
+	return why, x.answers > 0 || time.Since(x.began) >= stableAfter
 }
 
 // Stop implements sandbox.Kept.
@@ -47,10 +47,10 @@ func (x *session) exhausted() bool {
 	return x.closing && x.used
 }
 
-// suspect is called when a call was given up. If the program then writes nothing for a while and
+// checkHanging is called when a call was given up. If the program then writes nothing for a while and
 // has no other call, it counts as hanging and is ended with all its children. Calls that a person
 // cancels are stopped in the same way.
-func (x *session) suspect() {
+func (x *session) checkHanging() {
 	x.mu.Lock()
 	x.suspected = true
 	x.mu.Unlock()

@@ -97,7 +97,7 @@ func (x *session) read() error {
 			}
 		}
 		if noise > maxNoise || between > maxBetween || statuses > maxStatuses {
-			x.end(fault.New(fault.TooLarge, "process_noise", "the program wrote too much output that is not an answer%s", x.oddOutput()).
+			x.end(fault.New(fault.TooLarge, "process_noise", "the program wrote too much output that is not an answer%s", x.describeOddities()).
 				WithHint("write everything else to stderr"))
 			return nil
 		}
@@ -181,8 +181,8 @@ func (x *session) note(format string, args ...any) {
 	}
 }
 
-// oddOutput returns the recorded oddities.
-func (x *session) oddOutput() string {
+// describeOddities returns the recorded oddities.
+func (x *session) describeOddities() string {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.quotedNotes()
@@ -285,7 +285,7 @@ func (x *session) ask(ctx context.Context, spec tool.Spec, in tool.Invocation) (
 	case <-ctx.Done():
 		if x.serves {
 			x.drop(e)
-			x.suspect()
+			x.checkHanging()
 			return tool.Result{}, ended(ctx)
 		}
 		<-x.done

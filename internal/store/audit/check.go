@@ -78,7 +78,7 @@ func (c *checker) line(b []byte) error {
 		if c.number == 1 {
 			return invalid("line 1: %w", err)
 		}
-		c.wrong(c.Head.Seq+1, "line %d cannot be read: %s", c.number, err)
+		c.recordFlaw(c.Head.Seq+1, "line %d cannot be read: %s", c.number, err)
 		return nil
 	}
 	if c.number == 1 {
@@ -87,14 +87,14 @@ func (c *checker) line(b []byte) error {
 		}
 		c.After, c.Head, c.sealed = *l.After, *l.After, l.After.Seq
 		if c.Head.Seq == 0 && c.Head.Hash != (store.Hash{}) {
-			c.wrong(1, "the start of the chain is missing")
+			c.recordFlaw(1, "the start of the chain is missing")
 		}
 		c.anchor()
 		return nil
 	}
 	switch {
 	case c.ended:
-		c.wrong(c.Head.Seq+1, "there is data after the end")
+		c.recordFlaw(c.Head.Seq+1, "there is data after the end")
 	case l.Kind == kindEntry && l.Entry != nil:
 		c.entry(l.Entry)
 	case l.Kind == kindOmitted:
@@ -106,16 +106,16 @@ func (c *checker) line(b []byte) error {
 		c.ended = true
 		c.head(l.Head, "end")
 		if l.Entries != c.Entries {
-			c.wrong(c.Head.Seq, "it has %d entries, but states %d", c.Entries, l.Entries)
+			c.recordFlaw(c.Head.Seq, "it has %d entries, but states %d", c.Entries, l.Entries)
 		}
 	default:
-		c.wrong(c.Head.Seq+1, "unknown kind of line %d", c.number)
+		c.recordFlaw(c.Head.Seq+1, "unknown kind of line %d", c.number)
 	}
 	return nil
 }
 
-// wrong records the first flaw.
-func (c *checker) wrong(seq uint64, format string, args ...any) {
+// recordFlaw records the first flaw.
+func (c *checker) recordFlaw(seq uint64, format string, args ...any) {
 	if c.Flaw == nil {
 		c.Flaw = &store.Flaw{Seq: seq, What: fmt.Sprintf(format, args...)}
 	}
@@ -125,9 +125,9 @@ func (c *checker) entry(e *Entry) {
 	s, ok := e.sealed()
 	switch sum := s.Sum(); {
 	case e.Seq != c.Head.Seq+1:
-		c.wrong(c.Head.Seq+1, "missing: entry %d follows", e.Seq)
+		c.recordFlaw(c.Head.Seq+1, "missing: entry %d follows", e.Seq)
 	case !ok || sum != e.Hash:
-		c.wrong(e.Seq, "the entry was changed: its hash differs")
+		c.recordFlaw(e.Seq, "the entry was changed: its hash differs")
 	default:
 		c.body(e)
 	}
@@ -146,7 +146,7 @@ func (c *checker) body(e *Entry) {
 	}
 	b, salt, ok := e.body()
 	if !ok || store.MarkBody(salt, sha256.Sum256(b)) != e.BodyHash {
-		c.wrong(e.Seq, "its body was changed")
+		c.recordFlaw(e.Seq, "its body was changed")
 		return
 	}
 	c.Bodies++
@@ -155,7 +155,7 @@ func (c *checker) body(e *Entry) {
 func (c *checker) omitted(l *line) {
 	const size = len(store.Hash{})
 	if l.From != c.Head.Seq+1 || len(l.Hashes) == 0 || len(l.Hashes)%size != 0 {
-		c.wrong(c.Head.Seq+1, "missing: the hashes continue from entry %d", l.From)
+		c.recordFlaw(c.Head.Seq+1, "missing: the hashes continue from entry %d", l.From)
 		return
 	}
 	for b := l.Hashes; len(b) > 0; b = b[size:] {
@@ -173,13 +173,13 @@ func (c *checker) link(h store.Hash) {
 // anchor compares the chain with a known head at this position.
 func (c *checker) anchor() {
 	if want, ok := c.anchors[c.Head.Seq]; ok && want != c.Head.Hash {
-		c.between("the log up to entry %d has changed since that head was taken", c.Head.Seq)
+		c.recordGap("the log up to entry %d has changed since that head was taken", c.Head.Seq)
 	}
 }
 
-// between records a flaw somewhere after the last seal, up to here.
-func (c *checker) between(format string, args ...any) {
-	c.wrong(min(c.sealed+1, c.Head.Seq), format, args...)
+// recordGap records a flaw somewhere after the last seal, up to here.
+func (c *checker) recordGap(format string, args ...any) {
+	c.recordFlaw(min(c.sealed+1, c.Head.Seq), format, args...)
 	if c.Flaw.Through == 0 && c.Flaw.Seq < c.Head.Seq {
 		c.Flaw.Through = c.Head.Seq
 	}
@@ -187,7 +187,7 @@ func (c *checker) between(format string, args ...any) {
 
 func (c *checker) head(h *store.Head, what string) {
 	if *h != c.Head {
-		c.between("the %s does not match these entries: one of them was changed or removed", what)
+		c.recordGap("the %s does not match these entries: one of them was changed or removed", what)
 	}
 }
 
@@ -196,7 +196,7 @@ func (c *checker) end() (Checked, error) {
 	case c.number == 0:
 		return Checked{}, invalid("the file is empty")
 	case c.Flaw == nil && !c.ended:
-		c.wrong(c.Head.Seq+1, "missing: the export is incomplete")
+		c.recordFlaw(c.Head.Seq+1, "missing: the export is incomplete")
 	case c.Flaw == nil:
 		for seq := range c.anchors {
 			if seq < c.After.Seq || seq > c.Head.Seq {

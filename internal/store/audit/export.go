@@ -73,14 +73,14 @@ const sliceBytes = 4 << 20
 // entry.
 func (x *exporter) run(ctx context.Context, since, last uint64) error {
 	for done := false; !done; {
-		list, err := x.slice(ctx, since)
+		list, err := x.readSlice(ctx, since)
 		if err != nil {
 			return err
 		}
 		done = len(list) == 0
 		for i := range list {
 			s := &list[i]
-			if err := x.tell(ctx, s); err != nil {
+			if err := x.writeEntry(ctx, s); err != nil {
 				return err
 			}
 			since, done = s.Seq, s.Ends && (x.past || s.Seq >= last)
@@ -89,9 +89,9 @@ func (x *exporter) run(ctx context.Context, since, last uint64) error {
 	return x.write(line{Kind: kindEnd, Head: &x.at, Entries: x.count})
 }
 
-// slice reads the entries after since, at most to the end of a seal. The store is
+// readSlice reads the entries after since, at most to the end of a seal. The store is
 // in use only during this read, since the recipient of the export may be slow.
-func (x *exporter) slice(ctx context.Context, since uint64) ([]store.Sealed, error) {
+func (x *exporter) readSlice(ctx context.Context, since uint64) ([]store.Sealed, error) {
 	var list []store.Sealed
 	size := 0
 	for s, err := range x.l.sealer.Sealed(ctx, x.sc, since) {
@@ -106,8 +106,8 @@ func (x *exporter) slice(ctx context.Context, since uint64) ([]store.Sealed, err
 	return list, nil
 }
 
-// tell writes an entry.
-func (x *exporter) tell(ctx context.Context, s *store.Sealed) (err error) {
+// writeEntry writes an entry.
+func (x *exporter) writeEntry(ctx context.Context, s *store.Sealed) (err error) {
 	x.past = x.past || !x.q.Until.IsZero() && !s.Hidden && !s.At.Before(x.q.Until)
 	x.at = store.Head{Seq: s.Seq, Hash: s.Chain}
 	if s.Hidden || slices.Contains(x.closed, s.Space) || !x.q.selects(&s.Entry) {
@@ -151,7 +151,7 @@ func (x *exporter) write(l line) error {
 }
 
 func (x *exporter) entry(ctx context.Context, s *store.Sealed) error {
-	e := tell(s)
+	e := newEntry(s)
 	if x.q.Bodies {
 		e.setBody(s, x.l.mask)
 	}

@@ -74,8 +74,8 @@ type Entry struct {
 
 var didWords = map[resource.Op]string{resource.OpPut: "put", resource.OpDelete: "delete", resource.OpErase: "erase"}
 
-// tell returns the line of an entry, without its body and what the body says.
-func tell(s *store.Sealed) *Entry {
+// newEntry returns the line of an entry, without its body and what the body says.
+func newEntry(s *store.Sealed) *Entry {
 	return &Entry{
 		Seq: s.Seq, At: s.At, Who: s.Actor, Did: didWords[s.Op], Type: s.URI.Type(), URI: s.URI, Space: s.Space, Request: s.Request,
 		Version: s.Version, Before: s.Prev, State: s.State, BodyHash: s.Mark, Hash: s.Hash,

@@ -317,7 +317,7 @@ func (s *subscription) read(ctx context.Context, to uint64) (err error) {
 				list = append(list, &Entry{Entry: *e})
 			}
 		}
-		if !s.hand(list, end, false) {
+		if !s.yieldBatch(list, end, false) {
 			return nil
 		}
 		more = page.More
@@ -325,9 +325,9 @@ func (s *subscription) read(ctx context.Context, to uint64) (err error) {
 	return nil
 }
 
-// hand yields a batch and advances the position. It returns false if the
+// yieldBatch yields a batch and advances the position. It returns false if the
 // subscriber left the loop.
-func (s *subscription) hand(list []*Entry, at uint64, caught bool) bool {
+func (s *subscription) yieldBatch(list []*Entry, at uint64, caught bool) bool {
 	at = max(s.pos, at)
 	s.left = !s.yield(Batch{Entries: list, Cursor: Behind(at), Caught: caught}, nil)
 	s.pos = at
@@ -350,7 +350,7 @@ func (s *subscription) follow(ctx context.Context) error {
 	if !slices.Equal(s.spaces, spaces) {
 		return nil
 	}
-	if !s.hand(nil, s.pos, true) {
+	if !s.yieldBatch(nil, s.pos, true) {
 		return nil
 	}
 	var look <-chan time.Time
@@ -398,7 +398,7 @@ func (s *subscription) step(ctx context.Context, r *reader, w *queue, beat bool)
 	switch {
 	case len(list) == 0 && !beat:
 		s.pos = max(s.pos, at)
-	case !s.hand(list, at, false):
+	case !s.yieldBatch(list, at, false):
 		return false, false, nil
 	}
 	return state.empty, state.late, state.err

@@ -130,31 +130,31 @@ func (r *reader) read(ctx context.Context, at uint64) error {
 			if at, err = Cursor(page.Next).Position(); err != nil {
 				return err
 			}
-			r.give(page.Entries, at)
+			r.distribute(page.Entries, at)
 		}
 	}
 }
 
-// give adds a page to the queues that it concerns, and advances the position to
+// distribute adds a page to the queues that it concerns, and advances the position to
 // pos.
-func (r *reader) give(entries []resource.Entry, pos uint64) {
+func (r *reader) distribute(entries []resource.Entry, pos uint64) {
 	r.log.mu.Lock()
 	defer r.log.mu.Unlock()
 	var fresh []*queue
 	for i := range entries {
-		fresh = r.giveOne(&entries[i], fresh)
+		fresh = r.distributeEntry(&entries[i], fresh)
 	}
 	r.pos.Store(pos) // only now is everything up to here in the queues
 	for _, w := range fresh {
 		r.queues[w] = false
-		w.rouse()
+		w.signal()
 	}
 }
 
-// giveOne adds a copy of an entry to the queues that it concerns; a reference
+// distributeEntry adds a copy of an entry to the queues that it concerns; a reference
 // into the page would keep the whole page in memory. It appends queues that
 // receive their first entry of this page to fresh.
-func (r *reader) giveOne(e *resource.Entry, fresh []*queue) []*queue {
+func (r *reader) distributeEntry(e *resource.Entry, fresh []*queue) []*queue {
 	var own *Entry
 	about := r.log.about(e)
 	for _, s := range about {
@@ -215,10 +215,10 @@ func (w *queue) end(err error) {
 	w.mu.Lock()
 	w.err = err
 	w.mu.Unlock()
-	w.rouse()
+	w.signal()
 }
 
-func (w *queue) rouse() {
+func (w *queue) signal() {
 	select {
 	case w.wake <- struct{}{}:
 	default:

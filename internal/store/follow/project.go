@@ -35,7 +35,7 @@ func Project(ctx context.Context, st store.Store, p Projection) {
 	for ctx.Err() == nil {
 		head, err := st.Wait(ctx, seen)
 		if err == nil {
-			if head, err = p.rest(ctx, st, head); err == nil {
+			if head, err = p.waitIdle(ctx, st, head); err == nil {
 				err = p.Catch(ctx)
 			}
 		}
@@ -53,9 +53,9 @@ func Project(ctx context.Context, st store.Store, p Projection) {
 	}
 }
 
-// rest waits until the log is idle, has grown by more than Backlog, or Hurry has
+// waitIdle waits until the log is idle, has grown by more than Backlog, or Hurry has
 // a token. It returns the log's head.
-func (p *Projection) rest(ctx context.Context, st store.Store, head uint64) (uint64, error) {
+func (p *Projection) waitIdle(ctx context.Context, st store.Store, head uint64) (uint64, error) {
 	for from := head; ; {
 		t := time.NewTimer(p.Quiet)
 		select {

@@ -67,7 +67,7 @@ type Lease struct {
 
 	lost, over atomic.Bool
 	valid      context.Context // ends when the lease is lost or let go, but not with the work
-	void       context.CancelFunc
+	cancel       context.CancelFunc
 }
 
 // At returns the URI of the work.
@@ -122,7 +122,7 @@ func (l *Lease) Hold(ctx context.Context, do func(context.Context) error) error 
 	if l.over.Load() {
 		return err
 	}
-	l.void()
+	l.cancel()
 	var free error
 	if l.Number() > 0 { // after a loss too: if nobody has the work yet, nobody has to wait for the promise
 		free = l.commit(context.WithoutCancel(ctx), l.queue.put(l.at, work{}, Waiting, store.If{Version: l.Number()}))
@@ -148,7 +148,7 @@ func (l *Lease) End(ctx context.Context, changes ...store.Change) error {
 func (l *Lease) commit(ctx context.Context, changes ...store.Change) error {
 	_, err := l.queue.opt.Store.Commit(ctx, l.scope, store.Batch{Changes: changes})
 	if about(err, l.at) {
-		l.forfeit()
+		l.revoke()
 		return ErrLost
 	}
 	return err
@@ -165,10 +165,10 @@ func (l *Lease) fence() store.Change {
 	return store.Change{Op: store.Check, URI: l.at, If: store.If{Version: l.Number()}}
 }
 
-// forfeit ends what is done under the lease.
-func (l *Lease) forfeit() {
+// revoke ends what is done under the lease.
+func (l *Lease) revoke() {
 	l.lost.Store(true)
-	l.void()
+	l.cancel()
 }
 
 // beat keeps the promise until ctx ends. When the time has run out, it forfeits
@@ -176,7 +176,7 @@ func (l *Lease) forfeit() {
 func (l *Lease) beat(ctx context.Context) {
 	promise := l.queue.opt.Promise
 	left := func(since time.Time) time.Duration { return time.Until(since.Add(promise - promise/8)) }
-	dog := time.AfterFunc(left(l.taken), l.forfeit)
+	dog := time.AfterFunc(left(l.taken), l.revoke)
 	defer dog.Stop()
 	for {
 		select {

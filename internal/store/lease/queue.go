@@ -27,11 +27,11 @@ type Queue struct {
 	opt Options
 
 	mu   sync.Mutex
-	seen map[resource.URI]sight // of work that others hold
+	seen map[resource.URI]lastSeen // of work that others hold
 }
 
-// sight is the last sign of life of a holder, and when this worker saw it.
-type sight struct {
+// lastSeen is the last sign of life of a holder, and when this worker saw it.
+type lastSeen struct {
 	work, beat uint64 // versions
 	promise    time.Duration
 	at         time.Time
@@ -45,7 +45,7 @@ func New(opt Options) *Queue {
 	if opt.Promise == 0 {
 		opt.Promise = DefaultPromise
 	}
-	return &Queue{opt: opt, seen: map[resource.URI]sight{}}
+	return &Queue{opt: opt, seen: map[resource.URI]lastSeen{}}
 }
 
 // At returns the URI of the work on a resource.
@@ -108,7 +108,7 @@ func (q *Queue) takeFirst(ctx context.Context, sc store.Scope, under resource.UR
 			}
 			as := sc
 			as.Write = it.Space
-			s := sight{work: it.Version}
+			s := lastSeen{work: it.Version}
 			if state == Held {
 				var left time.Duration
 				if s, left, err = q.watch(ctx, as, it, w); err != nil {
@@ -128,9 +128,9 @@ func (q *Queue) takeFirst(ctx context.Context, sc store.Scope, under resource.UR
 }
 
 // watch returns the last sign of life of a holder, and how long it has left.
-func (q *Queue) watch(ctx context.Context, sc store.Scope, it store.Item, w work) (sight, time.Duration, error) {
+func (q *Queue) watch(ctx context.Context, sc store.Scope, it store.Item, w work) (lastSeen, time.Duration, error) {
 	r, err := q.opt.Store.Get(ctx, sc, beatOf(it.URI))
-	now := sight{work: it.Version, beat: r.Version, promise: w.Promise, at: time.Now()}
+	now := lastSeen{work: it.Version, beat: r.Version, promise: w.Promise, at: time.Now()}
 	if err != nil && !fault.Is(err, fault.NotFound) {
 		return now, 0, err
 	}
@@ -148,7 +148,7 @@ func (q *Queue) watch(ctx context.Context, sc store.Scope, it store.Item, w work
 
 // take takes work if nothing has been heard of it since it was seen. Otherwise it
 // returns nil.
-func (q *Queue) take(ctx context.Context, sc store.Scope, at resource.URI, s sight) (*Lease, error) {
+func (q *Queue) take(ctx context.Context, sc store.Scope, at resource.URI, s lastSeen) (*Lease, error) {
 	q.mu.Lock()
 	delete(q.seen, at)
 	q.mu.Unlock()
@@ -173,7 +173,7 @@ func (q *Queue) take(ctx context.Context, sc store.Scope, at resource.URI, s sig
 
 func (q *Queue) lease(sc store.Scope, at resource.URI, taken time.Time) *Lease {
 	l := &Lease{at: at, scope: sc, queue: q, taken: taken}
-	l.valid, l.void = context.WithCancel(context.Background())
+	l.valid, l.cancel = context.WithCancel(context.Background())
 	return l
 }
 

@@ -34,7 +34,7 @@ func (f fenced) Commit(ctx context.Context, sc store.Scope, b store.Batch) (stor
 	rec, err := f.Store.Commit(ctx, sc, b)
 	if err != nil {
 		if about(err, l.at) {
-			l.forfeit()
+			l.revoke()
 			return rec, ErrLost
 		}
 		return rec, err

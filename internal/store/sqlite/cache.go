@@ -23,17 +23,17 @@ func (c *cache[K, V]) get(k K) (V, bool) {
 
 func (c *cache[K, V]) put(k K, v V) { c.now[k] = v }
 
-// age drops the older half if the newer one is full, and reports whether it did.
+// rotateIfFull drops the older half if the newer one is full, and reports whether it did.
 // Nothing is dropped at any other time.
-func (c *cache[K, V]) age() bool {
+func (c *cache[K, V]) rotateIfFull() bool {
 	if len(c.now) < c.size {
 		return false
 	}
-	c.turn()
+	c.rotate()
 	return true
 }
 
-func (c *cache[K, V]) turn() {
+func (c *cache[K, V]) rotate() {
 	c.now, c.old = c.old, c.now
 	clear(c.now)
 }

@@ -70,7 +70,7 @@ func (p *planner) writeEntry(e *entry) error {
 	if err := s.run(); err != nil {
 		return err
 	}
-	if err := p.takeUp(e); err != nil || e.op != resource.OpErase {
+	if err := p.addToChain(e); err != nil || e.op != resource.OpErase {
 		return err
 	}
 	return p.erase(e.prev)

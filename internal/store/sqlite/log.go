@@ -146,7 +146,7 @@ func (s *Store) candidates(c *conn, r logRange) (seqs []int64, listed bool, err 
 			return nil, false, nil
 		}
 		from, to = r.q.Under.Key(), append(r.q.Under.Key(), 0xff)
-		small, err := s.small(c, from, to, r)
+		small, err := s.fewResources(c, from, to, r)
 		if err != nil || !small {
 			return nil, false, err
 		}
@@ -188,9 +188,9 @@ const (
 	maxResources = 8192
 )
 
-// small reports whether a range of keys has few resources compared to the part of
+// fewResources reports whether a range of keys has few resources compared to the part of
 // the log that would otherwise be scanned.
-func (s *Store) small(c *conn, from, to []byte, r logRange) (bool, error) {
+func (s *Store) fewResources(c *conn, from, to []byte, r logRange) (bool, error) {
 	span := int64(min(r.below, r.head+1)) - int64(r.over)
 	if span < perResource {
 		return false, nil

@@ -29,14 +29,14 @@ func (p *planner) node(u resource.URI) (*node, error) {
 	if n, ok := p.nodes.get(u); ok {
 		return n, nil
 	}
-	if p.inEmpty(u) {
+	if p.belowEmpty(u) {
 		return &node{}, nil
 	}
 	return p.readNode(u)
 }
 
-// inEmpty reports whether u is at or below a place that is known to be empty.
-func (p *planner) inEmpty(u resource.URI) bool {
+// belowEmpty reports whether u is at or below a place that is known to be empty.
+func (p *planner) belowEmpty(u resource.URI) bool {
 	for ; !u.Zero(); u = u.Parent() {
 		if p.empty.has(u) {
 			return true

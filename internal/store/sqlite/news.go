@@ -97,7 +97,7 @@ func (s *Store) head(ctx context.Context) (uint64, error) {
 		return s.news.current(), nil
 	}
 	var n int64
-	err := s.lend(ctx, s.readers, func(c *conn) (err error) {
+	err := s.withConn(ctx, s.readers, func(c *conn) (err error) {
 		n, err = c.number("SELECT max(seq) FROM log")
 		return err
 	})

@@ -130,10 +130,10 @@ func (p *planner) keep() {
 	for k, id := range p.newNames {
 		p.s.names.add(k, id)
 	}
-	if p.nodes.age() {
-		p.empty.turn()
+	if p.nodes.rotateIfFull() {
+		p.empty.rotate()
 	}
-	p.lists.age()
+	p.lists.rotateIfFull()
 	p.clear()
 }
 
@@ -183,7 +183,7 @@ func (p *planner) apply(sc store.Scope, b *store.Batch) (r store.Receipt, err er
 	for i := range b.Changes {
 		if r.Versions[i], err = p.change(by, &b.Changes[i]); err != nil {
 			p.seq, p.entries, p.packs = seq, p.entries[:entries], p.packs[:packs]
-			p.takeBack()
+			p.undoBatch()
 			return store.Receipt{}, err
 		}
 	}
@@ -232,7 +232,7 @@ func (p *planner) remove(by author, c *store.Change, op resource.Op, n *node) {
 func (p *planner) holds(c *store.Change, n *node, exists bool) error {
 	want := &c.If
 	if want.Absent && exists {
-		return alreadyThere(c.URI)
+		return alreadyExists(c.URI)
 	}
 	if want.Version == 0 && len(want.States) == 0 {
 		return nil
@@ -258,7 +258,7 @@ func (p *planner) holds(c *store.Change, n *node, exists bool) error {
 
 func (p *planner) put(by author, c *store.Change, n *node, exists bool) (uint64, error) {
 	if !exists && n.version > 0 && n.space != by.space {
-		return 0, alreadyThere(c.URI)
+		return 0, alreadyExists(c.URI)
 	}
 	next := &node{version: n.version + 1, space: by.space, typ: n.typ}
 	next.refs.places = n.refs.places
@@ -372,8 +372,8 @@ func (p *planner) seat(at seat, full bool) {
 	p.occupied[at] = full
 }
 
-// takeBack undoes the current batch.
-func (p *planner) takeBack() {
+// undoBatch undoes the current batch.
+func (p *planner) undoBatch() {
 	for _, step := range slices.Backward(p.undo) {
 		switch {
 		case step.c != nil && step.now != nil:
@@ -389,4 +389,4 @@ func (p *planner) takeBack() {
 	}
 }
 
-func alreadyThere(u resource.URI) error { return conflict(u, "exists already") }
+func alreadyExists(u resource.URI) error { return conflict(u, "exists already") }

@@ -20,14 +20,14 @@ func (s *Store) Ready(ctx context.Context) error {
 		}
 		s.full.Store(false)
 	}
-	return s.lend(ctx, s.probe, func(c *conn) error {
+	return s.withConn(ctx, s.probe, func(c *conn) error {
 		_, err := c.number("SELECT seq FROM log LIMIT 1")
 		return err
 	})
 }
 
-// lend calls do with a connection of a pool.
-func (s *Store) lend(ctx context.Context, p *pool, do func(*conn) error) error {
+// withConn calls do with a connection of a pool.
+func (s *Store) withConn(ctx context.Context, p *pool, do func(*conn) error) error {
 	c, err := p.get(ctx)
 	if err != nil {
 		return coded(s.path, err)
@@ -39,7 +39,7 @@ func (s *Store) lend(ctx context.Context, p *pool, do func(*conn) error) error {
 // read is like lend, for calls that may take long: it is interrupted when ctx is
 // done, and then returns the error of ctx.
 func (s *Store) read(ctx context.Context, do func(*conn) error) error {
-	err := s.lend(ctx, s.readers, func(c *conn) error {
+	err := s.withConn(ctx, s.readers, func(c *conn) error {
 		defer c.interruptOn(ctx)()
 		return do(c)
 	})
@@ -58,7 +58,7 @@ func (s *Store) Get(ctx context.Context, sc store.Scope, uri resource.URI) (reso
 		return resource.Resource{}, err
 	}
 	r := resource.Resource{URI: uri}
-	err := s.lend(ctx, s.readers, func(c *conn) error {
+	err := s.withConn(ctx, s.readers, func(c *conn) error {
 		st := c.prepare(selectOne).argBlob(uri.Key())
 		found, err := st.first(func() error {
 			row := rows{s: s, st: st}

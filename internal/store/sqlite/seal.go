@@ -47,7 +47,7 @@ type sealer struct {
 	at     time.Time           // when the last seal was written
 	urgent bool                // the current group must end with a seal
 	hole   bool                // entry next is missing or damaged: nothing more can be sealed
-	hurt   map[uint64]*saltSet // by the first entry of their seal: salts of which the group destroys some
+	changedSalts   map[uint64]*saltSet // by the first entry of their seal: salts of which the group destroys some
 }
 
 // saltSet is the salts of a seal.
@@ -233,8 +233,8 @@ func (s *sealer) fault() error {
 	return holed(s.s.path, s.next)
 }
 
-// takeUp adds an entry that the planner writes to the chain.
-func (p *planner) takeUp(e *entry) error {
+// addToChain adds an entry that the planner writes to the chain.
+func (p *planner) addToChain(e *entry) error {
 	s := &p.seal
 	if s.hole || s.next != e.seq {
 		return nil // earlier entries must be added first
@@ -297,11 +297,11 @@ func (s *sealer) scar(seq uint64, body store.Hash) error {
 	if err := s.c.prepare(insertScar).argInt(int64(seq)).argBlob(mark[:]).run(); err != nil {
 		return err
 	}
-	if s.hurt == nil {
-		s.hurt = make(map[uint64]*saltSet)
+	if s.changedSalts == nil {
+		s.changedSalts = make(map[uint64]*saltSet)
 	}
 	o.gone = append(o.gone, int(seq-first))
-	s.hurt[first] = o
+	s.changedSalts[first] = o
 	return nil
 }
 
@@ -321,7 +321,7 @@ func (s *sealer) saltsOf(seq uint64) (first uint64, o *saltSet, err error) {
 	if seq >= first+uint64(st.int(2)/tagSize) {
 		return 0, nil, nil
 	}
-	if o := s.hurt[first]; o != nil {
+	if o := s.changedSalts[first]; o != nil {
 		return first, o, nil
 	}
 	o = &saltSet{row: st.int(1)}
@@ -335,7 +335,7 @@ func (s *sealer) saltsOf(seq uint64) (first uint64, o *saltSet, err error) {
 // the remaining salts of each seal into a new row and empties the old row, so
 // that SQLite overwrites it in place (see erase).
 func (s *sealer) forget() error {
-	for first, o := range s.hurt {
+	for first, o := range s.changedSalts {
 		o.salts = o.salts.without(o.gone)
 		o.leaves, o.gone = nil, nil
 		was := o.row
@@ -352,7 +352,7 @@ func (s *sealer) forget() error {
 			return err
 		}
 	}
-	s.hurt = nil
+	s.changedSalts = nil
 	return nil
 }
 
@@ -387,7 +387,7 @@ func holed(path string, seq uint64) error {
 
 // sealHead returns the head of the newest seal.
 func (s *Store) sealHead(ctx context.Context) (h store.Head, err error) {
-	err = s.lend(ctx, s.readers, func(c *conn) error {
+	err = s.withConn(ctx, s.readers, func(c *conn) error {
 		st := c.prepare(lastSeal)
 		_, err := st.first(func() error {
 			h.Seq = uint64(st.int(0)) + uint64(len(st.view(3))/tagSize) - 1

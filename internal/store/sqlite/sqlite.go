@@ -239,7 +239,7 @@ func (s *Store) openReader() (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err = c.number("SELECT count(*) FROM sqlite_schema"); noRoom(err) && s.resting() {
+	if _, err = c.number("SELECT count(*) FROM sqlite_schema"); noRoom(err) && s.hasNoWAL() {
 		// The directory is not writable and there is no write-ahead log in it:
 		// the database file is complete, and nobody changes it.
 		c.close()
@@ -269,8 +269,8 @@ func noRoom(err error) bool {
 	return isCode(err, sqlite3.ResultCantOpen) || isCode(err, sqlite3.ResultReadOnly)
 }
 
-// resting reports whether there is no write-ahead log beside the database.
-func (s *Store) resting() bool {
+// hasNoWAL reports whether there is no write-ahead log beside the database.
+func (s *Store) hasNoWAL() bool {
 	_, err := os.Stat(s.path + "-wal")
 	return errors.Is(err, fs.ErrNotExist)
 }

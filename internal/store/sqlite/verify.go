@@ -76,7 +76,7 @@ type verifier struct {
 	old     []uint64               // a bit for each entry that has a successor
 	erased  map[string]*store.Flaw // by key: bodies that are missing, until their erasure is found
 	anchors []store.Head           // anchors after the current position
-	firm    uint64                 // the last anchor that was passed
+	lastAnchor    uint64                 // the last anchor that was passed
 
 	// each receives each verified entry. If it returns false, the verification
 	// ends with errEnough.
@@ -266,9 +266,9 @@ func (v *verifier) anchored() *store.Flaw {
 		a := v.anchors[0]
 		v.anchors = v.anchors[1:]
 		if a.Seq == v.next && a.Hash != v.chain {
-			return v.flaw(v.firm+1, a.Seq, "the log up to entry %d has changed since that head was taken", a.Seq)
+			return v.flaw(v.lastAnchor+1, a.Seq, "the log up to entry %d has changed since that head was taken", a.Seq)
 		}
-		v.firm = a.Seq
+		v.lastAnchor = a.Seq
 	}
 	return nil
 }

@@ -57,7 +57,7 @@ func contains(list []string, w string) bool {
 // Read returns the readings of a sentence that leave the fewest words to free text, one for each pattern and
 // in the order of the set. Two of them may be the same call.
 func (s *Set) Read(text string, now time.Time) (best []Reading) {
-	ws := polite(split(text))
+	ws := stripCourtesies(split(text))
 	if len(ws) == 0 {
 		return nil
 	}
@@ -187,14 +187,14 @@ func (m *machine) run(pc, at int) bool {
 	}
 }
 
-// beyond are words that free text does not take: what they say would be lost in it.
-const beyond = " then dann if unless wenn falls sobald every each daily weekly monthly hourly jeden jede jedes täglich wöchentlich monatlich stündlich whenever immer danach anschließend afterwards "
+// excludedWords are words that free text does not take: what they say would be lost in it.
+const excludedWords = " then dann if unless wenn falls sobald every each daily weekly monthly hourly jeden jede jedes täglich wöchentlich monatlich stündlich whenever immer danach anschließend afterwards "
 
 // nothing are texts that say nothing by themselves.
 const nothing = " it that this them these those something anything everything him her es das dies sie ihn etwas alles one "
 
-// things are words before a quotation that say what it is the name of.
-const things = " event task meeting appointment reminder note file to-do todo timer list item entry called named titled termin aufgabe erinnerung notiz datei namens "
+// quotationNouns are words before a quotation that say what it is the name of.
+const quotationNouns = " event task meeting appointment reminder note file to-do todo timer list item entry called named titled termin aufgabe erinnerung notiz datei namens "
 
 // admits reports whether free text may have the word at a place.
 func (v *values) admits(kind string, at int) bool {
@@ -206,10 +206,10 @@ func (v *values) admits(kind string, at int) bool {
 		return true
 	case kind == "label" || kind == "place":
 		return !strings.Contains(" the my a an to on in of for and or der die das den dem mein meine meiner meinen auf in im am und with mit ", " "+w.low+" ") &&
-			!strings.Contains(beyond, " "+w.low+" ") && !v.timely(at) && (kind == "label" || strings.IndexFunc(w.low, isDigit) < 0)
+			!strings.Contains(excludedWords, " "+w.low+" ") && !v.startsTime(at) && (kind == "label" || strings.IndexFunc(w.low, isDigit) < 0)
 	}
 	another := v.is(at, " list liste einkaufsliste ") && v.is(at+1, " and und ") // "to the shopping list and …" goes on to something else
-	return !strings.Contains(beyond, " "+w.low+" ") && !v.timely(at) && !another
+	return !strings.Contains(excludedWords, " "+w.low+" ") && !v.startsTime(at) && !another
 }
 
 func isDigit(r rune) bool { return r >= '0' && r <= '9' }
@@ -222,7 +222,7 @@ func (v *values) free(text, kind string, from, to int) (string, bool) {
 			return "", false
 		}
 	}
-	if kind != "any" && len(ws) == 2 && ws[1].quoted && strings.Contains(things, " "+ws[0].low+" ") { // the quotation is the text
+	if kind != "any" && len(ws) == 2 && ws[1].quoted && strings.Contains(quotationNouns, " "+ws[0].low+" ") { // the quotation is the text
 		return "", false
 	}
 	const joins = " or and oder und "

@@ -190,9 +190,9 @@ func (m moment) waking(now time.Time) []any {
 	return []any{t.Format(time.RFC3339)}
 }
 
-// timely reports whether a time begins at a word: a day, a time of day after a preposition, or a length of
+// startsTime reports whether a time begins at a word: a day, a time of day after a preposition, or a length of
 // time after one.
-func (v *values) timely(at int) bool {
+func (v *values) startsTime(at int) bool {
 	if v.is(at, " in for für nach within binnen ") {
 		_, end := v.length(at + 1)
 		return end > 0

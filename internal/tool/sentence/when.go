@@ -167,7 +167,7 @@ func (v *values) clocks(at int, bare bool) []clock {
 	}
 	list := []clock{c}
 	if part, end := v.part(c.end); part != "" { // 8 in the evening
-		if h, ok := inPart(c, part); ok {
+		if h, ok := hourInPart(c, part); ok {
 			list = append([]clock{{h, c.minute, false, end}}, list...)
 		}
 	}
@@ -193,7 +193,7 @@ func (v *values) clock(at int, bare bool) (clock, bool) {
 		return clock{}, false
 	case "halb":
 		if h, end, ok := hourly(at + 1); ok {
-			return clock{(h + 11) % 12, 30, true, v.hours(end)}.sane(), true
+			return clock{(h + 11) % 12, 30, true, v.hours(end)}.normalized(), true
 		}
 		return clock{}, false
 	}
@@ -211,14 +211,14 @@ func (v *values) clock(at int, bare bool) (clock, bool) {
 			if v.is(next, " past nach ") {
 				return clock{h, int(minutes), true, v.hours(end)}, true
 			}
-			return clock{(h + 11) % 12, 60 - int(minutes), true, v.hours(end)}.sane(), true
+			return clock{(h + 11) % 12, 60 - int(minutes), true, v.hours(end)}.normalized(), true
 		}
 	}
 	return v.figures(at, bare)
 }
 
-// sane writes the hour before one as twelve.
-func (c clock) sane() clock {
+// normalized writes the hour before one as twelve.
+func (c clock) normalized() clock {
 	if c.hour == 0 {
 		c.hour = 12
 	}
@@ -328,11 +328,11 @@ func (v *values) part(at int) (part string, end int) {
 // hours are the parts of a day.
 var hours = map[string][]any{"morning": {"08:00", "12:00"}, "afternoon": {"12:00", "18:00"}, "evening": {"18:00", "22:00"}}
 
-// usual are the hours that are meant by a part of a day alone.
-var usual = map[string]int{"morning": 9, "afternoon": 15, "evening": 19}
+// usualHours are the hours that are meant by a part of a day alone.
+var usualHours = map[string]int{"morning": 9, "afternoon": 15, "evening": 19}
 
-// inPart returns the hour of a time in a part of a day.
-func inPart(c clock, part string) (int, bool) {
+// hourInPart returns the hour of a time in a part of a day.
+func hourInPart(c clock, part string) (int, bool) {
 	switch {
 	case part == "morning":
 		return c.hour, c.hour >= 4 && c.hour <= 12
@@ -366,14 +366,14 @@ func (m moment) time(now time.Time, usually bool) (time.Time, bool) {
 	if !m.timed {
 		hour := 9
 		if m.part != "" {
-			hour = usual[m.part]
+			hour = usualHours[m.part]
 		}
 		t := on(m.day, hour)
 		return t, usually && t.After(now)
 	}
 	c := m.clock
 	if m.part != "" {
-		h, ok := inPart(c, m.part)
+		h, ok := hourInPart(c, m.part)
 		t := on(m.day, h)
 		return t, ok && t.After(now)
 	}

@@ -103,8 +103,8 @@ func phrases(list string) (out [][]string) {
 	return out
 }
 
-// polite removes courtesies.
-func polite(ws []word) []word {
+// stripCourtesies removes courtesies.
+func stripCourtesies(ws []word) []word {
 	kept := make([]word, 0, len(ws))
 	for _, w := range ws {
 		if w.quoted || !strings.Contains(within, " "+w.low+" ") {

@@ -22,15 +22,15 @@ func (b *chromium) click(ctx context.Context, a clickArgs) (none tool.Result, er
 	}
 	x, y, err := b.middle(ctx, p, id)
 	if err != nil {
-		return none, tool.NotDone(b.cause(err))
+		return none, tool.NotDone(b.endCause(err))
 	}
 	mouse := m{"type": "mouseMoved", "x": x, "y": y}
 	if err := b.call(ctx, p.session, "Input.dispatchMouseEvent", mouse, nil); err != nil {
-		return none, tool.NotDone(b.cause(err))
+		return none, tool.NotDone(b.endCause(err))
 	}
 	mouse = m{"type": "mousePressed", "x": x, "y": y, "button": "left", "clickCount": 1}
 	if err := b.call(ctx, p.session, "Input.dispatchMouseEvent", mouse, nil); err != nil {
-		return none, b.cause(err)
+		return none, b.endCause(err)
 	}
 	// A page that opens another one before it has seen the end of the click never replies to it.
 	b.post(p.session, "Input.dispatchMouseEvent", m{"type": "mouseReleased", "x": x, "y": y, "button": "left", "clickCount": 1})
@@ -76,9 +76,9 @@ func (b *chromium) element(ctx context.Context, p page, element, name string) (i
 	err = b.call(ctx, p.session, "Accessibility.getPartialAXTree", m{"backendNodeId": id, "fetchRelatives": false}, &tree)
 	switch {
 	case fault.HasCode(err, "browser_refused") || err == nil && len(tree.Nodes) == 0:
-		return 0, gone(id)
+		return 0, staleElement(id)
 	case err != nil:
-		return 0, b.cause(err)
+		return 0, b.endCause(err)
 	}
 	if now := tree.Nodes[0].Name.text(); now != oneLine(name) {
 		return 0, fault.New(fault.Conflict, "element_changed", "the element %s is called %q, not %q", element, now, name).WithHint("read the page again, and use the name that it shows")
@@ -86,8 +86,8 @@ func (b *chromium) element(ctx context.Context, p page, element, name string) (i
 	return id, nil
 }
 
-// gone returns the error for an element of an earlier page.
-func gone(id int) error {
+// staleElement returns the error for an element of an earlier page.
+func staleElement(id int) error {
 	return fault.New(fault.Conflict, "element_gone", "there is no element e%d on the page", id).WithHint("read the page again: its ids have changed")
 }
 
@@ -95,7 +95,7 @@ func gone(id int) error {
 func (b *chromium) js(ctx context.Context, p page, id int, function string, args []m, into any) error {
 	var found struct{ Object struct{ ObjectID string } }
 	if err := b.call(ctx, p.session, "DOM.resolveNode", m{"backendNodeId": id}, &found); fault.HasCode(err, "browser_refused") {
-		return gone(id)
+		return staleElement(id)
 	} else if err != nil {
 		return err
 	}
@@ -198,7 +198,7 @@ func (b *chromium) fill(ctx context.Context, a fillArgs) (none tool.Result, err 
 			err = b.call(ctx, p.session, "Input.insertText", m{"text": f.Text}, nil)
 		}
 		if err != nil {
-			return none, b.cause(err)
+			return none, b.endCause(err)
 		}
 		if say != "" && say != "type" {
 			res := tool.Text("The field " + f.Element + " was not filled in: " + oneLine(say) + ". Those before it were.")

@@ -82,9 +82,9 @@ func lock(ctx context.Context, turn chan struct{}) error {
 
 func key(in tool.Invocation) string { return in.User + "\x00" + in.Conversation.String() }
 
-// take returns the browser of a conversation, held for the caller until release. It starts one
+// acquire returns the browser of a conversation, held for the caller until release. It starts one
 // if make is set and there is none.
-func (s *Browsers) take(ctx context.Context, in tool.Invocation, make bool) (b *chromium, release func(), err error) {
+func (s *Browsers) acquire(ctx context.Context, in tool.Invocation, make bool) (b *chromium, release func(), err error) {
 	if err := lock(ctx, s.turn); err != nil {
 		return nil, nil, err
 	}
@@ -153,8 +153,8 @@ func (s *Browsers) shut(ctx context.Context, in tool.Invocation) error {
 	return nil
 }
 
-// cause replaces the error of a browser that has ended by what ended it.
-func (b *chromium) cause(err error) error {
+// endCause replaces the error of a browser that has ended by what ended it.
+func (b *chromium) endCause(err error) error {
 	if errors.Is(err, errGone) && b.ended() {
 		return fault.New(fault.Unavailable, "browser_ended", "the browser has ended: %w", b.why).WithHint("open the page again")
 	}

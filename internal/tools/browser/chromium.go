@@ -20,7 +20,7 @@ const (
 	maxPages  = 10
 	startTime = 20 * time.Second
 	loadTime  = 15 * time.Second // for a page to load; it is read as far as it is there
-	stirTime  = time.Second      // for a page to begin to load after a click
+	clickLoadTime  = time.Second      // for a page to begin to load after a click
 	memory    = 2 << 30
 	cpuTime   = 30 * time.Minute
 )
@@ -215,17 +215,17 @@ func (b *chromium) shown() (page, error) {
 	return *b.pages[len(b.pages)-1], nil
 }
 
-// settle waits until the page that is shown has loaded, or has had time for it.
-func (b *chromium) settle(ctx context.Context) {
+// waitSettled waits until the page that is shown has loaded, or has had time for it.
+func (b *chromium) waitSettled(ctx context.Context) {
 	b.await(ctx, loadTime, func() bool { return len(b.pages) == 0 || !b.pages[len(b.pages)-1].loading })
 }
 
 // waitLoaded waits until a page has begun to load after something was done to it, if it does, and
 // then until it has loaded.
 func (b *chromium) waitLoaded(ctx context.Context, before page) {
-	b.await(ctx, stirTime, func() bool {
+	b.await(ctx, clickLoadTime, func() bool {
 		n := len(b.pages)
 		return n == 0 || b.pages[n-1].loading || b.pages[n-1].target != before.target
 	})
-	b.settle(ctx)
+	b.waitSettled(ctx)
 }

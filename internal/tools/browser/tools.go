@@ -56,21 +56,21 @@ func (s *Browsers) Tools() ([]tool.Tool, error) {
 	open.Tidy = old
 	open.Widths = []tool.Width{{Name: "open any page of {url:host}", Host: []string{"url"}}}
 	local.Query(k, open, s.openPage)
-	local.Query(k, spec("read", "Returns the outline of the open page as it is now.", "Read the open page", tool.ReachHere), using(s, (*chromium).readPage))
+	local.Query(k, spec("read", "Returns the outline of the open page as it is now.", "Read the open page", tool.ReachHere), withBrowser(s, (*chromium).readPage))
 	click := spec("click", "Clicks an element of the open page, such as a button, and returns the outline after it.",
 		"Click {name|something without a name} on {site}", tool.ReachOut, "site")
 	click.Tidy, click.Log.Does = old, "clicks on a page, which may send something"
 	click.Widths = []tool.Width{{Name: "click {name} on {site}, wherever it stands", Any: []string{"element"}},
 		{Name: "click anything on {site}", Any: []string{"element", "name"}}}
-	local.Action(k, click, using(s, (*chromium).click), nil)
+	local.Action(k, click, withBrowser(s, (*chromium).click), nil)
 	fill := spec("fill", "Fills in fields of the open page, without sending the form. To send it, click its button.",
 		"Fill in a form on {site}", tool.ReachOut, "site")
 	fill.Tidy, fill.Log.Does = old, "types into a page, which may send it"
 	fill.Widths = []tool.Width{{Name: "fill in any form on {site}", Any: []string{"fields"}}}
-	local.Action(k, fill, using(s, (*chromium).fill), nil)
+	local.Action(k, fill, withBrowser(s, (*chromium).fill), nil)
 	shot := spec("screenshot", "Returns a picture of the visible part of the open page.", "Look at the open page", tool.ReachHere)
 	shot.Tidy = []tool.Strategy{{Kind: tool.ByTool, Tools: []string{"browser.screenshot"}}}
-	local.Query(k, shot, using(s, (*chromium).screenshot))
+	local.Query(k, shot, withBrowser(s, (*chromium).screenshot))
 	closing := spec("close", "Closes the browser of this conversation and forgets everything in it.", "Close the browser", tool.ReachHere)
 	closing.Yields = 0
 	local.Query(k, closing, func(ctx context.Context, in tool.Invocation, _ struct{}) (string, error) {
@@ -92,7 +92,7 @@ func (s *Browsers) openPage(ctx context.Context, in tool.Invocation, a openArgs)
 	if _, err := (egress.Dialer{Rule: s.opt.Network}).Check(ctx, net.JoinHostPort(u.Hostname(), port)); err != nil {
 		return none, err // the proxy would say so too, but to the browser
 	}
-	b, release, err := s.take(ctx, in, true)
+	b, release, err := s.acquire(ctx, in, true)
 	if err != nil {
 		return none, err
 	}
@@ -116,20 +116,20 @@ func (s *Browsers) openPage(ctx context.Context, in tool.Invocation, a openArgs)
 	}
 	switch {
 	case err != nil:
-		return none, b.cause(err)
+		return none, b.endCause(err)
 	case went.IsDownload:
 		return none, fault.New(fault.Denied, "page_download", "%s is a file, and the browser saves none", u).WithHint("read it without the browser")
 	case went.ErrorText != "":
 		return none, fault.New(fault.Unavailable, "page_unreachable", "%s cannot be opened: %s", u, went.ErrorText)
 	}
-	b.settle(ctx)
+	b.waitSettled(ctx)
 	return b.outlineFrom(ctx, 0)
 }
 
-// using makes the function of a tool that works in the open browser of the conversation, which it holds.
-func using[In any](s *Browsers, fn func(*chromium, context.Context, In) (tool.Result, error)) func(context.Context, tool.Invocation, In) (tool.Result, error) {
+// withBrowser makes the function of a tool that works in the open browser of the conversation, which it holds.
+func withBrowser[In any](s *Browsers, fn func(*chromium, context.Context, In) (tool.Result, error)) func(context.Context, tool.Invocation, In) (tool.Result, error) {
 	return func(ctx context.Context, in tool.Invocation, a In) (tool.Result, error) {
-		b, release, err := s.take(ctx, in, false)
+		b, release, err := s.acquire(ctx, in, false)
 		if err != nil {
 			return tool.Result{}, tool.NotDone(err)
 		}
@@ -163,7 +163,7 @@ func (b *chromium) outlineFrom(ctx context.Context, from int) (none tool.Result,
 	}
 	var tree struct{ Nodes []node }
 	if err := b.call(ctx, p.session, "Accessibility.getFullAXTree", nil, &tree); err != nil {
-		return none, b.cause(err)
+		return none, b.endCause(err)
 	}
 	part, next := local.Cut(outline(tree.Nodes), from, shown)
 	text := fmt.Sprintf("%s\n%s\n\n%s", oneLine(at.Title), at.URL, part)
@@ -181,7 +181,7 @@ type location struct{ Title, URL string }
 func (b *chromium) address(ctx context.Context, p page) (location, error) {
 	var info struct{ TargetInfo location }
 	err := b.call(ctx, "", "Target.getTargetInfo", m{"targetId": p.target}, &info)
-	return info.TargetInfo, b.cause(err)
+	return info.TargetInfo, b.endCause(err)
 }
 
 // screenshot is browser.screenshot.
@@ -192,7 +192,7 @@ func (b *chromium) screenshot(ctx context.Context, _ struct{}) (none tool.Result
 	}
 	var shot struct{ Data []byte }
 	if err := b.call(ctx, p.session, "Page.captureScreenshot", m{"format": "jpeg", "quality": 70}, &shot); err != nil {
-		return none, b.cause(err)
+		return none, b.endCause(err)
 	}
 	return tool.Result{Content: []message.Block{&message.Image{MIME: "image/jpeg", Data: shot.Data}}, Labels: b.labels()}, nil
 }

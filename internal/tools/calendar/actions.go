@@ -25,28 +25,28 @@ type addArgs struct {
 	Calendar  string        `json:"calendar,omitzero" jsonschema:"the calendar; needed only if it matters which" maxlen:"200"`
 }
 
-// which are the arguments that name an event.
-type which struct {
+// eventRef are the arguments that name an event.
+type eventRef struct {
 	Event    string `json:"event" jsonschema:"the title of the event, or words of it" minlen:"1" maxlen:"200"`
 	Date     string `json:"date,omitzero" jsonschema:"the day on which the event is now; needed for one occurrence of an event that repeats" format:"date"`
 	Calendar string `json:"calendar,omitzero" jsonschema:"the calendar in which it is; needed only if it matters" maxlen:"200"`
 }
 
 type moveArgs struct {
-	which
+	eventRef
 	Start     string        `json:"start" jsonschema:"when it begins instead" format:"date-time"`
 	Minutes   int           `json:"duration_minutes,omitzero" jsonschema:"how many minutes it takes; as long as before unless given" min:"1" max:"44640"`
 	Attendees []local.Email `json:"attendees,omitzero" jsonschema:"e-mail addresses of everybody who was invited, because the calendar's server tells them; others are invited" maxlen:"50"`
 }
 
 type removeArgs struct {
-	which
+	eventRef
 	Series    bool          `json:"series,omitzero" jsonschema:"an event that repeats is removed with all its occurrences"`
 	Attendees []local.Email `json:"attendees,omitzero" jsonschema:"e-mail addresses of everybody who was invited, because the calendar's server tells them" maxlen:"50"`
 }
 
 type respondArgs struct {
-	which
+	eventRef
 	Answer    string      `json:"answer" jsonschema:"the answer" enum:"accept,decline,tentative"`
 	Organizer local.Email `json:"organizer" jsonschema:"the e-mail address of who invites, as the calendar shows it: the answer goes there"`
 }
@@ -61,16 +61,16 @@ func (s *service) actions(k *local.Kit) {
 		Log:         tool.LogSpec{Summary: "Add {title} to the calendar[ {calendar}], {start:time}[, inviting {attendees}]", Does: changesCalendar, Impact: []string{"title", "attendees"}},
 		Widths: []tool.Width{{Name: "add any event[ to the calendar {calendar}][, inviting {attendees}]",
 			Any: []string{"title", "start", "duration_minutes", "all_day", "repeat", "location", "notes"}}}}, s.of, s.add, labelled)
-	local.Change(k, tool.Spec{Name: "move", Reach: reach, Targets: []string{"attendees"}, Yields: mine, Tidy: stale, Timeout: timeout, Sentences: moveSentences, // an event's title may come from others
+	local.Change(k, tool.Spec{Name: "move", Reach: reach, Targets: []string{"attendees"}, Yields: ownLabels, Tidy: stale, Timeout: timeout, Sentences: moveSentences, // an event's title may come from others
 		Description: "Moves an event in the calendar to another time: reschedules or postpones a meeting.",
 		Log:         tool.LogSpec{Summary: "Move {event} to {start:time}[, telling {attendees}]", Does: changesCalendar, Impact: []string{"event", "attendees"}},
 		Widths:      []tool.Width{{Name: "move any event[ in the calendar {calendar}][, telling {attendees}]", Any: []string{"event", "date", "start", "duration_minutes"}}}}, s.of, s.move, tool.Text)
-	local.Change(k, tool.Spec{Name: "remove", Reach: reach, Targets: []string{"attendees"}, Yields: mine, Tidy: stale, Timeout: timeout, Sentences: removeSentences,
+	local.Change(k, tool.Spec{Name: "remove", Reach: reach, Targets: []string{"attendees"}, Yields: ownLabels, Tidy: stale, Timeout: timeout, Sentences: removeSentences,
 		Description: "Removes an event from the calendar: cancels or deletes a meeting or an appointment.",
 		Log:         tool.LogSpec{Summary: "Remove {event} from the calendar[ {calendar}][, telling {attendees}]", Does: changesCalendar, Impact: []string{"event", "attendees"}},
 		Widths:      []tool.Width{{Name: "remove any event[ from the calendar {calendar}][, telling {attendees}]", Any: []string{"event", "date"}}}}, s.of, s.remove, tool.Text)
 	if there {
-		local.Change(k, tool.Spec{Name: "respond", Reach: tool.ReachOut, Targets: []string{"organizer"}, Yields: mine, Tidy: stale, Timeout: timeout,
+		local.Change(k, tool.Spec{Name: "respond", Reach: tool.ReachOut, Targets: []string{"organizer"}, Yields: ownLabels, Tidy: stale, Timeout: timeout,
 			Description: "Answers an invitation that is in the calendar: accepts or declines it, or says that it is tentative.",
 			Log:         tool.LogSpec{Summary: "Answer the invitation to {event}: {answer}, to {organizer}", Does: "sends an answer to the organizer", Impact: []string{"event", "organizer"}},
 			Widths:      []tool.Width{{Name: "answer {answer} to any invitation of {organizer}", Any: []string{"event", "date"}}}}, s.of, s.respond, tool.Text)
@@ -101,7 +101,7 @@ func (s *service) add(ctx context.Context, in tool.Invocation, a addArgs, st *st
 	if e.Title == "" {
 		return "", fault.New(fault.Invalid, "title_missing", "the event has no title").WithHint("give it a title")
 	}
-	e.lasts(minutes(a.Minutes, time.Hour), zone)
+	e.setEnd(minutes(a.Minutes, time.Hour), zone)
 	return s.apply(ctx, in, st, Change{Do: adding, Event: e}, "Added %s to the calendar.")
 }
 
@@ -110,13 +110,13 @@ func (s *service) add(ctx context.Context, in tool.Invocation, a addArgs, st *st
 func labelled(reply string) tool.Result {
 	t := &message.Text{Text: reply}
 	if strings.Contains(reply, overlapping) {
-		t.Labels = mine
+		t.Labels = ownLabels
 	}
 	return tool.Result{Content: []message.Block{t}}
 }
 
-// lasts sets the end. All-day events begin and end at midnight, and their time is free.
-func (e *Event) lasts(d time.Duration, zone *time.Location) {
+// setEnd sets the end. All-day events begin and end at midnight, and their time is free.
+func (e *Event) setEnd(d time.Duration, zone *time.Location) {
 	if !e.AllDay {
 		e.End = e.Start.Add(d)
 		return
@@ -178,7 +178,7 @@ func (s *service) move(ctx context.Context, in tool.Invocation, a moveArgs, st *
 	if err != nil {
 		return "", err
 	}
-	e, err := s.find(ctx, in, st, a.which)
+	e, err := s.find(ctx, in, st, a.eventRef)
 	if err != nil {
 		return "", err
 	}
@@ -190,7 +190,7 @@ func (s *service) move(ctx context.Context, in tool.Invocation, a moveArgs, st *
 	}
 	length := e.End.Sub(e.Start)
 	e.Start, e.Attendees = start, local.Texts(a.Attendees)
-	e.lasts(minutes(a.Minutes, length), zone)
+	e.setEnd(minutes(a.Minutes, length), zone)
 	return s.apply(ctx, in, st, Change{Do: moving, Event: e}, "Moved %s in the calendar.")
 }
 
@@ -214,7 +214,7 @@ func (e Event) mayChange(named []string) error {
 }
 
 func (s *service) remove(ctx context.Context, in tool.Invocation, a removeArgs, st *store) (string, error) {
-	e, err := s.find(ctx, in, st, a.which)
+	e, err := s.find(ctx, in, st, a.eventRef)
 	if err != nil {
 		return "", err
 	}
@@ -235,7 +235,7 @@ func (s *service) remove(ctx context.Context, in tool.Invocation, a removeArgs, 
 }
 
 func (s *service) respond(ctx context.Context, in tool.Invocation, a respondArgs, st *store) (string, error) {
-	e, err := s.find(ctx, in, st, a.which)
+	e, err := s.find(ctx, in, st, a.eventRef)
 	if err != nil {
 		return "", err
 	}
@@ -250,7 +250,7 @@ func (s *service) respond(ctx context.Context, in tool.Invocation, a respondArgs
 }
 
 // find returns the event that the words refer to. Error codes: event_not_found, event_ambiguous.
-func (s *service) find(ctx context.Context, in tool.Invocation, st *store, w which) (e Event, err error) {
+func (s *service) find(ctx context.Context, in tool.Invocation, st *store, w eventRef) (e Event, err error) {
 	var all []Event
 	if w.Date == "" {
 		all, err = st.All(ctx, w.Calendar)

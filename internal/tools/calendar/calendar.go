@@ -92,24 +92,24 @@ func (s *service) of(ctx context.Context, user string) (*store, error) {
 	return st, err
 }
 
-// oneOf names a calendar.
-type oneOf struct {
+// calendarRef names a calendar.
+type calendarRef struct {
 	Calendar string `json:"calendar,omitzero" jsonschema:"the calendar; all unless given" maxlen:"200"`
 }
 
 type listArgs struct {
-	oneOf
+	calendarRef
 	Date  string `json:"date,omitzero" jsonschema:"the day, or the first of several; today unless given" format:"date"`
 	Until string `json:"until,omitzero" jsonschema:"the end of the span, where it is longer than a day" format:"date"`
 }
 
 type searchArgs struct {
-	oneOf
+	calendarRef
 	Query string `json:"query" jsonschema:"words to look for in titles, places, notes and attendees" minlen:"1" maxlen:"200"`
 }
 
 type freeArgs struct {
-	oneOf
+	calendarRef
 	Date    string `json:"date" jsonschema:"the day" format:"date"`
 	From    string `json:"from,omitzero" jsonschema:"the time of day from which on to look, as 08:00; 08:00 unless given" pattern:"^([01]\\d|2[0-3]):[0-5]\\d$"`
 	Minutes int    `json:"minutes,omitzero" jsonschema:"how many minutes are needed at least; 30 unless given" min:"1" max:"1440"`
@@ -118,18 +118,18 @@ type freeArgs struct {
 
 const day = "2006-01-02"
 
-// mine are the labels of a calendar: it belongs to the user, and contains invitations of others.
-const mine = message.Private | message.Untrusted
+// ownLabels are the labels of a calendar: it belongs to the user, and contains invitations of others.
+const ownLabels = message.Private | message.Untrusted
 
 // queries adds the tools that only read.
 func (s *service) queries(k *local.Kit) {
-	local.Query(k, tool.Spec{Name: "list", Yields: mine, Tidy: local.ReplacesEarlier("date", "until", "calendar"), Sentences: listSentences,
+	local.Query(k, tool.Spec{Name: "list", Yields: ownLabels, Tidy: local.ReplacesEarlier("date", "until", "calendar"), Sentences: listSentences,
 		Description: "Lists the events in the calendar: shows what meetings and appointments there are on a day, or until another day.",
 		Log:         tool.LogSpec{Summary: "Look at the calendar of {date|the coming days}"}}, s.list)
-	local.Query(k, tool.Spec{Name: "search", Yields: mine, Tidy: local.ReplacesEarlier("query", "calendar"), Sentences: searchSentences,
+	local.Query(k, tool.Spec{Name: "search", Yields: ownLabels, Tidy: local.ReplacesEarlier("query", "calendar"), Sentences: searchSentences,
 		Description: "Searches the calendar for an event by words: finds when a meeting or an appointment is.",
 		Log:         tool.LogSpec{Summary: "Search the calendar for {query}"}}, s.search)
-	local.Query(k, tool.Spec{Name: "free", Yields: mine, Tidy: local.ReplacesEarlier("date", "minutes", "from", "to", "calendar"), Sentences: freeSentences,
+	local.Query(k, tool.Spec{Name: "free", Yields: ownLabels, Tidy: local.ReplacesEarlier("date", "minutes", "from", "to", "calendar"), Sentences: freeSentences,
 		Description: "Tells when there is free time on a day, and what makes the rest busy: finds a gap between the events of the calendar.",
 		Log:         tool.LogSpec{Summary: "Look for free time on {date}"}}, s.free)
 }
@@ -276,13 +276,13 @@ func (e Event) shown(zone *time.Location) string {
 		out += " in " + e.Calendar
 	}
 	if e.Unknown != "" {
-		out += " (its time may be wrong: " + e.doubt(zone) + ")"
+		out += " (its time may be wrong: " + e.timeWarning(zone) + ")"
 	}
 	return out
 }
 
-// doubt says why the time of an event may be wrong.
-func (e Event) doubt(zone *time.Location) string {
+// timeWarning says why the time of an event may be wrong.
+func (e Event) timeWarning(zone *time.Location) string {
 	return fmt.Sprintf("its time zone %q is unknown, and was taken for %s", local.Line(e.Unknown, 60), zone)
 }
 

@@ -139,7 +139,7 @@ func TestNamesOfOthersAreLabelled(t *testing.T) {
 		{"calendar.remove", `{"event":"ignore"}`},
 		{"calendar.remove", `{"event":"ignore"}`}, // it is not there any more
 	} {
-		if got := s.Labels(fmt.Sprint(i), c[0], c[1]); got != mine {
+		if got := s.Labels(fmt.Sprint(i), c[0], c[1]); got != ownLabels {
 			t.Errorf("%s: %v", c[0], got)
 		}
 	}
@@ -334,7 +334,7 @@ func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e := Event{Title: text.Draw(t, "title"), Location: text.Draw(t, "location"), Notes: text.Draw(t, "notes"),
 			Start: minute(rapid.IntRange(-1e6, 1e6).Draw(t, "start")), AllDay: rapid.Bool().Draw(t, "all day")}
-		e.lasts(time.Duration(rapid.IntRange(1, 5000).Draw(t, "minutes"))*time.Minute, vienna)
+		e.setEnd(time.Duration(rapid.IntRange(1, 5000).Draw(t, "minutes"))*time.Minute, vienna)
 		pieces := dav.Split(foreign, "VEVENT")
 		added, _, raw, err := editor{zone: vienna, now: now}.change(pieces, "key", Change{Do: adding, Event: e})
 		if err != nil {

@@ -14,16 +14,16 @@ import (
 
 // Change is a change of a calendar.
 type Change struct {
-	Do    doing
+	Do    changeKind
 	Event Event
 	Reply string // of an answer: ACCEPTED, DECLINED or TENTATIVE
 }
 
-// doing says what is done with the event.
-type doing int
+// changeKind says what is done with the event.
+type changeKind int
 
 const (
-	adding    doing = iota // the calendar assigns the ID
+	adding    changeKind = iota // the calendar assigns the ID
 	moving                 // the event with this ID, or one occurrence of it, gets this Start, End and AllDay, and these attendees
 	removing               // the event with this ID, or one occurrence of it
 	answering              // the invitation with this ID is answered

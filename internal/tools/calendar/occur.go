@@ -77,7 +77,7 @@ func (v *view) add(ctx context.Context, pieces []dav.Piece, where func(dav.Piece
 			v.problem(where(p), err)
 		}
 		if e.Unknown != "" && len(list) == 0 && (e.Repeats || e.overlaps(v.from.AddDate(0, 0, -1), v.to.AddDate(0, 0, 1))) {
-			v.problem(where(p), fmt.Errorf("%q may belong here: %s", local.Line(e.Title, 60), e.doubt(v.zone)))
+			v.problem(where(p), fmt.Errorf("%q may belong here: %s", local.Line(e.Title, 60), e.timeWarning(v.zone)))
 		}
 		for _, o := range list {
 			if o.Repeats && slices.ContainsFunc(changed[e.ID], func(i instance) bool { return i.is(o.Start) }) {

@@ -58,7 +58,7 @@ func (r *store) Between(ctx context.Context, from, to time.Time, calendar string
 				return fmt.Sprintf("the event at line %d of the calendar's file", p.Line)
 			}
 			return "an event of " + c.Name
-		}, placed(c, o))
+		}, locate(c, o))
 	})
 	return sorted(v.events), append(problems, v.problems...), err
 }
@@ -68,7 +68,7 @@ func (r *store) Between(ctx context.Context, from, to time.Time, calendar string
 func (r *store) All(ctx context.Context, calendar string) (all []Event, err error) {
 	now := r.now()
 	_, err = r.objects(ctx, now.AddDate(-1, 0, 0), now.AddDate(2, 0, 0), calendar, func(c dav.Collection, o dav.Object) error {
-		with := placed(c, o)
+		with := locate(c, o)
 		for _, e := range each(dav.Split(o.Text, ical.CompEvent), r.zone) {
 			with(&e)
 			all = append(all, e)
@@ -136,8 +136,8 @@ func (r *store) objects(ctx context.Context, from, to time.Time, calendar string
 	return problems, nil
 }
 
-// placed returns a function that notes where an event is, and what that means for the user.
-func placed(c dav.Collection, o dav.Object) func(*Event) {
+// locate returns a function that notes where an event is, and what that means for the user.
+func locate(c dav.Collection, o dav.Object) func(*Event) {
 	return func(e *Event) {
 		e.Calendar, e.object, e.own, e.sends = c.Name, &o, c.Addresses, c.Sends
 		own := func(a string) bool { return slices.Contains(c.Addresses, strings.ToLower(a)) }
@@ -153,15 +153,15 @@ func placed(c dav.Collection, o dav.Object) func(*Event) {
 	}
 }
 
-// keyWord returns a key as part of an ID or of a name.
-func keyWord(key string) string { return id.Derive("calendar", key).String() }
+// keyID returns a key as part of an ID or of a name.
+func keyID(key string) string { return id.Derive("calendar", key).String() }
 
 // Apply makes a change, once for each key, and returns the text that reply makes. Repeated, it returns the same text.
 func (r *store) Apply(ctx context.Context, key string, c Change, reply func(Event) string) (string, error) {
 	ed := editor{zone: r.zone, now: r.now()}
 	if r.file != nil {
 		said, err := r.file.Change(ctx, []string{key}, func(_ int, text string) (n local.Note, err error) {
-			e, before, after, err := ed.change(dav.Split(text, ical.CompEvent), keyWord(key), c)
+			e, before, after, err := ed.change(dav.Split(text, ical.CompEvent), keyID(key), c)
 			return local.Note{Before: before, After: after, What: fmt.Sprintf("the event %q", e.Title), Reply: reply(e)}, err
 		})
 		return said[0], err
@@ -175,7 +175,7 @@ func (r *store) Apply(ctx context.Context, key string, c Change, reply func(Even
 		e.Organizer = cmp.Or(e.Organizer, e.own[0])
 	}
 	pieces := dav.Split(o.Text, ical.CompEvent)
-	now, _, lines, err := ed.change(pieces, keyWord(key), c)
+	now, _, lines, err := ed.change(pieces, keyID(key), c)
 	if err != nil {
 		return "", err
 	}
@@ -191,7 +191,7 @@ func (r *store) Apply(ctx context.Context, key string, c Change, reply func(Even
 }
 
 // place returns where a change is made on a server. It completes a new event.
-func (r *store) place(ctx context.Context, key string, do doing, e *Event) (dav.Object, error) {
+func (r *store) place(ctx context.Context, key string, do changeKind, e *Event) (dav.Object, error) {
 	if do != adding {
 		return *e.object, nil
 	}
@@ -204,7 +204,7 @@ func (r *store) place(ctx context.Context, key string, do doing, e *Event) (dav.
 		return dav.Object{}, err
 	}
 	e.Calendar, e.own, e.sends = to.Name, to.Addresses, to.Sends
-	return to.New(keyWord(key)+".ics", ""), nil
+	return to.New(keyID(key)+".ics", ""), nil
 }
 
 // notifies returns whom the server notifies of a change.

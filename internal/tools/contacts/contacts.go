@@ -56,22 +56,22 @@ type editArgs struct {
 	facts
 }
 
-// mine are the labels of contacts: they are private, and address books may be shared with others.
-const mine = message.Private | message.Untrusted
+// ownLabels are the labels of contacts: they are private, and address books may be shared with others.
+const ownLabels = message.Private | message.Untrusted
 
 // Add adds the tools to a kit.
 func Add(k *local.Kit, place local.Place, accounts dav.Accounts) {
 	s := &service{accounts, place}
 	local.Share(k, accounts.List, dav.Account.Owner)
 	stale := []tool.Strategy{{Kind: tool.ByTool, Tools: []string{k.Name("search")}}}
-	local.Query(k, tool.Spec{Name: "search", Yields: mine, Tidy: local.ReplacesEarlier("query"), Timeout: timeout,
+	local.Query(k, tool.Spec{Name: "search", Yields: ownLabels, Tidy: local.ReplacesEarlier("query"), Timeout: timeout,
 		Description: "Looks a person up in the address book: e-mail addresses, phone numbers, birthday, company.",
 		Log:         tool.LogSpec{Summary: "Look up {query} in the contacts"}}, s.search)
 	local.Change(k, tool.Spec{Name: "add", Tidy: stale, Timeout: timeout,
 		Description: "Adds a person to the address book.",
 		Log:         tool.LogSpec{Summary: "Add {name} to the contacts", Does: changesContacts, Impact: []string{"name"}},
 		Widths:      []tool.Width{{Name: "add any person[ to the address book {book}]", Any: []string{"name", "emails", "phones", "birthday", "company", "note"}}}}, s.of, s.add, tool.Text)
-	local.Change(k, tool.Spec{Name: "edit", Yields: mine, Tidy: stale, Timeout: timeout,
+	local.Change(k, tool.Spec{Name: "edit", Yields: ownLabels, Tidy: stale, Timeout: timeout,
 		Description: "Changes a person in the address book. What is given replaces what is there: give all e-mail addresses or phone numbers. What is not given stays.",
 		Log:         tool.LogSpec{Summary: "Change the contact {contact}", Does: changesContacts, Impact: []string{"contact"}},
 		Widths:      []tool.Width{{Name: "change anything about {contact}", Any: []string{"name", "emails", "phones", "birthday", "company", "note"}}}}, s.of, s.edit, tool.Text)

@@ -103,7 +103,7 @@ func (c *client) do(ctx context.Context, method string, at *url.URL, header map[
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	for range maxRedirects {
-		a, err := c.once(ctx, method, at, header, body)
+		a, err := c.roundTrip(ctx, method, at, header, body)
 		if err != nil {
 			return nil, err
 		}
@@ -121,7 +121,7 @@ func (c *client) do(ctx context.Context, method string, at *url.URL, header map[
 	return nil, tool.NotDone(c.protocolError(errors.New("it redirects too often")))
 }
 
-func (c *client) once(ctx context.Context, method string, at *url.URL, header map[string]string, body string) (*answer, error) {
+func (c *client) roundTrip(ctx context.Context, method string, at *url.URL, header map[string]string, body string) (*answer, error) {
 	req, err := http.NewRequestWithContext(ctx, method, at.String(), strings.NewReader(body))
 	if err != nil {
 		return nil, tool.NotDone(c.protocolError(err))

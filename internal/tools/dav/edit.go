@@ -120,14 +120,14 @@ func (b Book) Revert(ctx context.Context, key string) (reply string, err error) 
 	return reply, b.write(ctx, c, now, e.Text)
 }
 
-// counted are the properties that make two texts different. Servers add and rewrite others.
-var counted = strings.Fields("UID RECURRENCE-ID SUMMARY DESCRIPTION LOCATION DTSTART DTEND DURATION DUE RRULE RDATE EXDATE STATUS ATTENDEE FN N EMAIL TEL BDAY ORG NOTE")
+// significantNames are the properties that make two texts different. Servers add and rewrite others.
+var significantNames = strings.Fields("UID RECURRENCE-ID SUMMARY DESCRIPTION LOCATION DTSTART DTEND DURATION DUE RRULE RDATE EXDATE STATUS ATTENDEE FN N EMAIL TEL BDAY ORG NOTE")
 
 // Same reports whether two texts of iCalendar or vCard say the same.
-func Same(a, b string) bool { return slices.Equal(essence(a), essence(b)) }
+func Same(a, b string) bool { return slices.Equal(significantLines(a), significantLines(b)) }
 
-// essence returns the lines that count, sorted.
-func essence(text string) (out []string) {
+// significantLines returns the lines that count, sorted.
+func significantLines(text string) (out []string) {
 	var in []string // the components around a line
 	for _, l := range Lines(text) {
 		switch {
@@ -135,7 +135,7 @@ func essence(text string) (out []string) {
 			in = append(in, strings.ToUpper(l.Value))
 		case l.Name == "END":
 			in = in[:max(0, len(in)-1)]
-		case len(in) > 0 && slices.Contains([]string{Events, Tasks, Contacts}, in[len(in)-1]) && slices.Contains(counted, l.Name):
+		case len(in) > 0 && slices.Contains([]string{Events, Tasks, Contacts}, in[len(in)-1]) && slices.Contains(significantNames, l.Name):
 			if l.Name == "ATTENDEE" { // its other parameters are the server's
 				_, status, _ := strings.Cut(strings.ToUpper(l.Params), "PARTSTAT=")
 				status, _, _ = strings.Cut(status, ";")

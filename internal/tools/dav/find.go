@@ -83,8 +83,8 @@ type Collection struct {
 	url    *url.URL
 }
 
-// holds reports whether a resource is a collection of a kind.
-func (p properties) holds(kind string) bool {
+// isCollection reports whether a resource is a collection of a kind.
+func (p properties) isCollection(kind string) bool {
 	if kind == Contacts {
 		return p.Type.Contacts != nil
 	}
@@ -143,7 +143,7 @@ func (c *client) collections(ctx context.Context, kind string) ([]Collection, er
 		}
 	}
 	found := start
-	if !slices.ContainsFunc(known, func(r resource) bool { return r.holds(kind) }) {
+	if !slices.ContainsFunc(known, func(r resource) bool { return r.isCollection(kind) }) {
 		homes := all(known, func(p properties) hrefs {
 			return map[bool]hrefs{true: p.ContactsHome, false: p.CalendarHome}[kind == Contacts]
 		})
@@ -189,7 +189,7 @@ func (c *client) chosen(found []resource, kind string, known []resource) (out []
 		if len(out) == maxCollections {
 			break
 		}
-		if !r.holds(kind) || slices.ContainsFunc(out, func(o Collection) bool { return o.url.String() == r.url.String() }) {
+		if !r.isCollection(kind) || slices.ContainsFunc(out, func(o Collection) bool { return o.url.String() == r.url.String() }) {
 			continue
 		}
 		base := strings.Trim(r.url.Path, "/")

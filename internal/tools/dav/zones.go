@@ -207,7 +207,7 @@ func (o observance) onsets() (out []onset, ok bool) {
 		for _, month := range r.months {
 			for day := time.Date(year, month, 1, 0, 0, 0, 0, time.UTC); day.Month() == month; day = day.AddDate(0, 0, 1) {
 				at := day.Add(o.start.Sub(o.start.Truncate(24 * time.Hour)))
-				if !r.on(day) || !at.After(o.start) {
+				if !r.matchesDay(day) || !at.After(o.start) {
 					continue
 				}
 				if r.count > 0 && count <= 0 || !r.until.IsZero() && at.Add(-time.Duration(o.before)*time.Second).After(r.until) {
@@ -302,8 +302,8 @@ func yearly(text string, start time.Time) (r yearlyRule, ok bool) {
 	return r, ok && len(r.months) <= 12
 }
 
-// on reports whether the rule means a day of its months.
-func (r yearlyRule) on(day time.Time) bool {
+// matchesDay reports whether the rule means a day of its months.
+func (r yearlyRule) matchesDay(day time.Time) bool {
 	last := day.AddDate(0, 1, -day.Day()).Day()
 	byDay := r.days == nil || slices.Contains(r.days, day.Day()) || slices.Contains(r.days, day.Day()-last-1)
 	byWeekday := r.weekdays == nil || slices.ContainsFunc(r.weekdays, func(w nth) bool {

@@ -58,14 +58,14 @@ func (s changes) move(ctx context.Context, in tool.Invocation, a moveArgs) (stri
 	if err := local.Keep(s.notes, local.Key(in), change{ID: a.ID, Folder: to, Message: heads[0].MessageID}); err != nil {
 		return "", tool.NotDone(err)
 	}
-	if err := c.carry(p, to); err != nil {
+	if err := c.moveMessage(p, to); err != nil {
 		return "", broken(ctx, c.account, err)
 	}
 	return c.movedReply(to, heads[0].MessageID), nil
 }
 
-// carry moves an e-mail to another folder.
-func (c *client) carry(p place, to string) error {
+// moveMessage moves an e-mail to another folder.
+func (c *client) moveMessage(p place, to string) error {
 	if caps := c.Caps(); !caps.Has(imap.CapMove) && !caps.Has(imap.CapUIDPlus) {
 		// The old way expunges everything that is marked as deleted.
 		return tool.NotDone(fault.New(fault.Unsupported, "mail_cannot_move", "the mail server cannot move a single e-mail"))
@@ -235,7 +235,7 @@ func (s changes) Revert(ctx context.Context, key string) (string, error) {
 		return "", err
 	}
 	defer c.close()
-	if err := c.carry(p, from.folder); err != nil {
+	if err := c.moveMessage(p, from.folder); err != nil {
 		return "", broken(ctx, c.account, err)
 	}
 	return reply, nil

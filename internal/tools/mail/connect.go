@@ -221,9 +221,9 @@ func broken(ctx context.Context, a Account, err error) error {
 	return fault.New(fault.Unavailable, "mail_unavailable", "the mail server of %s: %w", a.Name, err)
 }
 
-// uses are the folders with a special use (RFC 6154), with names that servers without that
+// specialFolders are the folders with a special use (RFC 6154), with names that servers without that
 // extension give them.
-var uses = map[string]struct {
+var specialFolders = map[string]struct {
 	attr  imap.MailboxAttr
 	names []string
 }{
@@ -240,7 +240,7 @@ func (c *client) folder(name string) (string, error) {
 	if name == "" || strings.EqualFold(name, "inbox") {
 		return "INBOX", nil
 	}
-	use, special := uses[strings.ToLower(name)]
+	use, special := specialFolders[strings.ToLower(name)]
 	for _, f := range c.folders {
 		if special && slices.Contains(f.Attrs, use.attr) || f.Mailbox == name {
 			return f.Mailbox, nil

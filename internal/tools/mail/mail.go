@@ -67,8 +67,8 @@ type service struct {
 	arrived func()      // is called when a server says that there are other e-mails; nil: nothing waits for it
 }
 
-// mine are the labels of what others may have written to the user.
-const mine = message.Private | message.Untrusted
+// ownLabels are the labels of what others may have written to the user.
+const ownLabels = message.Private | message.Untrusted
 
 type searchArgs struct {
 	Account string `json:"account,omitzero" jsonschema:"the account; needed only if there are several" maxlen:"64"`
@@ -126,10 +126,10 @@ func Add(k *local.Kit, notes local.Place, opt Options) {
 	local.Share(k, opt.Accounts, owner)
 	seen := []tool.Strategy{{Kind: tool.ByTool, Tools: []string{k.Name("search")}}}
 	query := func(name, what, log string, again ...string) tool.Spec {
-		return tool.Spec{Name: name, Description: what, Yields: mine, Reach: tool.ReachHere, Timeout: timeout, Tidy: local.ReplacesEarlier(again...), Log: tool.LogSpec{Summary: log}}
+		return tool.Spec{Name: name, Description: what, Yields: ownLabels, Reach: tool.ReachHere, Timeout: timeout, Tidy: local.ReplacesEarlier(again...), Log: tool.LogSpec{Summary: log}}
 	}
 	action := func(name, what, log, width string, open ...string) tool.Spec {
-		return tool.Spec{Name: name, Description: what, Yields: mine, Timeout: timeout, Tidy: seen, Log: tool.LogSpec{Summary: log, Does: "changes your mailbox"},
+		return tool.Spec{Name: name, Description: what, Yields: ownLabels, Timeout: timeout, Tidy: seen, Log: tool.LogSpec{Summary: log, Does: "changes your mailbox"},
 			Widths: []tool.Width{{Name: width, Any: open}}}
 	}
 	sends := func(spec tool.Spec, targets ...string) tool.Spec {
@@ -145,11 +145,11 @@ func Add(k *local.Kit, notes local.Place, opt Options) {
 	draft := action("draft", "Writes an e-mail into the drafts folder. It is not sent.", "Draft an e-mail to {to}: {subject}",
 		"draft any e-mail", "to", "cc", "bcc", "subject", "body")
 	draft.Dedupes = true
-	local.Action(k, draft, s.draft, s.settle)
+	local.Action(k, draft, s.draft, s.wasDrafted)
 	local.Action(k, sends(action("send", "Sends an e-mail. If only a name is known, search for e-mails from that person to find the address; do not guess it.", "Send an e-mail to {to}[, copies to {cc}][, hidden copies to {bcc}]: {subject}",
-		"send any e-mail to {to}[, copies to {cc}][, hidden copies to {bcc}]", "subject", "body"), "to", "cc", "bcc"), sending(s, s.compose), s.settle)
+		"send any e-mail to {to}[, copies to {cc}][, hidden copies to {bcc}]", "subject", "body"), "to", "cc", "bcc"), sending(s, s.compose), s.wasDrafted)
 	local.Action(k, sends(action("reply", "Answers an e-mail: the answer belongs to its conversation and quotes it.", "Send an answer to {to}[, copies to {cc}]",
-		"send any answer to {to}[, copies to {cc}]", "id", "body"), "to", "cc"), sending(s, s.answer), s.settle)
+		"send any answer to {to}[, copies to {cc}]", "id", "body"), "to", "cc"), sending(s, s.answer), s.wasDrafted)
 	local.Change(k, action("flag", "Marks an e-mail as read, flagged or answered, or with a label, or takes that away.", "Change the marks of an e-mail: add {add|none}, remove {remove|none}",
 		"change the marks of any e-mail like this", "id"), s.of, s.flag, tool.Text)
 	to := func(folder string) func(context.Context, tool.Invocation, idArgs, changes) (string, error) {

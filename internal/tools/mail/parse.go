@@ -53,7 +53,7 @@ func parse(raw []byte) (l letter) {
 	h := mail.Header{Header: m.Header}
 	l.from, l.to, l.cc = people(h, "From"), people(h, "To"), people(h, "Cc")
 	l.replyTo = cmp.Or(people(h, "Reply-To"), l.from)
-	l.subject = word(h, "Subject")
+	l.subject = headerText(h, "Subject")
 	if l.date, err = h.Date(); err != nil {
 		l.date = time.Time{}
 	}
@@ -73,8 +73,8 @@ func parse(raw []byte) (l letter) {
 	return l
 }
 
-// word returns a field as one line of text, or its raw value if it cannot be decoded.
-func word(h mail.Header, name string) string {
+// headerText returns a field as one line of text, or its raw value if it cannot be decoded.
+func headerText(h mail.Header, name string) string {
 	text, _ := h.Text(name) //nolint:errcheck // the raw value is returned
 	return short(text)
 }
@@ -83,9 +83,9 @@ func word(h mail.Header, name string) string {
 func people(h mail.Header, name string) string {
 	list, err := h.AddressList(name)
 	if err != nil {
-		return word(h, name)
+		return headerText(h, name)
 	}
-	return several(list, 20, func(a *mail.Address) string {
+	return joinSome(list, 20, func(a *mail.Address) string {
 		if a.Name == "" {
 			return short(a.Address)
 		}
@@ -93,8 +93,8 @@ func people(h mail.Header, name string) string {
 	})
 }
 
-// several joins what is shown of some things, with the number of the others.
-func several[T any](list []T, most int, show func(T) string) string {
+// joinSome joins what is shown of some things, with the number of the others.
+func joinSome[T any](list []T, most int, show func(T) string) string {
 	return strings.ReplaceAll(local.List(list, most, show), "\n", ", ")
 }
 

@@ -229,7 +229,7 @@ func labels(flags []imap.Flag) string {
 }
 
 func names(list []imap.Address) string {
-	return cmp.Or(several(list, 5, func(a imap.Address) string {
+	return cmp.Or(joinSome(list, 5, func(a imap.Address) string {
 		if a.Name == "" {
 			return short(a.Addr())
 		}

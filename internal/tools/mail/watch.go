@@ -88,7 +88,7 @@ func (s *service) watch(ctx context.Context, a Account, mark string, report func
 		return err
 	}
 	for {
-		news, err := c.since(last)
+		news, err := c.arrivedAfter(last)
 		if err != nil {
 			return broken(ctx, a, err)
 		}
@@ -139,8 +139,8 @@ func marked(mark string, sel *imap.SelectData) (place, error) {
 	return last, nil
 }
 
-// since returns what has arrived after an e-mail.
-func (c *client) since(last place) (news []Letter, err error) {
+// arrivedAfter returns what has arrived after an e-mail.
+func (c *client) arrivedAfter(last place) (news []Letter, err error) {
 	last.account = c.account.Name
 	data, err := c.UIDSearch(&imap.SearchCriteria{UID: []imap.UIDSet{{imap.UIDRange{Start: last.uid + 1}}}}, nil).Wait()
 	if err != nil {

@@ -172,9 +172,9 @@ type letterNote struct {
 // written is the place beside which a user's e-mails are noted.
 func (s *service) written(user string) string { return filepath.Join(s.notes.For(user), "written") }
 
-// settle reports whether an e-mail was written into the drafts or sent. One that is not among those that
+// wasDrafted reports whether an e-mail was written into the drafts or sent. One that is not among those that
 // were sent may still have been accepted.
-func (s *service) settle(ctx context.Context, in tool.Invocation) (bool, tool.Result, error) {
+func (s *service) wasDrafted(ctx context.Context, in tool.Invocation) (bool, tool.Result, error) {
 	var n letterNote
 	if ok, err := local.Kept(s.written(in.User), local.Key(in), &n); err != nil || !ok {
 		return false, tool.Result{}, err
@@ -195,12 +195,12 @@ func (s *service) settle(ctx context.Context, in tool.Invocation) (bool, tool.Re
 	case n.Reply == "":
 		return ok, tool.Text(draftReply(p)), nil
 	case !ok:
-		return false, tool.Result{}, unsettled()
+		return false, tool.Result{}, outcomeUnknown()
 	}
 	return true, tool.Text(n.Reply), nil
 }
 
-func unsettled() error {
+func outcomeUnknown() error {
 	return fault.New(fault.Unavailable, "mail_unsettled", "the mail server may have accepted the e-mail; it is not in the folder for sent e-mails").
 		WithHint("ask a recipient, or look at your other mail programs")
 }
@@ -255,7 +255,7 @@ func (s *service) deliver(ctx context.Context, in tool.Invocation, o outgoing) (
 	}
 	notes, reply := s.written(in.User), sentReply(o)
 	if before, err := local.Kept(notes, local.Key(in), &letterNote{}); before || err != nil {
-		return "", cmp.Or(err, unsettled())
+		return "", cmp.Or(err, outcomeUnknown())
 	}
 	err = s.transmit(ctx, o, raw, func() error {
 		return local.Keep(notes, local.Key(in), letterNote{o.account.Name, o.id, reply})

@@ -38,8 +38,8 @@ const (
 	Timer    = "timer"
 )
 
-// mine are the labels of the texts: they belong to the user, and may come from what others wrote.
-const mine = message.Private | message.Untrusted
+// ownLabels are the labels of the texts: they belong to the user, and may come from what others wrote.
+const ownLabels = message.Private | message.Untrusted
 
 type setArgs struct {
 	Text   string `json:"text" jsonschema:"What to remind the user of, in the user's words" minlen:"1" maxlen:"1000"`
@@ -80,11 +80,11 @@ func add[In any](k *local.Kit, s service, describe string, log tool.LogSpec, wid
 	local.Change(k, tool.Spec{Name: "set", Tidy: stale, Description: describe, Sentences: say.set, Log: log, Widths: []tool.Width{width}},
 		func(_ context.Context, user string) (setting, error) { return setting{s, user}, nil },
 		func(ctx context.Context, in tool.Invocation, a In, _ setting) (string, error) { return set(ctx, in, a) }, tool.Text)
-	local.Query(k, tool.Spec{Name: "list", Yields: mine, Tidy: []tool.Strategy{{Kind: tool.ByAge, MaxAge: time.Minute}, stale[0]},
+	local.Query(k, tool.Spec{Name: "list", Yields: ownLabels, Tidy: []tool.Strategy{{Kind: tool.ByAge, MaxAge: time.Minute}, stale[0]},
 		Sentences:   say.list,
 		Description: "Lists the " + s.kind + "s that are set, with their ids and times.",
 		Log:         tool.LogSpec{Summary: "List the " + s.kind + "s"}}, s.show)
-	local.Action(k, tool.Spec{Name: "cancel", Dedupes: true, Yields: mine, Tidy: stale, Sentences: say.cancel, Description: "Cancels a " + s.kind + ".",
+	local.Action(k, tool.Spec{Name: "cancel", Dedupes: true, Yields: ownLabels, Tidy: stale, Sentences: say.cancel, Description: "Cancels a " + s.kind + ".",
 		Log:    tool.LogSpec{Summary: "Cancel the " + s.kind + " {which|that is set}", Does: "cancels a " + s.kind},
 		Widths: []tool.Width{{Name: "cancel any " + s.kind, Any: []string{"which"}}}}, s.cancel, s.settleCancel)
 }
@@ -100,7 +100,7 @@ type service struct {
 func alarmOf(user, key string) id.ID { return id.Derive("alarm", user, key) }
 
 func (s service) set(ctx context.Context, in tool.Invocation, a record.Alarm) (string, error) {
-	a.ID, a.User, a.Kind, a.Labels, a.Zone = alarmOf(in.User, local.Key(in)), in.User, s.kind, mine, s.Location(in.User).String()
+	a.ID, a.User, a.Kind, a.Labels, a.Zone = alarmOf(in.User, local.Key(in)), in.User, s.kind, ownLabels, s.Location(in.User).String()
 	if a.Zone == "Local" {
 		a.Zone = "UTC"
 	}

@@ -155,9 +155,9 @@ func (o options) bundle(letters string) (ok, argument bool) {
 
 // The expressions of find that only look at files or print, by the number of their arguments.
 var (
-	findAlone = strings.Fields(`( ) ! , -a -and -o -or -not -H -L -P -empty -readable -writable -executable -true -false -prune -print
+	findFlags = strings.Fields(`( ) ! , -a -and -o -or -not -H -L -P -empty -readable -writable -executable -true -false -prune -print
 		-print0 -ls -quit -depth -mount -xdev -follow -daystart -noleaf -nouser -nogroup`)
-	findTakes = strings.Fields(`-name -iname -path -ipath -wholename -iwholename -regex -iregex -regextype -type -xtype -size -mtime -mmin
+	findOptions = strings.Fields(`-name -iname -path -ipath -wholename -iwholename -regex -iregex -regextype -type -xtype -size -mtime -mmin
 		-atime -amin -ctime -cmin -newer -anewer -cnewer -newermt -maxdepth -mindepth -perm -user -group -uid -gid -links -inum -samefile
 		-lname -ilname -printf -fstype`)
 )
@@ -166,8 +166,8 @@ func findHarmless(args []word) bool {
 	for i := 0; i < len(args); i++ {
 		w := args[i]
 		switch {
-		case w.literal && slices.Contains(findAlone, w.text), w.plain, w.literal && beginsText(w.text):
-		case w.literal && slices.Contains(findTakes, w.text):
+		case w.literal && slices.Contains(findFlags, w.text), w.plain, w.literal && beginsText(w.text):
+		case w.literal && slices.Contains(findOptions, w.text):
 			if i++; i == len(args) || !args[i].one {
 				return false
 			}
@@ -185,11 +185,11 @@ func printfHarmless(args []word) bool {
 	return len(args) > 0 && args[0].literal && !strings.HasPrefix(args[0].text, "-") && printed.MatchString(args[0].text)
 }
 
-var testsOne = strings.Fields("-e -f -d -s -r -w -x -L -h -n -z")
+var unaryTests = strings.Fields("-e -f -d -s -r -w -x -L -h -n -z")
 
 // testHarmless knows only tests of one value: others evaluate subscripts, in which commands may stand.
 func testHarmless(args []word) bool {
-	return len(args) == 2 && args[0].literal && slices.Contains(testsOne, args[0].text) && args[1].one
+	return len(args) == 2 && args[0].literal && slices.Contains(unaryTests, args[0].text) && args[1].one
 }
 
 // readsOnly reports whether a command of that name is one that only reads, with these arguments. known is

@@ -40,8 +40,8 @@ var skillNames = regexp.MustCompile(`/skills/([a-z0-9-]{1,64})`)
 
 // Limits of a call.
 const (
-	usualTime  = 2 * time.Minute
-	longest    = time.Hour
+	defaultTimeout  = 2 * time.Minute
+	maxTimeout    = time.Hour
 	background = 20 * time.Second // a call that takes longer continues in the background
 	maxCode    = 256 << 10
 )
@@ -67,7 +67,7 @@ func Tools(opt Options) ([]tool.Tool, error) {
 	}
 	r := &runner{opt: opt, network: network}
 	spec := tool.Spec{Effect: tool.Action, Version: "1", Yields: message.Private | message.Untrusted, Reach: tool.ReachHere, For: opt.For,
-		Timeout: longest, AsyncAfter: background}
+		Timeout: maxTimeout, AsyncAfter: background}
 	net := "There is no network."
 	if len(opt.Hosts) > 0 {
 		spec.Reach, net = tool.ReachOut, "It may connect to "+strings.Join(opt.Hosts, ", ")+"."
@@ -176,7 +176,7 @@ func (r *runner) run(ctx context.Context, in tool.Invocation, folder string, sec
 	if err != nil {
 		return tool.Result{}, tool.NotDone(err)
 	}
-	limit := usualTime
+	limit := defaultTimeout
 	if seconds > 0 {
 		limit = time.Duration(seconds) * time.Second
 	}

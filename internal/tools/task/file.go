@@ -73,7 +73,7 @@ func (t Task) line() string {
 	return out + "\n"
 }
 
-func keyWord(key string) string { return id.Derive("task", key).String() }
+func keyID(key string) string { return id.Derive("task", key).String() }
 
 // edit is a change of one task, with its key and the text that is returned for it.
 type edit struct {

@@ -105,7 +105,7 @@ func (r *remote) fresh(ctx context.Context, e edit) (o dav.Object, text string, 
 		return o, "", err
 	}
 	c := ical.NewComponent(ical.CompToDo)
-	c.Props.SetText(ical.PropUID, keyWord(e.key))
+	c.Props.SetText(ical.PropUID, keyID(e.key))
 	c.Props.SetDateTime(ical.PropDateTimeStamp, r.now().UTC())
 	c.Props.SetText(ical.PropSummary, dav.Plain(e.task.Title))
 	c.Props.SetText(ical.PropStatus, "NEEDS-ACTION")
@@ -113,7 +113,7 @@ func (r *remote) fresh(ctx context.Context, e edit) (o dav.Object, text string, 
 		c.Props.SetDate(ical.PropDue, at)
 	}
 	text, _, err = dav.Encode(c)
-	return l.New(keyWord(e.key)+".ics", ""), text, err
+	return l.New(keyID(e.key)+".ics", ""), text, err
 }
 
 // completed returns an object's text with its task completed. Its other lines stay as they are.

@@ -92,7 +92,7 @@ func (f forecaster) tool(ctx context.Context, in tool.Invocation, a forecastArgs
 	if err := f.get(ctx, f.Forecast, q, &w); err != nil {
 		return "", err
 	}
-	return w.text(p.called(), u), nil
+	return w.text(p.displayName(), u), nil
 }
 
 // place is a place as the geocoding service describes it.
@@ -101,7 +101,7 @@ type place struct {
 	Latitude, Longitude   float64
 }
 
-func (p place) called() string {
+func (p place) displayName() string {
 	parts := []string{p.Name}
 	for _, s := range []string{p.Admin1, p.Country} {
 		if s != "" && s != p.Name {
@@ -162,14 +162,14 @@ func (w weatherAnswer) text(where string, u units) string {
 	var b strings.Builder
 	c := w.Current
 	fmt.Fprintf(&b, "%s, %s (%s): %s, %s (feels like %s), %s in the last quarter of an hour, wind %s.\n", where, moment(c.Time, "Mon 2 Jan 15:04"), w.Timezone,
-		sky(c.Code), figure(c.Temperature, u.temperature), figure(c.Feels, u.temperature), figure(c.Rain, " "+u.rain), figure(c.Wind, " "+u.wind))
+		weatherWords(c.Code), figure(c.Temperature, u.temperature), figure(c.Feels, u.temperature), figure(c.Rain, " "+u.rain), figure(c.Wind, " "+u.wind))
 	d := w.Daily
 	for i, day := range d.Time {
 		name := day
 		if t, err := time.Parse(time.DateOnly, day); err == nil {
 			name = t.Format("Mon 2 Jan")
 		}
-		fmt.Fprintf(&b, "- %s: %s, %s to %s, %s of rain or snow (chance %s), wind up to %s, sun %s to %s\n", name, sky(at(d.Code, i)),
+		fmt.Fprintf(&b, "- %s: %s, %s to %s, %s of rain or snow (chance %s), wind up to %s, sun %s to %s\n", name, weatherWords(at(d.Code, i)),
 			figure(at(d.Min, i), ""), figure(at(d.Max, i), u.temperature), figure(at(d.Rain, i), " "+u.rain), figure(at(d.Chance, i), " %"), figure(at(d.Wind, i), " "+u.wind),
 			moment(at(d.Sunrise, i), "15:04"), moment(at(d.Sunset, i), "15:04"))
 	}
@@ -201,8 +201,8 @@ func moment(text, layout string) string {
 	return t.Format(layout)
 }
 
-// sky returns the words for a weather code of the WMO (code table 4677, as Open-Meteo uses it).
-func sky(code *int) string {
+// weatherWords returns the words for a weather code of the WMO (code table 4677, as Open-Meteo uses it).
+func weatherWords(code *int) string {
 	if code == nil {
 		return "unknown sky"
 	}

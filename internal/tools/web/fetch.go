@@ -127,7 +127,7 @@ func (f *fetcher) follow(ctx context.Context, u *url.URL, most int64, allowed fu
 			return nil, nil, nil, fault.New(fault.Invalid, "url_invalid", "%.200q is not the address of a page: %w", u, err)
 		}
 		req.Header.Set("Accept", "text/html,application/xhtml+xml,application/pdf,text/*;q=0.9,*/*;q=0.5")
-		resp, body, err := ask(f.Transport, req, most)
+		resp, body, err := readBody(f.Transport, req, most)
 		if err != nil || resp.StatusCode < 300 || resp.StatusCode >= 400 || resp.Header.Get("Location") == "" {
 			return u, resp, body, err
 		}
@@ -138,7 +138,7 @@ func (f *fetcher) follow(ctx context.Context, u *url.URL, most int64, allowed fu
 	return nil, nil, nil, fault.New(fault.Unavailable, "page_redirects", "the page redirects more than %d times", maxRedirects)
 }
 
-func ask(t http.RoundTripper, req *http.Request, most int64) (*http.Response, []byte, error) {
+func readBody(t http.RoundTripper, req *http.Request, most int64) (*http.Response, []byte, error) {
 	req.Header.Set("User-Agent", agent)
 	return local.Ask(t, req, most, "page_unreachable")
 }

@@ -64,7 +64,7 @@ var engines = map[string]engine{
 }
 
 // request returns the request for a search.
-func (e asked) request(ctx context.Context, query string, n int) (*http.Request, error) {
+func (e configuredEngine) request(ctx context.Context, query string, n int) (*http.Request, error) {
 	to, body, media := e.URL, "", ""
 	if e.Engine == "searxng" {
 		to = strings.TrimRight(to, "/") + "/search"
@@ -116,15 +116,15 @@ func readJSON(body []byte) (out []Result, _ error) {
 	return out, nil
 }
 
-// asked is an engine with its address and key.
-type asked struct {
+// configuredEngine is an engine with its address and key.
+type configuredEngine struct {
 	engine
 	Engine, URL, Key string
 }
 
 // complete fills in the defaults, and says what is missing.
-func (s Search) complete(ctx context.Context) (asked, error) {
-	e := asked{Engine: s.Name()}
+func (s Search) complete(ctx context.Context) (configuredEngine, error) {
+	e := configuredEngine{Engine: s.Name()}
 	var ok bool
 	if e.engine, ok = engines[e.Engine]; !ok {
 		return e, fault.New(fault.Invalid, "search_unknown", "%.40q is not a search engine", e.Engine).WithHint("the engines are duckduckgo, searxng, brave, tavily and exa")
@@ -176,7 +176,7 @@ func (s Search) run(ctx context.Context, t http.RoundTripper, query string, coun
 	if err != nil {
 		return nil, err
 	}
-	resp, body, err := ask(t, req, maxAnswer)
+	resp, body, err := readBody(t, req, maxAnswer)
 	if err == nil {
 		err = refusal(e.Engine, resp.StatusCode)
 	}
@@ -190,7 +190,7 @@ func (s Search) run(ctx context.Context, t http.RoundTripper, query string, coun
 		}
 		return nil, fault.New(fault.Unavailable, "search_damaged", "%s did not return results: %w", e.Engine, err)
 	}
-	return tidied(found, count), nil
+	return usableResults(found, count), nil
 }
 
 // refusal returns the error for a status other than 200.
@@ -212,8 +212,8 @@ func limitedBy(engine string) error {
 		WithHint("try later, or set another engine with web.search.engine: a SearXNG of your own, brave, tavily or exa")
 }
 
-// tidied keeps usable results, on one line each.
-func tidied(found []Result, count int) (out []Result) {
+// usableResults keeps usable results, on one line each.
+func usableResults(found []Result, count int) (out []Result) {
 	for _, r := range found {
 		u, err := url.Parse(r.URL)
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || len(r.URL) > 2000 {
