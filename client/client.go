@@ -199,7 +199,7 @@ func (c *Client) unreachable(err error) error {
 		return err
 	}
 	return BrokenError{c.o.Fault(&Error{Kind: "unavailable", Code: "server_unreachable", Message: "the Steward at " + c.o.URL + " does not answer",
-		Remedy: "check whether it is running; steward doctor tells more", Retry: "backoff", Cause: err})}
+		Remedy: "check whether it is running; steward doctor shows more", Retry: "backoff", Cause: err})}
 }
 
 // Close closes idle connections.

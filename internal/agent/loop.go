@@ -188,11 +188,11 @@ func origin(m *message.Message) string {
 func (l *loop) bound() string {
 	switch lim := l.Limits; {
 	case l.calls >= lim.Iterations:
-		return fmt.Sprintf("I stopped: this turn has asked the model %d times, which is its limit, without coming to an answer. What was found so far stands above. Say “go on” to continue, or raise limits.iterations.", l.calls)
+		return fmt.Sprintf("I stopped: this turn has asked the model %d times, which is its limit, without coming to an answer. What was found so far is above. Say “go on” to continue, or raise limits.iterations.", l.calls)
 	case l.active >= lim.Time:
-		return fmt.Sprintf("I stopped: this turn has worked for %s, which is its limit, without coming to an answer. What was found so far stands above. Say “go on” to continue, or raise limits.time.", lim.Time)
+		return fmt.Sprintf("I stopped: this turn has worked for %s, which is its limit, without coming to an answer. What was found so far is above. Say “go on” to continue, or raise limits.time.", lim.Time)
 	case l.size >= maxTurn:
-		return fmt.Sprintf("I stopped: this turn has read and written %d MiB, which is more than a turn may. What was found so far stands above. Ask for less at once.", l.size>>20)
+		return fmt.Sprintf("I stopped: this turn has read and written %d MiB, which is more than a turn may. What was found so far is above. Ask for less at once.", l.size>>20)
 	}
 	return ""
 }
@@ -233,7 +233,7 @@ func (l *loop) askUntilAvailable(ctx context.Context) (*message.Message, error) 
 	for {
 		calls, active := l.calls, l.active
 		m, err := l.askFitted(ctx)
-		if l.Await == nil || m != nil || !llm.Absent(err) || calls == 0 && !l.Begun || l.pending || ctx.Err() != nil {
+		if l.Await == nil || m != nil || !llm.IsUnavailable(err) || calls == 0 && !l.Begun || l.pending || ctx.Err() != nil {
 			return m, err
 		}
 		l.calls, l.active, l.absent = calls, active, true

@@ -48,7 +48,7 @@ type App struct {
 	AlsoPrivate         []string // besides the places of these settings
 	MCPFiles            []string
 
-	KnockFor, ListFor time.Duration // limits of the search for models; zero: probeTimeout, listTimeout
+	ProbeTimeout, ListTimeout time.Duration // limits of the search for models; zero: probeTimeout, listTimeout
 
 	Idle  bool            // do not resume interrupted work
 	Flags []settings.Flag // the command's flags that are settings

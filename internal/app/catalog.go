@@ -59,7 +59,7 @@ func (l *Local) openAgents(ctx context.Context, a *App, set *settings.Loaded, to
 		Services:   l.services.environ,
 		Snapshots:  filepath.Join(set.Data, "snapshots"),
 		Hide:       l.private,
-		Look:       kits.ReviewTools(l.resolve),
+		Review:     kits.ReviewTools(l.resolve),
 		Confined:   sandbox.Available,
 	}
 	if err := sandbox.RemoveLeftovers(); err != nil {
@@ -107,7 +107,7 @@ func (l *Local) bindings(agent string) (service.Bindings, error) {
 			return x.Bindings, nil
 		}
 	}
-	return nil, fault.New(fault.NotFound, "agent_not_found", "there is no agent %s that may be used", agent)
+	return nil, fault.New(fault.NotFound, "agent_not_found", "unknown or unapproved agent %s", agent)
 }
 
 // openers returns the kinds of sources that agents may have.

@@ -9,10 +9,10 @@ import (
 	"strings"
 )
 
-// HeedMemory makes the garbage collector respect the memory limit of Steward's control
+// RespectMemoryLimit makes the garbage collector respect the memory limit of Steward's control
 // group (a container's or a unit's): near the limit it runs more often, before the system
 // kills Steward. GOMEMLIMIT takes precedence.
-func HeedMemory(getenv func(string) string, root string) {
+func RespectMemoryLimit(getenv func(string) string, root string) {
 	if getenv("GOMEMLIMIT") != "" {
 		return
 	}

@@ -37,11 +37,11 @@ func TestGroupMemory(t *testing.T) {
 			continue
 		}
 		before := debug.SetMemoryLimit(-1)
-		HeedMemory(func(string) string { return "1GiB" }, root)
+		RespectMemoryLimit(func(string) string { return "1GiB" }, root)
 		if got := debug.SetMemoryLimit(-1); got != before {
 			t.Errorf("GOMEMLIMIT does not count: %d", got)
 		}
-		HeedMemory(func(string) string { return "" }, root)
+		RespectMemoryLimit(func(string) string { return "" }, root)
 		if got := debug.SetMemoryLimit(before); got != 320<<20 {
 			t.Errorf("the limit is %d", got)
 		}

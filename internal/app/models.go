@@ -229,7 +229,7 @@ func (a *App) open(v llm.Vendor, p settings.Provider, t settings.Timeouts, clien
 // served returns the client of a server whose owner chose its models. It lists them unless
 // the settings name one.
 func (a *App) served(ctx context.Context, v llm.Vendor, p settings.Provider, t settings.Timeouts, client *http.Client) (llm.Provider, llm.Presets) {
-	ctx, cancel := context.WithTimeout(ctx, cmp.Or(a.ListFor, ListTimeout))
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(a.ListTimeout, ListTimeout))
 	defer cancel()
 	provider := a.open(v, p, t, client)
 	takesTools := func(model string) bool {
@@ -269,7 +269,7 @@ func (a *App) probe(ctx context.Context, base string) bool {
 	if port == "" {
 		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
 	}
-	ctx, cancel := context.WithTimeout(ctx, cmp.Or(a.KnockFor, probeTimeout))
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(a.ProbeTimeout, probeTimeout))
 	defer cancel()
 	if u.Scheme == "https" || proxied(u) {
 		return true // not a local server: listing its models has its own time limit
@@ -339,7 +339,7 @@ func expand(set *settings.Loaded, name string, chain []string) ([]string, error)
 			known := append(slices.Sorted(maps.Keys(set.Models)), "default", "fast", "strong")
 			e := fault.New(fault.Invalid, "model_not_found", "models.%s (%s) names %q, which is neither provider/model nor an alias that is set",
 				name, set.SourceOf("models."+name+".use"), use)
-			if w := settings.Likely(use, known); w != "" && w != use {
+			if w := settings.Suggest(use, known); w != "" && w != use {
 				return nil, e.WithHint("did you mean %s?", w)
 			}
 			return nil, e.WithHint("write it as provider/model; steward models lists the models")

@@ -101,7 +101,7 @@ func (a *App) OpenLocal(ctx context.Context, set *settings.Loaded, log *slog.Log
 		Stored: func(ctx context.Context, user string, since time.Time) (int64, error) {
 			return auth.StoredSince(ctx, st, user, since)
 		}})
-	st, err := a.OpenStore(ctx, set, log, func(sc store.Scope, changes int, bytes int64) { intake.Wrote(sc.Write, sc.Actor, changes, bytes) })
+	st, err := a.OpenStore(ctx, set, log, func(sc store.Scope, changes int, bytes int64) { intake.CountStored(sc.Write, sc.Actor, changes, bytes) })
 	if err != nil {
 		return nil, err
 	}
@@ -221,7 +221,7 @@ func (l *Local) wire(ctx context.Context, a *App, set *settings.Loaded, log *slo
 // chat's input history on this machine.
 func (l *Local) erased(history string) func(context.Context, string) error {
 	return func(ctx context.Context, user string) error {
-		err := l.index.Catch(ctx)
+		err := l.index.CatchUp(ctx)
 		if user == "" || user == identity.Local {
 			if e := os.Truncate(history, 0); !errors.Is(e, os.ErrNotExist) {
 				err = errors.Join(err, e)

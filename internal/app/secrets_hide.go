@@ -38,7 +38,7 @@ func (a *App) learn(set *settings.Loaded) {
 	}
 	a.Token(set.Data)() //nolint:errcheck // the command that needs it fails
 	for _, p := range set.Providers {
-		if key := p.Key.Reveal(); key != "" && !secret.Is(key) && secret.Check(key) == nil { // too short ones cannot be masked
+		if key := p.Key.Reveal(); key != "" && !secret.IsReference(key) && secret.Check(key) == nil { // too short ones cannot be masked
 			a.Hide(key, "provider key")
 		}
 	}
@@ -57,7 +57,7 @@ func (a *App) Declared(set *settings.Loaded, log *slog.Logger) func(agent, name 
 	r := a.Resolver(set)
 	return func(agent, name string) (string, bool) {
 		ref := "store:" + name
-		if v := strings.TrimSpace(a.Getenv(name)); secret.Is(v) {
+		if v := strings.TrimSpace(a.Getenv(name)); secret.IsReference(v) {
 			ref = v
 		} else if v != "" {
 			ref = "env:" + name

@@ -108,7 +108,7 @@ func (a *App) resolveKeys(ctx context.Context, set *settings.Loaded) error {
 		switch {
 		case p.Off || ref == "":
 			continue
-		case secret.Is(ref):
+		case secret.IsReference(ref):
 			read := func(ctx context.Context) (string, error) { return a.Resolver(set).Resolve(ctx, ref) }
 			key, err := read(ctx)
 			if err != nil {

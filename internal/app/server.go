@@ -92,7 +92,7 @@ func (a *App) Listen(ctx context.Context, set *settings.Loaded, l *Local, addres
 		auth.WriteError(w, r, log, fault.New(fault.NotFound, "unknown_url", "there is no %.200s", r.URL.Path).
 			WithHint("Steward has /ws, /v1, /api/v1, /tool.Tool, /search.Search, /event.Event, /services/v1, /healthz and /readyz"))
 	})
-	s.http = auth.Patience{Talks: rpc.Talks}.Server(masking(a.Hidden(), mux))
+	s.http = auth.Timeouts{MayPause: rpc.MayPause}.Server(masking(a.Hidden(), mux))
 	s.http.ErrorLog, s.http.Protocols = slog.NewLogLogger(log.Handler(), slog.LevelDebug), new(http.Protocols)
 	s.http.Protocols.SetHTTP1(true)
 	s.http.Protocols.SetUnencryptedHTTP2(true) // for gRPC

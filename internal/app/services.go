@@ -72,7 +72,9 @@ func newAgentServices(set *settings.Loaded, st store.Store, log *slog.Logger, se
 	}
 	s.Manager = service.NewManager(service.Options{
 		Bindings: s.bindings, KV: s.kv, DB: s.db, Profile: profile, Log: log,
-		Dial:    func(url string, key service.Key) (service.Far, error) { return serviceremote.Dial(url, key), nil },
+		Dial: func(url string, key service.Key) (service.RemoteBackend, error) {
+			return serviceremote.Dial(url, key), nil
+		},
 		DialLog: serviceremote.DialLog,
 		Secret:  secrets,
 	})
@@ -219,7 +221,7 @@ func (s *agentServices) listen() {
 		return
 	}
 	s.url = "http://" + ln.Addr().String() + services.Prefix
-	s.http = auth.Patience{}.Server(s.handler())
+	s.http = auth.Timeouts{}.Server(s.handler())
 	s.http.ErrorLog = slog.NewLogLogger(s.log.Handler(), slog.LevelDebug)
 	go func() {
 		if err := s.http.Serve(ln); !errors.Is(err, http.ErrServerClosed) {

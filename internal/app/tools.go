@@ -146,7 +146,7 @@ func checkTimeouts(set *settings.Loaded, reg *tool.Registry) error {
 		if _, ok := reg.Get(name); !ok {
 			e := fault.New(fault.Invalid, "tool_unknown", "tools.timeouts (%s) names %q, which is not a tool",
 				set.SourceOf("tools.timeouts.["+name+"]"), name)
-			if w := settings.Likely(name, reg.Names()); w != "" {
+			if w := settings.Suggest(name, reg.Names()); w != "" {
 				return e.WithHint("did you mean %s?", w)
 			}
 			return e.WithHint("the tools are %s", strings.Join(reg.Names(), ", "))

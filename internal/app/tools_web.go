@@ -107,7 +107,7 @@ func (l *Local) SecretOf(s settings.Secret) func(context.Context) (string, error
 	switch text := s.Reveal(); {
 	case text == "":
 		return nil
-	case !secret.Is(text):
+	case !secret.IsReference(text):
 		return func(context.Context) (string, error) { return text, nil }
 	default:
 		return func(ctx context.Context) (string, error) { return l.Resolver.Resolve(ctx, text) }

@@ -100,7 +100,7 @@ func TestRugPull(t *testing.T) {
 			w.edge.offer("box", s)
 			w.edge.last("box").env.Changed()
 			until(t, c, "the tool waits", func() bool { return len(listing(t, c, "calc").Waiting) == 1 })
-			if l := listing(t, c, "calc"); l.Status != Approved || !l.Waits() || l.By != "local" || len(l.Tools) != 0 {
+			if l := listing(t, c, "calc"); l.Status != Approved || !l.NeedsDecision() || l.By != "local" || len(l.Tools) != 0 {
 				t.Fatalf("%+v", l)
 			}
 			if got := c.Tree().ByPath["calc"].Tools.Names(); len(got) != 0 {
@@ -113,7 +113,7 @@ func TestRugPull(t *testing.T) {
 				t.Fatalf("no diff: %q", d)
 			}
 			approve(t, c, "calc")
-			if l := listing(t, c, "calc"); len(l.Tools) != 1 || l.Waits() {
+			if l := listing(t, c, "calc"); len(l.Tools) != 1 || l.NeedsDecision() {
 				t.Fatalf("it cannot be approved: %+v", l)
 			}
 		})
@@ -246,7 +246,7 @@ func TestATimeThatIsSetBackHidesNoChange(t *testing.T) {
 	w := newWorld(t)
 	w.agent("calc", "process: {box: {files: [tools/z.sh]}}\n")
 	program := w.write("calc/tools/z.sh", "echo good")
-	for i := range maxLooked + 1 { // the file that the source names is checked, however many others there are
+	for i := range maxChecked + 1 { // the file that the source names is checked, however many others there are
 		w.write(fmt.Sprintf("calc/tools/%d.sh", i), "echo")
 	}
 	w.edge.offer("box", spec("box.add", "Adds."))
@@ -329,7 +329,7 @@ func TestWithoutApprovalNothingIsDoneInAnyWay(t *testing.T) {
 	}
 	must.Get(undo.Undo(ctx, tool.Invocation{}, tool.Result{}))
 	must.Get(c.Revoke(ctx, "local", "calc", ""))
-	if out := all.CallAll(ctx, make([]tool.Invocation, 2)); len(out) != 2 || !fault.HasCode(out[1].Err, "agent_changed") || !tool.Certain(out[1].Err) {
+	if out := all.CallAll(ctx, make([]tool.Invocation, 2)); len(out) != 2 || !fault.HasCode(out[1].Err, "agent_changed") || !tool.CertainlyNotDone(out[1].Err) {
 		t.Errorf("several together are still called: %+v", out)
 	}
 	if _, err := undo.Undo(ctx, tool.Invocation{}, tool.Result{}); !fault.HasCode(err, "agent_changed") {

@@ -176,7 +176,7 @@ func TestTakeItAwayAndTheAbilityIsGone(t *testing.T) {
 		t.Fatal("it is still there")
 	}
 	<-src.closed
-	if _, err := held.Call(context.Background(), tool.Invocation{Args: []byte("{}")}); !fault.HasCode(err, "agent_changed") || !tool.Certain(err) {
+	if _, err := held.Call(context.Background(), tool.Invocation{Args: []byte("{}")}); !fault.HasCode(err, "agent_changed") || !tool.CertainlyNotDone(err) {
 		t.Fatalf("a tool of it can still be called: %v", err)
 	}
 	w.agent("email", "mcp: {box: {command: [x]}}\n")

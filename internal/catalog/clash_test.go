@@ -98,7 +98,7 @@ func TestANewToolIsOffAndTheOthersGoOn(t *testing.T) {
 			l := listing(t, c, "calc")
 			return slices.Equal(l.Waiting, waiting) && slices.Equal(l.Gone, missing)
 		})
-		if l := listing(t, c, "calc"); l.Status != Approved || !l.Usable || l.Waits() != (len(waiting) > 0) {
+		if l := listing(t, c, "calc"); l.Status != Approved || !l.Usable || l.NeedsDecision() != (len(waiting) > 0) {
 			t.Errorf("%s: %+v", what, l)
 		}
 		if _, err := held.Call(t.Context(), tool.Invocation{Args: []byte("{}")}); err != nil {
@@ -114,7 +114,7 @@ func TestANewToolIsOffAndTheOthersGoOn(t *testing.T) {
 	changed("there is one more", []string{"box.evil"}, nil, add, sub, evil)
 	first := waits(c)["calc"]
 	changed("one vanishes", []string{"box.evil"}, []string{"box.sub"}, add, evil)
-	if _, err := gone.Call(t.Context(), tool.Invocation{Args: []byte("{}")}); !fault.HasCode(err, "tool_changed") || !tool.Certain(err) {
+	if _, err := gone.Call(t.Context(), tool.Invocation{Args: []byte("{}")}); !fault.HasCode(err, "tool_changed") || !tool.CertainlyNotDone(err) {
 		t.Errorf("a tool that vanished: %v", err)
 	}
 	changed("it comes back", []string{"box.evil"}, nil, add, sub, evil)
@@ -125,7 +125,7 @@ func TestANewToolIsOffAndTheOthersGoOn(t *testing.T) {
 		t.Errorf("told %d times: %s", n, w.log)
 	}
 	approve(t, c, "calc")
-	if l := listing(t, c, "calc"); l.Waits() || len(l.Tools) != 3 {
+	if l := listing(t, c, "calc"); l.NeedsDecision() || len(l.Tools) != 3 {
 		t.Errorf("%+v", l)
 	}
 	must.Get(call(t, c, "calc", "box.evil"))

@@ -96,11 +96,11 @@ func (a *approval) set(set map[string]ToolSetting) error {
 	used := map[string]bool{}
 	for _, s := range a.Tools {
 		names = append(names, s.Name)
-		if _, how, ok := tool.Matched(set, s.Names()...); ok {
+		if _, how, ok := tool.BestMatch(set, s.Names()...); ok {
 			a.Settings[s.Name] = how
 		}
 		for pattern := range set {
-			used[pattern] = used[pattern] || tool.Means(pattern, s.Names()...)
+			used[pattern] = used[pattern] || tool.PatternMatches(pattern, s.Names()...)
 		}
 	}
 	for _, name := range sortedKeys(set) {
@@ -111,7 +111,7 @@ func (a *approval) set(set map[string]ToolSetting) error {
 			continue
 		}
 		e := fault.New(fault.NotFound, "tool_unknown", "it has no tool %s", strict.Clip(visible(name)))
-		if near := tool.Near(name, names, 3); len(near) > 0 {
+		if near := tool.SimilarNames(name, names, 3); len(near) > 0 {
 			return e.WithHint("did you mean %s?", strings.Join(near, " or "))
 		}
 		return e.WithHint("its tools are %s", listed(names))

@@ -288,7 +288,7 @@ func (c checker) uses(p strict.Position, pattern string) {
 		return
 	}
 	remedy := "tool names have the form category.name; a glob such as math.* selects a whole category"
-	if near := tool.Near(glob, c.names, 3); len(near) > 0 {
+	if near := tool.SimilarNames(glob, c.names, 3); len(near) > 0 {
 		remedy = "did you mean " + strings.Join(near, " or ") + "?"
 	}
 	c.bad(p, "tool_unknown", remedy, "Steward has no tool %q", strict.Clip(glob))
@@ -340,7 +340,7 @@ func (c checker) unknown(p strict.Position, key, what string, known []string, re
 
 // suggestion returns a remedy that names the known word closest to a wrong one, or else the given one.
 func suggestion(word string, known []string, otherwise string) string {
-	if w := strict.Likely(word, known); w != "" {
+	if w := strict.Suggest(word, known); w != "" {
 		return fmt.Sprintf("did you mean %q?", w)
 	}
 	return otherwise

@@ -50,9 +50,9 @@ type Options struct {
 	Secrets func(agent, name string) (string, bool)
 	// Services returns the value of Env.Services for an agent. May be nil.
 	Services func(agent string) func(ctx context.Context) (env []string, release func(), err error)
-	// Look asks a model to look at the tools that a person is about to approve; nil: there is no
+	// Review asks a model to look at the tools that a person is about to approve; nil: there is no
 	// model.
-	Look Looker
+	Review Reviewer
 	// Watch makes the catalog watch the folders. Without it only Rescan reads them again.
 	Watch bool
 	// Poll is the interval for watching by polling instead of the system's notifications. Zero:
@@ -358,7 +358,7 @@ func (c *Catalog) find(path string) (*unit, error) {
 		return found, nil
 	}
 	e := fault.New(fault.NotFound, "agent_not_found", "there is no agent or source %s", strict.Clip(visible(path))).Detail("path", path)
-	if w := strict.Likely(path, paths); w != "" {
+	if w := strict.Suggest(path, paths); w != "" {
 		return nil, e.WithHint("did you mean %s?", w)
 	}
 	return nil, e.WithHint("steward agents list shows what there is")

@@ -27,7 +27,7 @@ const (
 	maxShown   = 64 << 10  // of a file whose text is shown
 	maxSkills  = 64
 	maxEntries = 4096 // of a folder
-	maxDepth    = 8    // levels of agents
+	maxDepth   = 8    // levels of agents
 )
 
 // pin is a file with the content that was read. Exactly this content is approved and used.

@@ -110,9 +110,9 @@ func (g *grant) check() error {
 	return nil
 }
 
-// maxLooked bounds how many files are checked before a call, besides those that the source
+// maxChecked bounds how many files are checked before a call, besides those that the source
 // names. The watch over the folders covers the others.
-const maxLooked = 128
+const maxChecked = 128
 
 // setChecked sets the files to check before each call: those that the source names, which may be outside
 // the watched folders, and the first maxLooked of the others.
@@ -125,7 +125,7 @@ func (g *grant) setChecked(run []pin) {
 			beside = append(beside, p)
 		}
 	}
-	list := append(named, beside[:min(len(beside), maxLooked)]...)
+	list := append(named, beside[:min(len(beside), maxChecked)]...)
 	g.run.Store(&list)
 }
 

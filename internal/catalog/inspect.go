@@ -129,7 +129,7 @@ func (c *Catalog) announce(ctx context.Context, u *unit) (*announced, error) {
 	a.warnings = append(a.warnings, missingPackages(ctx, u)...)
 	a.specs = slices.DeleteFunc(a.specs, func(s tool.Spec) bool {
 		if count[s.Name] > 1 {
-			a.refused = append(a.refused, fmt.Sprintf("%s: there are %d tools of this name; none of them is used", s.Name, count[s.Name]))
+			a.refused = append(a.refused, fmt.Sprintf("%s: %d tools have this name; none of them is used", s.Name, count[s.Name]))
 		}
 		return count[s.Name] > 1
 	})

@@ -11,15 +11,15 @@ import (
 	"steward/internal/tool"
 )
 
-// Looked is a model's assessment of one tool, from its name, schema and description.
-type Looked struct {
+// Reviewed is a model's assessment of one tool, from its name, schema and description.
+type Reviewed struct {
 	Name    string   `json:"name"`
 	Private bool     `json:"private"` // its results may be private data of the user
 	Targets []string `json:"targets"` // arguments that name recipients or destinations
 }
 
-// Looker asks a model to assess tools. by names the model; it is empty if no model is available.
-type Looker func(ctx context.Context, specs []tool.Spec) (list []Looked, by string, err error)
+// Reviewer asks a model to assess tools. by names the model; it is empty if no model is available.
+type Reviewer func(ctx context.Context, specs []tool.Spec) (list []Reviewed, by string, err error)
 
 // proposal is what is proposed for the data of a unit's tools beyond what follows from names and
 // schemas. It only makes tools stricter, because the author of the descriptions may want them
@@ -41,11 +41,11 @@ func (c *Catalog) reviewTools(ctx context.Context, specs []tool.Spec) *proposal 
 	if len(open) == 0 {
 		return p
 	}
-	if c.opt.Look == nil {
+	if c.opt.Review == nil {
 		p.how += " only: no model could review it"
 		return p
 	}
-	list, by, err := c.opt.Look(ctx, open)
+	list, by, err := c.opt.Review(ctx, open)
 	switch {
 	case err != nil:
 		p.how += " only: the review by a model failed (" + withoutRemedy(fault.Of(err)) + ")"
@@ -58,7 +58,7 @@ func (c *Catalog) reviewTools(ctx context.Context, specs []tool.Spec) *proposal 
 }
 
 // addAssessment adds a model's assessment where it is stricter.
-func (p *proposal) addAssessment(open []tool.Spec, list []Looked, by string) {
+func (p *proposal) addAssessment(open []tool.Spec, list []Reviewed, by string) {
 	var changes []string
 	for _, s := range open {
 		var set ToolSetting

@@ -15,15 +15,15 @@ func Waiting(list []Listing) []Listing {
 		switch {
 		case above != "" && shut[above], l.Status == Denied, l.Status == Revoked, l.Status == Invalid:
 			shut[l.Path] = true
-		case l.Waits():
+		case l.NeedsDecision():
 			out = append(out, l)
 		}
 	}
 	return out
 }
 
-// Waits reports whether a person has something to decide about a listing.
-func (l Listing) Waits() bool { return l.Status == Pending || len(l.Waiting) > 0 }
+// NeedsDecision reports whether a person has something to decide about a listing.
+func (l Listing) NeedsDecision() bool { return l.Status == Pending || len(l.Waiting) > 0 }
 
 // VisibleToUsers returns what users without the right to decide are shown: the agents that may be used, and
 // what they do.

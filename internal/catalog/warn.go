@@ -257,7 +257,7 @@ func (w *warner) missing(u *unit, specs []tool.Spec, names []string) {
 	}
 	there := func(pattern string, names []string) bool {
 		real, alias := tool.Alias(pattern)
-		return slices.ContainsFunc(names, func(n string) bool { return tool.Means(pattern, n) || alias && tool.Means(real, n) })
+		return slices.ContainsFunc(names, func(n string) bool { return tool.PatternMatches(pattern, n) || alias && tool.PatternMatches(real, n) })
 	}
 	own := u.uses(names)
 	for _, p := range u.def.Tools {

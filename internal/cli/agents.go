@@ -244,12 +244,12 @@ func chosen(list []catalog.Listing, args []string, all bool) ([]string, error) {
 	var out []string
 	found := map[string]bool{}
 	for _, l := range list {
-		take := len(args) == 0 && l.Waits()
+		take := len(args) == 0 && l.NeedsDecision()
 		for _, arg := range args {
 			if l.Path == arg {
 				take, found[arg] = true, true
 			}
-			take = take || all && strings.HasPrefix(l.Path, arg+"/") && l.Waits()
+			take = take || all && strings.HasPrefix(l.Path, arg+"/") && l.NeedsDecision()
 		}
 		if take {
 			out = append(out, l.Path)
@@ -305,7 +305,7 @@ func (a *program) approveOne(ctx context.Context, s *session, path string, o app
 // confirmApproval asks the user at a terminal.
 func (a *program) confirmApproval(in *bufio.Reader, path string) (bool, error) {
 	if !app.IsTerminal(a.stdin) {
-		return false, fault.New(fault.Invalid, "approval_unattended", "approving %s needs your answer, and there is no terminal to ask at", path).
+		return false, fault.New(fault.Invalid, "approval_unattended", "approving %s requires a terminal to ask at", path).
 			WithHint("add --yes, or --hash with the hash that steward agents show prints")
 	}
 	ok, err := a.confirm(in, "\nMay %s be used as it is shown?", path)

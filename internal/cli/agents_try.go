@@ -109,7 +109,7 @@ func testable(list []catalog.Listing, paths []string) ([]catalog.Listing, error)
 		}
 	}
 	if len(out) == 0 {
-		return nil, fault.New(fault.NotFound, "agent_not_found", "there is no agent that may be used").
+		return nil, fault.New(fault.NotFound, "agent_not_found", "no agent is usable").
 			WithHint("steward agents new NAME creates one; steward agents approve approves it")
 	}
 	return out, nil

@@ -73,7 +73,7 @@ func questionNamed(ctx context.Context, s *session, which string) (effect.Questi
 	case len(found) == 1:
 		return found[0], nil
 	case len(found) > 1:
-		return effect.Question{}, fault.New(fault.Invalid, "approval_ambiguous", "%d questions begin with %q", len(found), which).WithHint("type more characters of it")
+		return effect.Question{}, fault.New(fault.Invalid, "approval_ambiguous", "%d questions begin with %q", len(found), which).WithHint("type more characters of the id")
 	case len(which) < 32: // a typed prefix that matches no open question
 		return effect.Question{}, fault.New(fault.NotFound, "approval_not_found", "no open question matches %.80q", which).
 			WithHint("steward approvals list shows the open ones")
@@ -289,7 +289,7 @@ func (a *program) approveNamed(ctx context.Context, s *session, which string, o 
 // a terminal to confirm.
 func (a *program) confirmAnswer(in *bufio.Reader, q *effect.Question, v client.Answer) (bool, error) {
 	if !app.IsTerminal(a.stdin) {
-		return false, fault.New(fault.Invalid, "approval_unattended", "allowing this needs your answer, and there is no terminal to ask at").
+		return false, fault.New(fault.Invalid, "approval_unattended", "allowing this requires a terminal to ask at").
 			WithHint("check it with steward approvals show %s, then add --yes", q.Short[:8])
 	}
 	text := terminal.QuestionShown(q, a.width(), time.Now(), false, "steward approvals show --whole shows") + "\n" + termsOf(q, v)

@@ -81,8 +81,8 @@ type auditFlags struct {
 func (a *program) auditVerify() *cobra.Command {
 	var f auditFlags
 	c := &cobra.Command{
-		Use: "verify", Short: "Check that the log is as it was written",
-		Long: "Check the whole log, or an export of it, and report the first entry that is not as it was written.\n" +
+		Use: "verify", Short: "Check that the log is intact",
+		Long: "Check the whole log, or an export of it, and report the first entry that was altered.\n" +
 			"A log that somebody rewrote consistently, with a new chain, is detected by the heads that are stored\n" +
 			"elsewhere: those given with --anchor, and those of the setting audit.anchor_file.",
 		Example: "  steward audit verify\n  steward audit verify --anchor 812:5f0c… --database /backup/steward.db\n  steward audit verify --export log.jsonl",
@@ -161,7 +161,7 @@ func (a *program) printVerdict(v store.Verdict, anchors int) error {
 	case v.Last == 0:
 		b.WriteString("The log is empty.\n")
 	default:
-		fmt.Fprintf(&b, "The log is as it was written: %s", app.Counted(int(v.Last), "entry", "entries"))
+		fmt.Fprintf(&b, "The log is intact: %s", app.Counted(int(v.Last), "entry", "entries"))
 		if v.Open > 0 {
 			fmt.Fprintf(&b, ", the last %d not sealed yet", v.Open)
 		}
@@ -187,7 +187,7 @@ func (a *program) printFlaw(f *store.Flaw) error {
 	if !f.URI.Zero() {
 		at += ", " + f.URI.String()
 	}
-	_, err := fmt.Fprintf(a.stdout, "NOT as it was written: %s\n  %s\n", at, plainLine(f.What))
+	_, err := fmt.Fprintf(a.stdout, "ALTERED: %s\n  %s\n", at, plainLine(f.What))
 	a.Note("Keep a copy of the database as it is, and compare it with a backup (docs/operations/audit.md).")
 	return err
 }
@@ -212,7 +212,7 @@ func (a *program) verifyExport(file string, anchors []store.Head) error {
 	case c.Flaw != nil:
 		err = a.printFlaw(c.Flaw)
 	default:
-		_, err = fmt.Fprintf(a.stdout, "The export is as it was written: %s, and the hashes of %d more.\nfrom  %s\nhead  %s\n",
+		_, err = fmt.Fprintf(a.stdout, "The export is intact: %s, and the hashes of %d more.\nfrom  %s\nhead  %s\n",
 			app.Counted(int(c.Entries), "entry", "entries"), c.Omitted, audit.FormatHead(c.After), audit.FormatHead(c.Head))
 		if len(c.Beyond) > 0 {
 			a.Note("The export does not cover the heads at %s.", strings.Trim(fmt.Sprint(c.Beyond), "[]"))

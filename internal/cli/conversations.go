@@ -183,7 +183,7 @@ func (a *program) confirmDelete(yes bool, listed []string) error {
 		return nil
 	}
 	if !app.IsTerminal(a.stdin) {
-		return usage("deleting needs --yes if there is no terminal to ask at")
+		return usage("deleting requires --yes without a terminal")
 	}
 	ok, err := a.confirm(nil, "%s\ndelete?", strings.Join(listed, "\n"))
 	if err == nil && !ok {
@@ -251,7 +251,7 @@ func (a *program) tidyConversation(how runtime.Tidying, use, short, long, done s
 		say := done + " (" + app.Plural(changed, "message") + ")"
 		switch {
 		case how == runtime.TidyCompact && !now.Cut && !was.Cut:
-			say = "there is nothing to summarise: all of it is short enough"
+			say = "nothing to summarise: the conversation is short enough"
 		case how == runtime.TidyRefresh && changed == 0:
 			say = "nothing has changed: no obsolete message is shown"
 		}

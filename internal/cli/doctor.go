@@ -265,7 +265,7 @@ func checkDatabase(ctx context.Context, set *settings.Loaded) (c check, newest t
 	}
 	verdict, err := st.Verify(ctx)
 	if err == nil && verdict.Flaw != nil {
-		err = fault.New(fault.Internal, "log_tampered", "entry %d of the log is not as it was written", verdict.Flaw.Seq)
+		err = fault.New(fault.Internal, "log_tampered", "entry %d of the log was altered", verdict.Flaw.Seq)
 	}
 	if err != nil {
 		return failed("database", bad, err).with("steward audit verify shows more"), newest
@@ -278,13 +278,13 @@ func checkDatabase(ctx context.Context, set *settings.Loaded) (c check, newest t
 		return fine("database", "sound, empty"), newest
 	}
 	newest = log.Entries[0].At
-	return fine("database", "sound, and the log is as it was written: %d entries, the last one of %s", log.Entries[0].Seq, newest.Local().Format(time.DateTime)), newest
+	return fine("database", "sound, and the log is intact: %d entries, the last one of %s", log.Entries[0].Seq, newest.Local().Format(time.DateTime)), newest
 }
 
 // Thresholds for free disk space, in bytes.
 const (
-	lowSpace = 1 << 30
-	tooLittleSpace     = 100 << 20
+	lowSpace       = 1 << 30
+	tooLittleSpace = 100 << 20
 )
 
 func checkDisk(data string) check {

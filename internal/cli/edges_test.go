@@ -80,7 +80,7 @@ func TestALockWithoutAServer(t *testing.T) {
 	}
 	defer st.Close()
 	for _, args := range [][]string{{"ask", "x"}, {"keys", "create"}, {"conversations", "delete", "last", "--yes"}, {"chat"}} {
-		if code, _, errs := in(t, "", env, args...); code != exitFailed || !strings.Contains(errs, "data_in_use") || !strings.Contains(errs, "does not say where it can be reached") {
+		if code, _, errs := in(t, "", env, args...); code != exitFailed || !strings.Contains(errs, "data_in_use") || !strings.Contains(errs, "the address of the Steward that uses") {
 			t.Errorf("%v: %d %s", args, code, errs)
 		}
 	}

@@ -48,7 +48,7 @@ func grantNamed(ctx context.Context, s *session, which string) (effect.GrantView
 		return effect.GrantView{}, fault.New(fault.NotFound, "grant_not_found", "there is no standing approval %.80q", which).
 			WithHint("steward grants list shows all")
 	default:
-		return effect.GrantView{}, fault.New(fault.Invalid, "grant_ambiguous", "%d standing approvals begin with %q", len(found), which).WithHint("type more characters of it")
+		return effect.GrantView{}, fault.New(fault.Invalid, "grant_ambiguous", "%d standing approvals begin with %q", len(found), which).WithHint("type more characters of the id")
 	}
 }
 
@@ -185,7 +185,7 @@ func (a *program) changeGrant(ctx context.Context, s *session, which string, lin
 // confirmWider asks the user at a terminal whether the approval may cover more.
 func (a *program) confirmWider(next *effect.EditedView) (bool, error) {
 	if !app.IsTerminal(a.stdin) {
-		return false, fault.New(fault.Invalid, "grant_wider", "it would cover more than now, which needs your answer, and there is no terminal to ask at").
+		return false, fault.New(fault.Invalid, "grant_wider", "the standing approval would cover more than now; allowing that requires a terminal to ask at").
 			WithHint("add --yes if you want that")
 	}
 	ok, err := a.confirm(nil, "%s\nThat covers more than now. Allow it?", grantShown(next.Grant))

@@ -19,7 +19,7 @@ func (a *program) intentsCommand() *cobra.Command {
 	return group(&cobra.Command{
 		Use: "intents", Aliases: []string{"intent", "actions"}, Short: "List the actions of agents; approve, deny, retry or resolve them", GroupID: "look",
 		Long: "A tool call that changes something is an action. Each action is recorded as an intent before it is\n" +
-			"executed: who wanted it, what allowed it, who approved it, and what became of it. An action is named by\n" +
+			"executed: who wanted it, what allowed it, who approved it, and its outcome. An action is named by\n" +
 			"its id, or by at least the first 8 characters of it.",
 	}, a.listIntents(), a.showIntent(), a.approveIntent(), a.denyIntent(),
 		a.changeIntent((*client.Client).CancelIntent, "cancel ID", "Cancel an action that has not started",
@@ -68,7 +68,7 @@ func (a *program) listIntents() *cobra.Command {
 func (a *program) showIntent() *cobra.Command {
 	return a.apiCommand(needReadOnly, &cobra.Command{Use: "show ID", Short: "Show everything about an action", ValidArgsFunction: a.completeIntents(""),
 		Long: "Show everything about an action: who wanted it and on whose behalf, with what arguments, what the model\n" +
-			"had read by then, which rule of the policy decided, who approved it and when, and what became of it."},
+			"had read by then, which rule of the policy decided, who approved it and when, and its outcome."},
 		func(ctx context.Context, s *session, args []string) error {
 			v, err := s.Intent(ctx, args[0])
 			return printValue(a, v, err, func(v client.Intent) string { return intentText(&v) })

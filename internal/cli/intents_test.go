@@ -79,7 +79,7 @@ func TestAFailureThatIsToldFast(t *testing.T) {
 	}
 	out := late{words: "It will be done when this turn ends"}
 	var errs locked.Buffer
-	a := &program{stdin: strings.NewReader(""), stdout: &out, App: app.App{Stderr: &errs, Environ: env, Dir: t.TempDir(), Version: "test", KnockFor: time.Hour, ListFor: time.Hour}}
+	a := &program{stdin: strings.NewReader(""), stdout: &out, App: app.App{Stderr: &errs, Environ: env, Dir: t.TempDir(), Version: "test", ProbeTimeout: time.Hour, ListTimeout: time.Hour}}
 	code := a.run(t.Context(), []string{"--agents", agents, "ask", "--agent", "lists", `Add the task "call Zoe"`})
 	if code != exitOK || !out.held || !strings.Contains(errs.String(), "did not go as it should") {
 		t.Fatalf("%d %v\n%s\n%s", code, out.held, out.text.String(), errs.String())

@@ -421,9 +421,9 @@ func changesTable(list []client.Change, width int, now time.Time) string {
 	for i, ch := range list {
 		why := plainLine(ch.Reason)
 		if !ch.Undone.IsZero() {
-			why = strings.TrimSuffix("reverted "+ch.Undone.Local().Format("15:04")+" by "+plainLine(byWord("", ch.UndoneBy))+": "+why, ": ")
+			why = strings.TrimSuffix("reverted "+ch.Undone.Local().Format("15:04")+" by "+plainLine(changedBy("", ch.UndoneBy))+": "+why, ": ")
 		}
-		rows[i] = []string{cmp.Or(shorten(ch.Message), "many"), stateWord(record.Validity(ch.State)), plainLine(byWord(ch.Tool, ch.Actor)),
+		rows[i] = []string{cmp.Or(shorten(ch.Message), "many"), stateWord(record.Validity(ch.State)), plainLine(changedBy(ch.Tool, ch.Actor)),
 			cmp.Or(shorten(ch.Interaction), "-"), why}
 	}
 	lines, _ := table([]column{{}, {}, {most: widestTool}, {}, {least: minWhat}}, rows, widthBesideTimes(width))
@@ -495,7 +495,7 @@ func (a *program) completeInteractions(conv *string) completer {
 		for _, ch := range slices.Backward(list) {
 			if !seen[ch.Interaction] {
 				seen[ch.Interaction] = true
-				out = append(out, cobra.CompletionWithDesc(shorten(ch.Interaction), plainLine(byWord(ch.Tool, ch.Actor)+": "+ch.Reason)))
+				out = append(out, cobra.CompletionWithDesc(shorten(ch.Interaction), plainLine(changedBy(ch.Tool, ch.Actor)+": "+ch.Reason)))
 			}
 		}
 		return out, err

@@ -70,7 +70,7 @@ func (a *program) listModels(ctx context.Context) error {
 	if a.json {
 		return a.printJSON(r)
 	}
-	found, names := [][]string{{"PROVIDER", "FOUND"}}, [][]string{{"NAME", "STANDS FOR"}}
+	found, names := [][]string{{"PROVIDER", "FOUND"}}, [][]string{{"NAME", "RESOLVES TO"}}
 	for _, p := range r.Providers {
 		found = append(found, []string{p.Name, cmp.Or(p.Error, p.Found)})
 	}

@@ -105,7 +105,7 @@ func TestModelsAreTestedAndAdaptedTo(t *testing.T) {
 	if err := os.WriteFile(picture, apis.PNG(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if code, _, errs := in(t, "", env, "ask", "--file", picture, "what is it?"); code != exitOK || !strings.Contains(errs, "sees no images") {
+	if code, _, errs := in(t, "", env, "ask", "--file", picture, "what is it?"); code != exitOK || !strings.Contains(errs, "does not accept images") {
 		t.Errorf("a picture: %d %q", code, errs)
 	}
 	if all := strings.Join(p.sent, "\n"); strings.Contains(all, "image_url") || !strings.Contains(all, "[an image that you cannot see: image/png") {

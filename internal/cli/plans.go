@@ -18,19 +18,19 @@ import (
 
 func (a *program) plansCommand() *cobra.Command {
 	return group(&cobra.Command{
-		Use: "plans", Short: "Show the plans that were carried out, and what became of them", GroupID: "look",
-		Long: "Each plan that was carried out is recorded: the request, the plan, the tools that its agents used, what\n" +
-			"it cost, and what came of it. A record is named by its id, or by at least the first 8 characters of it.\n" +
+		Use: "plans", Short: "Show executed plans and their results", GroupID: "look",
+		Long: "Each executed plan is recorded: the request, the plan, the tools that its agents used, what\n" +
+			"it cost, and its result. A record is named by its id, or by at least the first 8 characters of it.\n" +
 			"steward agents keep makes an agent of what was designed for a request.",
 	}, a.listPlans(), a.showPlan())
 }
 
 func (a *program) listPlans() *cobra.Command {
 	var limit int
-	c := &cobra.Command{Use: "list", Short: "List the plans that were carried out, newest first",
+	c := &cobra.Command{Use: "list", Short: "List executed plans, newest first",
 		RunE: func(c *cobra.Command, _ []string) error {
 			list, err := readList(c.Context(), a, func(s *session) ([]client.Plan, error) { return s.Plans(c.Context(), limit) })
-			return printList(a, list, err, "no plan was carried out yet", func(list []client.Plan) string {
+			return printList(a, list, err, "no plan was executed yet", func(list []client.Plan) string {
 				rows := make([][]string, len(list))
 				for i, p := range list {
 					rows[i] = []string{p.Ended.Local().Format("01-02 15:04"), requestRef(p.ID), p.Outcome, planCost(&p), plainLine(p.Request)}
@@ -52,8 +52,8 @@ func planCost(p *client.Plan) string {
 }
 
 func (a *program) showPlan() *cobra.Command {
-	return a.apiCommand(needReadOnly, &cobra.Command{Use: "show RECORD", Short: "Show a plan that was carried out, and what became of its tasks", ValidArgsFunction: a.completePlans(),
-		Long: "Show a plan that was carried out: the request, the plan, what became of each task, and what it took.\n" +
+	return a.apiCommand(needReadOnly, &cobra.Command{Use: "show RECORD", Short: "Show an executed plan and the results of its tasks", ValidArgsFunction: a.completePlans(),
+		Long: "Show an executed plan: the request, the plan, the result of each task, and what it took.\n" +
 			"last is the newest record."},
 		func(ctx context.Context, s *session, args []string) error {
 			p, err := plannedBefore(ctx, s, args[0])
@@ -66,7 +66,7 @@ func plannedBefore(ctx context.Context, s *session, which string) (client.Plan, 
 	if which == "last" {
 		list, err := s.Plans(ctx, 1)
 		if err != nil || len(list) == 0 {
-			return client.Plan{}, cmp.Or[error](err, fault.New(fault.NotFound, "plan_not_found", "no plan was carried out yet").WithHint(`have something planned: steward plan "…"`))
+			return client.Plan{}, cmp.Or[error](err, fault.New(fault.NotFound, "plan_not_found", "no plan was executed yet").WithHint(`have something planned: steward plan "…"`))
 		}
 		which = list[0].ID
 	}

@@ -80,7 +80,7 @@ func (a *program) showPolicy() *cobra.Command {
 }
 
 func (a *program) showInput() error {
-	return printValue(a, rego.Input(), nil, func(seen []rego.Seen) string {
+	return printValue(a, rego.Input(), nil, func(seen []rego.InputField) string {
 		var rows [][]string
 		for _, f := range seen {
 			rows = append(rows, []string{"input." + f.Path, f.About})
@@ -251,7 +251,7 @@ func (a *program) printTests(tests []rego.Tested, failed int) error {
 		case t.Error != "":
 			fmt.Fprintf(a.stdout, "      %s\n", t.Error)
 		case t.Failed != "":
-			fmt.Fprintf(a.stdout, "      %s: does not hold: %s\n", t.FailedAt, t.Failed)
+			fmt.Fprintf(a.stdout, "      %s: is false: %s\n", t.FailedAt, t.Failed)
 		}
 	}
 	var took time.Duration
@@ -294,7 +294,7 @@ func (a *program) usePolicy() *cobra.Command {
 			}{args[0], file, p.Version}, err, "%s", say)
 		},
 	}
-	c.Flags().BoolVar(&force, "force", false, "replace the old one even if it was changed by hand; an inactive copy is kept beside it")
+	c.Flags().BoolVar(&force, "force", false, "replace the old one even if it was changed by hand; an inactive copy is kept")
 	return c
 }
 

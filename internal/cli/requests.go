@@ -42,7 +42,7 @@ func (a *program) listRequests() *cobra.Command {
 			})
 			none := "no request is open"
 			if all {
-				none = "nothing that was asked led to another request yet"
+				none = "no requests yet"
 			}
 			return printList(a, list, err, none, func(list []client.Request) string { return requestTable(list, everybody, a.width(), time.Now()) })
 		}}
@@ -243,7 +243,7 @@ func requestState(v *client.Request) string {
 	case v.State == requestOpen && v.Outcome == "": // with an outcome it is only not closed yet
 		add("runs")
 	case v.State == requestAnswered:
-		add("answered, waits for what it led to")
+		add("answered, waits for requests below it")
 	}
 	if v.Intent != "" && v.Intent != "done" {
 		add(v.Intent)

@@ -31,14 +31,14 @@ func TestRequestTreeIsDrawn(t *testing.T) {
 conversation 02000000-0000-7000-8000-000000000000
 began        2030-01-02 03:04:05
 
-                                                      time  tokens     cost
-… Plan  my day (answered, waits for what it led to)   2.1s     120  $0.0123
-├─ ✓ time.now                                          3ms
-├─ ✓ agent personal_assistant/email: Write to Bob     1.5s      40
-│  └─ ✗ email.send (denied, the user denied it)      700ms
-├─ … task archive.count (running, 50%, page 2 of 4)  1m30s
-└─ ✓ task archive.pack                               900ms
-   └─ ✓ « assistant is notified                      200ms      80
+                                                         time  tokens     cost
+… Plan  my day (answered, waits for requests below it)   2.1s     120  $0.0123
+├─ ✓ time.now                                             3ms
+├─ ✓ agent personal_assistant/email: Write to Bob        1.5s      40
+│  └─ ✗ email.send (denied, the user denied it)         700ms
+├─ … task archive.count (running, 50%, page 2 of 4)     1m30s
+└─ ✓ task archive.pack                                  900ms
+   └─ ✓ « assistant is notified                         200ms      80
 `
 	if got := requestTree(&tree, 0, now); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
@@ -53,7 +53,7 @@ began        2030-01-02 03:04:05
 		t.Errorf("%s %s", mark, what)
 	}
 	table := requestTable([]client.Request{tree, tree.Below[2], tree.Below[3]}, false, 0, now)
-	wantTable := "01-02 03:04  …  01000000-0000   2.1s  Plan  my day (answered, waits for what it led to)\n" +
+	wantTable := "01-02 03:04  …  01000000-0000   2.1s  Plan  my day (answered, waits for requests below it)\n" +
 		"01-02 03:04  …  04000000-0000  1m30s  task archive.count (running, 50%, page 2 of 4)\n" +
 		"01-02 03:04  ✓  05000000-0000  900ms  task archive.pack\n"
 	if table != wantTable {

@@ -271,7 +271,7 @@ func TestVersionsOnAScreen(t *testing.T) {
 	y.say("/log")
 	y.wait("Multiply 6 by 7")
 	y.say("/compact")
-	y.wait("there is nothing to summarise")
+	y.wait("nothing to summarise")
 	y.say(`Hash "x"`)
 	y.done(`› Hash "x"`, "Hash (text x):", "offline provider: rules")
 	x.done(`› Hash "x"`, "Hash (text x):", "offline provider: rules")
@@ -437,7 +437,7 @@ func TestMCPServersAreAskedFor(t *testing.T) {
 	if code != exitFailed || !strings.Contains(out, "── tool wiki.save\n") {
 		t.Errorf("%d %s", code, out)
 	}
-	hears(t, "at a pipe", errs, "approving mcp:wiki needs your answer, and there is no terminal to ask at", "add --yes", "[approval_unattended]", kept)
+	hears(t, "at a pipe", errs, "approving mcp:wiki requires a terminal to ask at", "add --yes", "[approval_unattended]", kept)
 	state("pending")
 	for _, no := range []string{"n\n", "\n", "yes?\n", "\x04"} {
 		code, _, errs = at(t, no, env, "agents", "approve", "mcp:wiki")

@@ -41,7 +41,7 @@ func (a *program) serveCommand() *cobra.Command {
 
 func (a *program) serve(ctx context.Context) error {
 	a.Serving = true
-	app.HeedMemory(a.Getenv, "/")
+	app.RespectMemoryLimit(a.Getenv, "/")
 	set, err := a.Settings()
 	if err != nil {
 		return err

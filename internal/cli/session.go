@@ -26,11 +26,11 @@ import (
 type need int
 
 const (
-	needReadOnly   need = iota // the database, read-only, even while another process uses it
+	needReadOnly need = iota // the database, read-only, even while another process uses it
 	needDatabase             // the database, for changes that need no running node
-	needAgents             // the agents too
-	needIdleNode               // a node that does not resume interrupted work
-	needNode                // a node that resumes interrupted work
+	needAgents               // the agents too
+	needIdleNode             // a node that does not resume interrupted work
+	needNode                 // a node that resumes interrupted work
 )
 
 // session is a command's connection to the API: to the Steward that serves the data folder
@@ -109,7 +109,7 @@ func (a *program) noteUnused(s *session) {
 func (a *program) join(set *settings.Loaded) (*session, error) {
 	n, err := app.ReadNotice(set.Data)
 	if err != nil {
-		return nil, fault.New(fault.Unavailable, "server_unknown", "the Steward that uses %s does not say where it can be reached: %w", set.Data, err).
+		return nil, fault.New(fault.Unavailable, "server_unknown", "the address of the Steward that uses %s is unknown: %w", set.Data, err).
 			WithHint("stop it, or start steward serve and chat beside it")
 	}
 	token := a.Token(set.Data)

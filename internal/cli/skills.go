@@ -79,7 +79,7 @@ func (a *program) takeSkill(ctx context.Context, source, only string, yes bool) 
 	}
 	if !yes {
 		if !app.IsTerminal(a.stdin) {
-			return fault.New(fault.Invalid, "approval_unattended", "approving this skill needs your answer, and there is no terminal to ask at").WithHint("read it, then add --yes")
+			return fault.New(fault.Invalid, "approval_unattended", "approving a skill requires a terminal to ask at").WithHint("read it, then add --yes")
 		}
 		if ok, err := a.confirm(nil, "Approve the skill %s (%s)?", sk.Name, sk.Hash()[:12]); !ok {
 			return err

@@ -151,7 +151,7 @@ func messageText(m *apiMessage, conv string) string {
 			state = "summarised"
 		}
 		if m.By != "" {
-			state += " by " + byWord(m.By, "")
+			state += " by " + changedBy(m.By, "")
 		}
 		if !m.Changed.IsZero() {
 			state += ", " + m.Changed.Local().Format("2006-01-02 15:04")
@@ -210,8 +210,8 @@ func blockText(b message.Block) string {
 	return ""
 }
 
-// byWord names who changed something: a tool, an agent or a person.
-func byWord(tool, actor string) string {
+// changedBy names who changed something: a tool, an agent or a person.
+func changedBy(tool, actor string) string {
 	switch {
 	case tool != "" && tool != "local":
 		return tool
@@ -338,7 +338,7 @@ func ambiguous[T any](what, plural, name string, list []T, idOf func(T) string) 
 	if len(names) > 8 {
 		names = append(slices.Clone(names[:8]), "…")
 	}
-	return fault.New(fault.Invalid, what+"_ambiguous", "%q may mean any of %d %s", name, len(list), plural).
+	return fault.New(fault.Invalid, what+"_ambiguous", "%q is ambiguous: it matches %d %s", name, len(list), plural).
 		Detail("candidates", full).WithHint("name one of them: %s", strings.Join(names, ", "))
 }
 

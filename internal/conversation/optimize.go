@@ -214,14 +214,14 @@ func (e *Engine) Optimize(ctx context.Context, sc store.Scope, conv id.ID, tools
 func named(names, patterns []string) ([]string, error) {
 	var out []string
 	for _, p := range patterns {
-		found := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !tool.Means(p, name) })
+		found := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !tool.PatternMatches(p, name) })
 		switch _, err := path.Match(p, ""); {
 		case err != nil:
 			return nil, fault.New(fault.Invalid, "tool_pattern_invalid", "invalid pattern for tool names %q", tool.Clip(p, 80)).
 				WithHint("write a name, or a glob such as math.*")
 		case len(found) == 0 && !tool.IsGlob(p):
 			bad := fault.New(fault.NotFound, "tool_unknown", "there is no tool named %s", tool.Clip(p, 80)).Detail("tool", tool.Clip(p, 80))
-			if near := tool.Near(p, names, 3); len(near) > 0 {
+			if near := tool.SimilarNames(p, names, 3); len(near) > 0 {
 				return nil, bad.WithHint("did you mean %s?", strings.Join(near, " or "))
 			}
 			return nil, bad.WithHint("steward tools list shows the tools")

@@ -34,11 +34,11 @@ type intentRecord struct {
 type execution struct {
 	*toolCall
 	intentRecord
-	found   bool // the intent was recorded before this call of Run: its state comes from another run
-	authorizedNow  bool // the intent was authorized just now
-	ready   bool // it has stopped just before it begins, because of toolCall.hold
-	repeats int  // of the effect, in this call of Run
-	maybeDone   bool // an earlier attempt may have done it, so the failure of a later one proves nothing
+	found         bool // the intent was recorded before this call of Run: its state comes from another run
+	authorizedNow bool // the intent was authorized just now
+	ready         bool // it has stopped just before it begins, because of toolCall.hold
+	repeats       int  // of the effect, in this call of Run
+	maybeDone     bool // an earlier attempt may have done it, so the failure of a later one proves nothing
 
 	checks []store.Change // preconditions of the commit that begins it: the grant that covers it
 }
@@ -392,7 +392,7 @@ func (f *execution) ended(ctx context.Context, res tool.Result, how end) (*messa
 			return out, err
 		}
 		return f.settle(ctx, intent.Failed, "stopped", out)
-	case query || tool.Certain(how.err) && !how.abandoned && !f.maybeDone:
+	case query || tool.CertainlyNotDone(how.err) && !how.abandoned && !f.maybeDone:
 		return f.finish(ctx, intent.Failed, f.outcome(res, how))
 	}
 	return f.determineOutcome(ctx, how.err, how.abandoned, false)

@@ -91,7 +91,7 @@ func (j *toolCall) ask(ctx context.Context, t tool.Tool, args []byte) (*message.
 // retry reports whether a call that ended like this is retried, and after how long. An
 // action is retried only if it certainly had no effect.
 func (j *toolCall) retry(how end, try int) (time.Duration, bool) {
-	if how.err == nil || how.abandoned || try >= maxTries || j.spec.Effect != tool.Query && !tool.Certain(how.err) {
+	if how.err == nil || how.abandoned || try >= maxTries || j.spec.Effect != tool.Query && !tool.CertainlyNotDone(how.err) {
 		return 0, false
 	}
 	switch e := fault.Of(how.err); e.Retry {
@@ -164,7 +164,7 @@ func protect[T any](ctx context.Context, e *Engine, what string, timeout time.Du
 			return a.v, end{err: context.Cause(inner), abandoned: true}
 		}
 	}
-	if a.err != nil && inner.Err() != nil && !fault.HasCode(a.err, "tool_panicked") && !tool.Certain(a.err) {
+	if a.err != nil && inner.Err() != nil && !fault.HasCode(a.err, "tool_panicked") && !tool.CertainlyNotDone(a.err) {
 		a.err = context.Cause(inner) // report why it failed rather than how
 	}
 	return a.v, end{err: a.err}
@@ -249,11 +249,11 @@ type reporter struct {
 	tool string
 	args []byte
 
-	mu     sync.Mutex
-	lastReport   time.Time // when the last report was sent
-	next   *tool.Progress
-	due    *time.Timer // sends next; nil: nothing is pending
-	closed bool
+	mu         sync.Mutex
+	lastReport time.Time // when the last report was sent
+	next       *tool.Progress
+	due        *time.Timer // sends next; nil: nothing is pending
+	closed     bool
 }
 
 // report implements tool.Invocation.Progress.

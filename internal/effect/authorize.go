@@ -90,7 +90,7 @@ func unattended(d policy.Decision) policy.Decision {
 		return d
 	}
 	return policy.Decision{Verdict: policy.Deny, Rule: d.Rule, Version: d.Version,
-		Reason: "not approved: there is no terminal to ask at; steward chat, or steward ask at a terminal, asks you (" + d.Reason + ")"}
+		Reason: "not approved: no terminal to ask at; use steward chat, or steward ask at a terminal (" + d.Reason + ")"}
 }
 
 // askPolicy asks the authorizer about the call. An error and an unknown verdict mean Deny.
@@ -126,7 +126,7 @@ func (j *toolCall) exclusionReason(ctx context.Context) string {
 	case j.spec.For.Admits(user, groups):
 		return ""
 	}
-	return j.spec.Name + " is not shared with you: whoever declared it can add you, or one of your groups, under users or groups"
+	return j.spec.Name + " is not shared with you: its owner can add you, or one of your groups, under users or groups"
 }
 
 // question returns the question that policy is asked about the call.

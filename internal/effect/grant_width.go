@@ -40,7 +40,7 @@ func widths(t tool.Tool, args []byte, zone *time.Location) ([]Width, error) {
 		if !ok || !coversCall(p, t, args) || p.Within(own) || slices.ContainsFunc(out, known) {
 			continue
 		}
-		out = append(out, Width{Name: tool.Fill(w.Name, given, zone, written).Text, Pattern: p})
+		out = append(out, Width{Name: tool.FillTemplate(w.Name, given, zone, written).Text, Pattern: p})
 	}
 	return append(out, Width{Name: exactly, Pattern: own}), nil
 }

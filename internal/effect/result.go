@@ -64,7 +64,7 @@ func (c *Call) unknown() *message.ToolResult {
 		return c.result(message.Failed, fmt.Sprintf("%s waits for the user's approval: steward agents approve %s", name, c.Waits))
 	}
 	text := fmt.Sprintf("There is no tool named %q.", name)
-	if near := tool.Near(c.Name, c.Near, 3); len(near) > 0 {
+	if near := tool.SimilarNames(c.Name, c.Near, 3); len(near) > 0 {
 		text += " Did you mean " + strings.Join(near, " or ") + "?"
 	} else if len(c.Near) > 0 && len(c.Near) <= 40 {
 		text += " There are: " + strings.Join(c.Near, ", ") + "."
@@ -280,7 +280,7 @@ func (j *toolCall) content(in []message.Block) (out []message.Block, whole strin
 			data += len(t.Data)
 			b, c = &t, &t.Common
 		}
-		if c == nil || !holds(b) {
+		if c == nil || !canHold(b) {
 			b, c = j.note("[The tool returned something that a result cannot hold.]")
 		}
 		if data > maxData {
@@ -329,8 +329,8 @@ func joinTexts(in []message.Block) []message.Block {
 	return append(out, joined)
 }
 
-// holds reports whether a message can hold the block.
-func holds(b message.Block) bool {
+// canHold reports whether a message can hold the block.
+func canHold(b message.Block) bool {
 	if _, plain := b.(*message.Text); plain {
 		return true
 	}

@@ -25,7 +25,7 @@ const (
 	maxConns   = 64              // of the program, at once; further ones wait
 	maxHeaders = 64 << 10        // bytes of a request's headers
 	idleFor    = 5 * time.Minute // a connection without traffic is closed
-	maxTold    = 20              // refusals that are logged
+	maxLogged  = 20              // refusals that are logged
 )
 
 // Proxy is an HTTP proxy for one program: CONNECT, and plain HTTP. It bounds connections, headers
@@ -40,7 +40,7 @@ type Proxy struct {
 	server  *http.Server
 	work    sync.WaitGroup
 
-	mu   sync.Mutex
+	mu     sync.Mutex
 	logged []string // addresses whose refusal was logged
 }
 
@@ -108,7 +108,7 @@ func (p *Proxy) refusal(address string, err error) (status int, text string) {
 		return http.StatusBadGateway, f.Message
 	}
 	p.mu.Lock()
-	tell := len(p.logged) < maxTold && !slices.Contains(p.logged, address)
+	tell := len(p.logged) < maxLogged && !slices.Contains(p.logged, address)
 	if tell {
 		p.logged = append(p.logged, address)
 	}

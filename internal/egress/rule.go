@@ -35,10 +35,10 @@ type Rule struct {
 
 // host is one entry of a list.
 type host struct {
-	name string     // lower case, without a final dot; for a wildcard, the part after "*."
+	name     string     // lower case, without a final dot; for a wildcard, the part after "*."
 	wildcard bool       // any name below it
-	addr netip.Addr // for an entry that is an IP address
-	port uint16     // 0: 80 and 443
+	addr     netip.Addr // for an entry that is an IP address
+	port     uint16     // 0: 80 and 443
 }
 
 // maxHosts bounds the entries of a list.

@@ -142,7 +142,7 @@ func (x *Publication) stored(mask func([]byte) []byte) (stored, error) {
 	size := 0
 	for _, r := range x.Resources {
 		if r.URI.Zero() {
-			return bad("a resource of it has no URI")
+			return bad("a resource has no URI")
 		}
 		size += len(r.Body) + len(r.URI.Key())
 		if size > MaxBytes {

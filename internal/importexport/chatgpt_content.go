@@ -38,7 +38,7 @@ func (m *gptMessage) entry() (entry, bool) {
 		e.role = message.System
 	default:
 		e.role = message.User
-		m.notes.add("a message of the role %q is kept as one that nobody here wrote", short(m.role))
+		m.notes.add("a message of the unknown role %q is kept as foreign text", short(m.role))
 	}
 	m.say = &blockMaker{source: ChatGPT, own: e.own}
 	if e.role == message.Assistant && m.recipient != "" && m.recipient != "all" {

@@ -98,7 +98,7 @@ func (b *claudeReader) message(m object, before int) int {
 	case "assistant":
 	default:
 		role = message.User
-		b.notes.add("a message of the sender %q is kept as one that nobody here wrote", short(s))
+		b.notes.add("a message of the unknown sender %q is kept as foreign text", short(s))
 	}
 	t := &claudeTurn{claudeReader: b, role: role, own: own, parent: before, head: entry{at: stamp(m["created_at"])}}
 	t.say = &blockMaker{source: Claude, own: own}

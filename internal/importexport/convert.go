@@ -35,8 +35,8 @@ func Convert(ctx context.Context, vendors llm.Vendors, doc []byte, from, to stri
 		unknown = to
 	}
 	if !known {
-		return Converted{}, fault.New(fault.Invalid, "format_unknown", "there is no form of messages called %.40q", unknown).
-			WithHint("say from and to: each one of %s", strings.Join(formatNames(vendors), ", "))
+		return Converted{}, fault.New(fault.Invalid, "format_unknown", "unknown message format %.40q", unknown).
+			WithHint("give from and to, each one of %s", strings.Join(formatNames(vendors), ", "))
 	}
 	doc, source, left := whole(doc, source, others)
 	got, err := source.Codec.Import(doc)
@@ -47,7 +47,7 @@ func Convert(ctx context.Context, vendors llm.Vendors, doc []byte, from, to stri
 		return Converted{}, err
 	}
 	if len(got.Messages) == 0 {
-		return Converted{}, fault.New(fault.Invalid, "history_empty", "there are no messages in the form of %s in this document", source.Name).
+		return Converted{}, fault.New(fault.Invalid, "history_empty", "no messages in the format of %s in this document", source.Name).
 			WithHint("send a list of messages, or a request's body with the member %s", source.List)
 	}
 	out := Converted{Notes: append(got.Notes, left...)}
@@ -59,7 +59,7 @@ func Convert(ctx context.Context, vendors llm.Vendors, doc []byte, from, to stri
 		}
 		if said := systemOf(target, rest[:first]); said != nil {
 			out.System, out.Member = said, target.System
-			out.Notes = append(out.Notes, fmt.Sprintf("what the system says is in the member %q, beside the messages, as %s takes it", target.System, to))
+			out.Notes = append(out.Notes, fmt.Sprintf("the system prompt is in the member %q, outside the messages, as %s expects it", target.System, to))
 			rest = rest[first:]
 		}
 	}
@@ -314,11 +314,11 @@ func changes(before, after []*message.Message, to string) (notes []string) {
 		case kind == "turns":
 			notes = append(notes, fmt.Sprintf("turns are divided otherwise in the form of %s: %d messages become %d", to, len(was[kind]), len(is[kind])))
 		case lost > 0:
-			notes = append(notes, fmt.Sprintf("%s: %d of %d cannot be kept in the form of %s as they are", kind, lost, len(was[kind]), to))
+			notes = append(notes, fmt.Sprintf("%s: %d of %d cannot be represented unchanged in the format of %s", kind, lost, len(was[kind]), to))
 		case len(left) > 0:
 			notes = append(notes, fmt.Sprintf("%s: %d are added in the form of %s", kind, len(left), to))
 		default:
-			notes = append(notes, kind+": the order is another one")
+			notes = append(notes, kind+": the order differs")
 		}
 	}
 	return notes

@@ -67,7 +67,7 @@ openai "T" from c1 gpt-4
 2<1 assistant gpt-4 tools (Hm.)+{"field":"reasoning_content"} look[a]{"x":1} feel[b]{"y":2} sing[e]la "[call]\n{\"id\":\"f\",\"type\":\"dance\"}"!
 3<2 tool feel[b]=ok "soft"!
 4<3 tool look[a]=ok "grey"!
-5<4 tool sing[e]=interrupted "The export holds no result of this call."!
+5<4 tool sing[e]=interrupted "The export has no result for this call."!
 6<5 user "[result of a tool]\n"! "stray"!
 7<6 assistant gpt-4 tools old[call_c34f3f08b647-0]{}
 8<7 tool old[call_c34f3f08b647-0]=ok "worked"!
@@ -76,20 +76,20 @@ openai "T" from c1 gpt-4
 11<10 assistant final gpt-4 refused "No."!+{"refusal":true}
 12<11 user "7"!
 13<12 assistant gpt-4 tools unnamed[g]
-14<13 tool current unnamed[g]=interrupted "The export holds no result of this call."!
+14<13 tool current unnamed[g]=interrupted "The export has no result for this call."!
 - content of the type "hologram" is kept as text
-- a call that is no function's is kept as text
-- a result that no call asked for is kept as text
+- a call of something other than a function is kept as text
+- a result without a call is kept as text
 - a call without a result is marked as interrupted (2 times)
 - content that is neither text nor a list is kept as text
-- a message of the role "narrator" is kept as one that nobody here wrote`, ``},
+- a message of the unknown role "narrator" is kept as foreign text`, ``},
 		{"several chats in a list", `[{"messages":[{"role":"user","content":"a"}]},{"messages":[{"content":"b"}]},{"x":1},[{"role":"user","content":"c"}],{"messages":[]}]`, `
 plain "" from  
 0<-1 user opens current "a"
 plain "" from  
 0<-1 user opens current "c"`, `
 import_chat_broken x, byte 46: conversation 2 cannot be read: one of its messages has no role or no content
-import_chat_broken x, byte 77: this is not a conversation that Steward knows
+import_chat_broken x, byte 77: not a conversation in a known format
 import_chat_empty the conversation has no messages`},
 		{"chats on lines", `{"messages":[{"role":"user","content":"a"}]}
 {"messages":
@@ -122,7 +122,7 @@ claude "" from u
 		{"strange ones first", `[{"x":1},{"messages":[{"role":"user","content":"a"}]}]`, `
 plain "" from  
 0<-1 user opens current "a"`, `
-import_chat_broken x, byte 1: this is not a conversation that Steward knows`},
+import_chat_broken x, byte 1: not a conversation in a known format`},
 		{"a lone Claude", `{"uuid":"u","name":"N","current_leaf_message_uuid":"a","chat_messages":[{"uuid":"a","sender":"human","text":"a"},{"uuid":"b","sender":"human","text":"b","parent_message_uuid":"00000000-0000-4000-8000-000000000000"}]}`, `
 claude "N" from u 
 0<-1 user opens current "a"
@@ -133,11 +133,11 @@ openai "" from
 		{"a result that breaks the order", `[{"role":"assistant","tool_calls":[{"id":"1","function":{"name":"f","arguments":"{}"}}]},{"role":"user","content":"x"},{"role":"tool","tool_call_id":"1","content":"late"}]`, `
 openai "" from  
 0<-1 assistant tools f[1]{}
-1<0 tool f[1]=interrupted "The export holds no result of this call."!
+1<0 tool f[1]=interrupted "The export has no result for this call."!
 2<1 user opens "x"
 3<2 user current "[result of a tool]\n"! "late"!
 - a call without a result is marked as interrupted
-- a result that no call asked for is kept as text`, ``},
+- a result without a call is kept as text`, ``},
 		{"cut off", `[{"messages":[{"role":"user","content":"a"}]},{"messages":[{"ro`, `
 plain "" from  
 0<-1 user opens current "a"`, `import_not_json x, byte 46: it ends in the middle`},
@@ -150,9 +150,9 @@ plain "" from
 		{"no comma", `[{"messages":[{"role":"user","content":"a"}]} {}]`, `
 plain "" from  
 0<-1 user opens current "a"`, `import_not_json x, byte 46: it is not valid JSON: invalid character '{' after array element (expecting ',' or ']')`},
-		{"nothing", ``, ``, `import_format_unknown x holds no conversation that Steward knows`},
-		{"something else", `[1,true,"a",null]`, ``, `import_format_unknown x holds no conversation that Steward knows`},
-		{"a text", `Hello`, ``, `import_format_unknown x holds no conversation that Steward knows: it is not valid JSON`},
+		{"nothing", ``, ``, `import_format_unknown x contains no conversation in a known format`},
+		{"something else", `[1,true,"a",null]`, ``, `import_format_unknown x contains no conversation in a known format`},
+		{"a text", `Hello`, ``, `import_format_unknown x contains no conversation in a known format: it is not valid JSON`},
 		{"gzip", "\x1f\x8b\x08\x00", ``, `import_format_unknown x is packed with gzip`},
 		{"UTF-16", "\xff\xfe[\x00", ``, `import_format_unknown x is written in UTF-16`},
 		{"a zip that is none", "PK\x03\x04 and so on", ``, `import_archive_broken x is not a readable zip file: zip: not a valid zip file`},

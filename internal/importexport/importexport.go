@@ -176,6 +176,6 @@ func (n *notes) noteDropped(o object) {
 		}
 	}
 	if len(names) > 0 {
-		n.add("not kept of the conversation itself: %s", strings.Join(names, ", "))
+		n.add("fields of the conversation that are not kept: %s", strings.Join(names, ", "))
 	}
 }

@@ -208,8 +208,8 @@ I look at the moon.) +{"id":"t1","metadata":{"model_slug":"o3"}}
 - a recording that is not in the export is named in its message
 - content of the type "moon_phase" is kept as text
 - a file that is not in the export is named in its message
-- not kept of the conversation itself: gizmo_id
-- a result that no call asked for is kept as text`)
+- fields of the conversation that are not kept: gizmo_id
+- a result without a call is kept as text`)
 	same(t, dump(chats[1]), `
 chatgpt "Handmade: rings and strays" from c1 
 0<-1 user opens "one"
@@ -217,13 +217,13 @@ chatgpt "Handmade: rings and strays" from c1
 2<1 system "Memory:\nLikes boats."!
 3<2 assistant "[hologram]\n{\"content_type\":\"hologram\",\"rays\":7}"!
 4<3 assistant tools "!"! dalle.text2im[]{"input":"draw"}
-5<4 tool dalle.text2im[]=interrupted "The export holds no result of this call."!
+5<4 tool dalle.text2im[]=interrupted "The export has no result for this call."!
 6<5 user "hm"!
 7<-1 user opens "ring"
 8<7 assistant final "ring"!
-- messages that follow each other in a circle are kept, and the circle is cut before the oldest
+- messages that form a cycle are kept, and the cycle is cut before the oldest
 - content of the type "hologram" is kept as text
-- a message of the role "critic" is kept as one that nobody here wrote
+- a message of the unknown role "critic" is kept as foreign text
 - a call without a result is marked as interrupted`)
 }
 
@@ -239,7 +239,7 @@ claude "Handmade: a report" from 11111111-0000-4000-8000-000000000001
 0<-1 user opens "Read it." file(text/markdown report.md "# Report\nAll is well.") "[file empty.docx, not in the export]"! "[file photo.png, not in the export]"!
 1<0 assistant tools (I should look.)+{"summaries":[{"summary":"Looking."}]} "Let me look."!+{"citations":[{"url":"https://example.org"}]} view[toolu_1]{"path":"report.md"}+{"message":"Viewing"} lost[toolu_2]{}
 2<1 tool view[toolu_1]=ok "All is well."! image(image/png 8 ) "{\"type\": \"knowledge\", \"title\": \"T\", \"url\": \"https://example.org\"}"!
-3<2 tool lost[toolu_2]=interrupted "The export holds no result of this call."!
+3<2 tool lost[toolu_2]=interrupted "The export has no result for this call."!
 4<3 user "[result of never]\n"! "Nobody asked."!
 5<4 assistant final "[hologram]\n{\"type\": \"hologram\", \"rays\": 7}"! "It says all is well."!
 6<0 assistant final "It says something else."!
@@ -248,8 +248,8 @@ claude "Handmade: a report" from 11111111-0000-4000-8000-000000000001
 - part of a result of the type "knowledge" is kept as text
 - a mark of the token budget is left out
 - content of the type "hologram" is kept as text
-- not kept of the conversation itself: account, summary
-- a result that no call asked for is kept as text
+- fields of the conversation that are not kept: account, summary
+- a result without a call is kept as text
 - a call without a result is marked as interrupted
 claude "Handmade: old, without content" from 33333333-0000-4000-8000-000000000003 
 0<-1 user opens "Hello"
@@ -261,9 +261,9 @@ claude "Handmade: rings" from 55555555-0000-4000-8000-000000000005
 3<2 assistant final "R"!
 4<3 user "Z"!
 5<4 user opens current "mine" "[tool_use]\n{\"type\": \"tool_use\", \"id\": \"u\", \"name\": \"n\", \"input\": {}}"!
-- messages that follow each other in a circle are kept, and the circle is cut before the oldest
+- messages that form a cycle are kept, and the cycle is cut before the oldest
 - a message whose predecessor is missing follows the one before it
-- a message of the sender "bot" is kept as one that nobody here wrote
+- a message of the unknown sender "bot" is kept as foreign text
 - content of the type "tool_use" is kept as text`)
 }
 

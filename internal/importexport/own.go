@@ -200,7 +200,7 @@ func (b *ownReader) member(name string, v []byte) error {
 		}
 		var ok bool
 		if o.Conversation.ID, ok = id.Parse(s); !ok {
-			return errors.New("it is no id")
+			return errors.New("not an id")
 		}
 	case "conversation":
 		x := o.Conversation.ID
@@ -369,7 +369,7 @@ func placed(raw []byte, nth int64) (Placed, error) {
 	var err error
 	ok := false
 	if p.Interaction, ok = id.Parse(l.Interaction); !ok {
-		return p, fmt.Errorf("message %d: its interaction: %.40q is no id", nth, l.Interaction)
+		return p, fmt.Errorf("message %d: interaction: %.40q is not an id", nth, l.Interaction)
 	}
 	if p.Message, err = message.Decode(l.Message); err == nil {
 		err = message.Validate(p.Message)

@@ -141,7 +141,7 @@ func (r *reader) lines(s *stream) error {
 		case !jsontext.Value(raw).IsValid(lenientText()...):
 			r.noteConversation()
 			r.yieldChat(nil, fault.New(fault.Invalid, "import_chat_broken", "%s: line %d is not valid JSON", r.Name, n).
-				WithHint("the other lines are read all the same; see that the file is whole"))
+				WithHint("the other lines are imported; check that the file is complete"))
 		case raw[0] != '{' && raw[0] != '[':
 			return r.unknown(": one of its lines is neither a list nor an object")
 		default:
@@ -331,8 +331,8 @@ func (r *reader) wrapped(raw []byte, at string) {
 // noteUnrecognized reports a value that is not a conversation, but only once a conversation has been found:
 // without one, the whole file is something else.
 func (r *reader) noteUnrecognized(at string) {
-	err := fault.New(fault.Invalid, "import_chat_broken", "%sthis is not a conversation that Steward knows", at).
-		WithHint("the others are read all the same; if this one was edited by hand, compare it with docs/guides/import.md")
+	err := fault.New(fault.Invalid, "import_chat_broken", "%snot a conversation in a known format", at).
+		WithHint("the others are imported; if this one was edited by hand, compare it with docs/guides/import.md")
 	const most = 100
 	if r.found > 0 {
 		r.number++
@@ -353,7 +353,7 @@ func (r *reader) chatFault(at, title string, err error) error {
 		what += fmt.Sprintf(" (%.80q)", title)
 	}
 	return fault.New(fault.Invalid, "import_chat_broken", "%s%s cannot be read: %s", at, what, plainError(err)).
-		WithHint("the others are read all the same; if this one was edited by hand, compare it with docs/guides/import.md")
+		WithHint("the others are imported; if this one was edited by hand, compare it with docs/guides/import.md")
 }
 
 // plainError returns a decoder's message without the parts that matter only to programmers.
@@ -371,7 +371,7 @@ func plainError(err error) string {
 func (r *reader) tooLarge(at string) {
 	r.noteConversation()
 	r.yieldChat(nil, fault.New(fault.TooLarge, "import_too_large", "%sconversation %d is larger than %d bytes", at, r.number, r.MaxChat).
-		WithHint("the others are read all the same; split this one, or import it without its pictures"))
+		WithHint("the others are imported; split this one, or import it without its pictures"))
 }
 
 // oversize stops reading a list of messages that is too large.
@@ -381,6 +381,6 @@ func (r *reader) oversize(at string) error {
 }
 
 func (r *reader) unknown(why string) error {
-	return fault.New(fault.Invalid, "import_format_unknown", "%s holds no conversation that Steward knows%s", r.Name, why).
+	return fault.New(fault.Invalid, "import_format_unknown", "%s contains no conversation in a known format%s", r.Name, why).
 		WithHint("Steward reads its own exports, lists of messages as models' APIs take them, and conversations.json of ChatGPT and Claude, also in their zip files")
 }

@@ -177,13 +177,13 @@ func (s *stream) fault(err error) error {
 		return fault.Of(err)
 	}
 	return fault.New(fault.Unavailable, "import_unreadable", "%s cannot be read any further than line %d: %w", s.name, s.line+s.in.lines, err).
-		WithHint("see that it is whole, and import it again")
+		WithHint("check that it is complete, and import it again")
 }
 
 // broken returns the error for invalid JSON, with the place.
 func (s *stream) broken(format string, args ...any) error {
 	return fault.New(fault.Invalid, "import_not_json", "%s%s", s.at(), fmt.Sprintf(format, args...)).
-		WithHint("see that the file is whole: an export ends with a closing bracket")
+		WithHint("check that the file is complete: an export ends with a closing bracket")
 }
 
 // at returns the position of the next value for error messages.

@@ -155,7 +155,7 @@ func (r *reader) vendor(doc []byte, source string, head chatHead) (*Chat, error)
 	}
 	codec := r.Codecs[name]
 	if codec == nil {
-		return nil, fault.New(fault.Unsupported, "import_format_unknown", "this Steward does not read messages in the form of %s", name).
+		return nil, fault.New(fault.Unsupported, "import_format_unknown", "this Steward does not read messages in the format of %s", name).
 			WithHint("use one of its own exports, or those of ChatGPT and Claude")
 	}
 	got, err := codec.Import(doc)

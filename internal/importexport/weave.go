@@ -66,7 +66,7 @@ func (w *treeBuilder) tree(parent []int, put func(node, before int) int) []int {
 			first = min(first, j)
 		}
 		parent[first] = -1
-		w.notes.add("messages that follow each other in a circle are kept, and the circle is cut before the oldest")
+		w.notes.add("messages that form a cycle are kept, and the cycle is cut before the oldest")
 	}
 	children := make([][]int, len(parent)+1) // the last element has the roots
 	for i, p := range parent {
@@ -170,7 +170,7 @@ func (w *treeBuilder) answer(at end, e *entry) end {
 	}
 	m := &message.Message{At: e.at, Meta: metaOf(w.source, e.rest)}
 	if i < 0 {
-		w.notes.add("a result that no call asked for is kept as text")
+		w.notes.add("a result without a call is kept as text")
 		m.Role = message.User
 		m.Blocks = append([]message.Block{w.text("[result of " + cmp.Or(r.name, "a tool") + "]\n")}, r.content...)
 		return w.add(w.interrupt(at), m, false)
@@ -189,7 +189,7 @@ func (w *treeBuilder) interrupt(at end) end {
 		w.notes.add("a call without a result is marked as interrupted")
 		m := &message.Message{Role: message.Tool, At: at.last}
 		m.Blocks = []message.Block{&message.ToolResult{Common: foreign(w.source), Call: c.Ref, CallID: c.CallID, Name: c.Name,
-			Status: message.Interrupted, Content: []message.Block{w.text("The export holds no result of this call.")}}}
+			Status: message.Interrupted, Content: []message.Block{w.text("The export has no result for this call.")}}}
 		at = w.add(at, m, false)
 	}
 	at.open = nil
@@ -204,7 +204,7 @@ func (w *treeBuilder) add(at end, m *message.Message, opens bool) end {
 		m.Prev = w.nodes[at.node].Message.ID
 	}
 	if err := message.Validate(m); err != nil && w.broken == nil {
-		w.broken = fmt.Errorf("message %d does not hold: %s", len(w.nodes)+1, fault.Of(err).Message)
+		w.broken = fmt.Errorf("message %d is invalid: %s", len(w.nodes)+1, fault.Of(err).Message)
 	}
 	w.nodes = append(w.nodes, Node{Message: m, Parent: at.node, Opens: opens})
 	at.node = len(w.nodes) - 1

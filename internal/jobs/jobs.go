@@ -36,10 +36,10 @@ const (
 	MaxAlarms = 500  // of a user, that have a next occurrence
 	MaxText   = 2000 // bytes
 
-	maxParallel   = 16               // occurrences that are delivered at the same time
-	maxSleep  = 20 * time.Second // the longest sleep while an alarm is due: the clock may be set, or the machine may have slept
-	lastWait = time.Minute      // the longest wait between two tries
-	maxTries = 100              // of telling an occurrence, some 95 minutes
+	maxParallel = 16               // occurrences that are delivered at the same time
+	maxSleep    = 20 * time.Second // the longest sleep while an alarm is due: the clock may be set, or the machine may have slept
+	lastWait    = time.Minute      // the longest wait between two tries
+	maxTries    = 100              // of telling an occurrence, some 95 minutes
 )
 
 // Occurrence is a time at which an alarm goes off.
@@ -238,13 +238,13 @@ func (s *Scheduler) add(a record.Alarm) {
 	}
 }
 
-// Tell tells the user of an alarm that goes off. It returns once that is durable. It may be
+// Deliver tells the user of an alarm that goes off. It returns once that is durable. It may be
 // called again for the same occurrence, and must then change nothing. An error for which final
 // holds ends the alarm; after any other, Tell is called again.
-type Tell func(ctx context.Context, a record.Alarm, o Occurrence) (final bool, err error)
+type Deliver func(ctx context.Context, a record.Alarm, o Occurrence) (final bool, err error)
 
 // Run lets alarms go off until ctx is done. It may be called once.
-func (s *Scheduler) Run(ctx context.Context, tell Tell) error {
+func (s *Scheduler) Run(ctx context.Context, tell Deliver) error {
 	sc := store.ForNode("")
 	for it, err := range store.Items(ctx, s.opt.Store, sc, store.Query{Type: record.TypeAlarm, State: record.StateDue}) {
 		if err != nil {
@@ -310,7 +310,7 @@ func (s *Scheduler) next(ctx context.Context) (entry, bool) {
 }
 
 // process takes an alarm through an occurrence, until that is recorded or ctx is done.
-func (s *Scheduler) process(ctx context.Context, e entry, tell Tell) {
+func (s *Scheduler) process(ctx context.Context, e entry, tell Deliver) {
 	wait := time.Second
 	for try := 1; ctx.Err() == nil; try++ {
 		a, err := s.deliver(ctx, e, tell, try == maxTries)
@@ -332,7 +332,7 @@ func (s *Scheduler) process(ctx context.Context, e entry, tell Tell) {
 
 // deliver tells the occurrence that is due, and commits the next one. It returns the alarm as it
 // is then.
-func (s *Scheduler) deliver(ctx context.Context, e entry, tell Tell, giveUp bool) (record.Alarm, error) {
+func (s *Scheduler) deliver(ctx context.Context, e entry, tell Deliver, giveUp bool) (record.Alarm, error) {
 	sc := store.ForUser(e.user)
 	a, version, err := s.get(ctx, sc, e.id)
 	if fault.Is(err, fault.NotFound) { // it was erased

@@ -74,7 +74,7 @@ func (c *chooser) similar(text string, most int) []int {
 	for _, i := range c.others {
 		scores[i] = all[i]
 	}
-	return tool.Best(scores, most)
+	return tool.TopScores(scores, most)
 }
 
 // set returns the set of the tools with these indexes.

@@ -202,7 +202,7 @@ func (k *Engine) ServiceModel(b service.Binding) (llm.Resolved, error) {
 	if b.Fallback == service.Local {
 		next = "default"
 	}
-	return k.opt.Models.Beside(p, cmp.Or(b.Model, "default"), next)
+	return k.opt.Models.Unconfigured(p, cmp.Or(b.Model, "default"), next)
 }
 
 // warnOnce logs a warning about an agent only once. The caller holds mu.

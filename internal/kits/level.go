@@ -100,7 +100,7 @@ func (k *Engine) addTools(kit *Kit, from *tool.Registry, names, defers []string)
 		}
 		add := func() error { return kit.Registry.AddFrom(from, name) }
 		if s := t.Spec(); s.Effect == tool.Action && !s.Async && s.AsyncAfter == 0 &&
-			slices.ContainsFunc(defers, func(p string) bool { return tool.Means(p, s.Name) }) {
+			slices.ContainsFunc(defers, func(p string) bool { return tool.PatternMatches(p, s.Name) }) {
 			add = func() error { return kit.Registry.Add(deferred{t}) }
 		}
 		if err := add(); err != nil {

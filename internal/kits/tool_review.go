@@ -34,8 +34,8 @@ const reviewSchema = `{"type":"object","properties":{"tools":{"type":"array","it
 // ReviewTools returns a function that has a model judge tools that a person is to
 // approve. The model is the one named fast if there is one, otherwise the
 // default, and never the built-in one. resolve finds models by name.
-func ReviewTools(resolve func(name string) (llm.Resolved, error)) catalog.Looker {
-	return func(ctx context.Context, specs []tool.Spec) ([]catalog.Looked, string, error) {
+func ReviewTools(resolve func(name string) (llm.Resolved, error)) catalog.Reviewer {
+	return func(ctx context.Context, specs []tool.Spec) ([]catalog.Reviewed, string, error) {
 		m, err := resolve(llm.FastAlias)
 		if err != nil || llm.Offline(m.Models) {
 			m, err = resolve(llm.DefaultAlias)
@@ -51,7 +51,7 @@ func ReviewTools(resolve func(name string) (llm.Resolved, error)) catalog.Looker
 			return nil, "", err
 		}
 		answer := r.Text()
-		var out struct{ Tools []catalog.Looked }
+		var out struct{ Tools []catalog.Reviewed }
 		dec := json.NewDecoder(strings.NewReader(llm.Unfenced(answer)))
 		if dec.DisallowUnknownFields(); len(answer) > reviewAnswer || dec.Decode(&out) != nil || out.Tools == nil {
 			return nil, "", fault.New(fault.Unavailable, "look_failed", "the answer of %s does not have the expected form", m.Models[0])

@@ -22,12 +22,12 @@ import (
 // answer are described in words. The context window that a refusal names is remembered. adapted also
 // makes sure that a reply names the model that answered.
 type adapted struct {
-	name   string
-	next   Model
-	models *Models
-	lacks  [len(adaptable)]atomic.Bool // learned from refusals
-	out    leftOut                     // likewise
-	noticed   atomic.Bool                 // that the model wrote a call as text
+	name    string
+	next    Model
+	models  *Models
+	lacks   [len(adaptable)]atomic.Bool // learned from refusals
+	out     leftOut                     // likewise
+	noticed atomic.Bool                 // that the model wrote a call as text
 }
 
 // adaptable are the abilities that requests can do without, and the codes of refusals for their lack.
@@ -37,7 +37,7 @@ var adaptable = [...]struct {
 	notice  string
 }{
 	{CanTools, "tools_unsupported", " takes no tools; they are described to it in words."},
-	{CanImages, "images_unsupported", " sees no images; it is told only that there are some."},
+	{CanImages, "images_unsupported", " does not accept images; it is only told that there are some."},
 	{CanSchema, "schema_unsupported", " cannot be held to a form; it is asked for it in words."},
 }
 
@@ -123,7 +123,7 @@ func (m *adapted) adapt(r *Request) (w *wordedRequest, lacking int) {
 // strayCall returns what the user is told, once, of a call that the model wrote as text.
 func (m *adapted) strayCall() string {
 	m.noticed.Store(true)
-	return m.name + " wrote a call of a tool as text, and it was not made. `steward models test " + m.name + "` tells whether the model can call tools."
+	return m.name + " wrote a call of a tool as text, and it was not made. `steward models test " + m.name + "` shows whether the model can call tools."
 }
 
 // needs reports whether a request uses an ability. A caller that requires a tool is not helped by
@@ -385,8 +385,8 @@ func announce(r *Reply, yield func(Event, error) bool) bool {
 	return true
 }
 
-// maxSpoken is how many calls are read from one answer in words.
-const maxSpoken = 32
+// maxTextCalls is how many calls are read from one answer in words.
+const maxTextCalls = 32
 
 // calls returns the reply with its calls in words as calls. It returns nil unless the whole text
 // consists of calls of known tools: anything else is an answer. stray reports whether there is a call
@@ -397,7 +397,7 @@ func (w *wordedRequest) calls(r *Reply) (called *Reply, stray bool) {
 		return nil, false
 	}
 	text := m.Text()
-	list, marked := spokenCalls(text, w.tools)
+	list, marked := textCalls(text, w.tools)
 	if len(list) == 0 || w.Schema != nil && !marked {
 		return nil, strayCall(text, w.tools)
 	}

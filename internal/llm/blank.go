@@ -38,5 +38,5 @@ func emptyAnswer(name string, r *Reply) *fault.Error {
 			WithHint("raise max_tokens, lower the effort, or choose a model with a larger context window").Retrying(fault.RetryNone, 0)
 	}
 	return fault.New(fault.Unavailable, codeEmpty, "%s answered nothing", name).
-		WithHint("ask in other words, or choose another model; `steward models test %s` tells what this one can do", name).Retrying(fault.RetryNone, 0)
+		WithHint("ask in other words, or choose another model; `steward models test %s` shows what this one can do", name).Retrying(fault.RetryNone, 0)
 }

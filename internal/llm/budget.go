@@ -300,7 +300,7 @@ func exhausted(name string, l limit, input int64, p Price) error {
 		return e.WithHint("raise the budget per request in the settings, or ask for less at once")
 	}
 	return e.Detail("resets", l.resets).
-		WithHint("it begins anew at %s; or raise the budget per day in the settings", l.resets.Format(time.RFC3339))
+		WithHint("it resets at %s; or raise the budget per day in the settings", l.resets.Format(time.RFC3339))
 }
 
 func (l limit) used() string {
@@ -314,12 +314,12 @@ func (l limit) used() string {
 		}
 		s += fmt.Sprintf("%.4f of %.4f USD", l.spent.Cost, l.budget.MaxCost)
 	}
-	return s + " are spent or set aside"
+	return s + " are spent or reserved"
 }
 
 func unpriced(name string, l limit) error {
 	return fault.New(fault.Unsupported, "price_unknown",
-		"the cost of the %s is limited, and the price of %s is not known, so the limit could not be kept", l.what, name).
+		"the cost of the %s is limited, but the price of %s is unknown, so the limit cannot be enforced", l.what, name).
 		WithHint("add the price of %s to the settings (0 if it is free), or limit tokens instead of cost", name)
 }
 
@@ -335,13 +335,13 @@ func (h *hold) settle(used Spend) bool {
 	return true
 }
 
-// lost records what a call used whose reply nobody gets.
-func (m *metered) lost(ctx context.Context, r *Request, u message.Usage) {
+// recordLost records what a call used whose reply nobody gets.
+func (m *metered) recordLost(ctx context.Context, r *Request, u message.Usage) {
 	if u == (message.Usage{}) {
 		return
 	}
 	if _, err := r.Meter.Record(m.name, u); err != nil {
-		m.models.cfg.Log.WarnContext(ctx, "what a model call used is not recorded", "model", m.name, "error", err)
+		m.models.cfg.Log.WarnContext(ctx, "the usage of a model call was not recorded", "model", m.name, "error", err)
 	}
 }
 
@@ -363,10 +363,10 @@ func (m *metered) Stream(ctx context.Context, r *Request) iter.Seq2[Event, error
 			yield(Event{}, err)
 			return
 		}
-		t := tally{model: m, hold: h, request: r}
+		t := usageCounter{model: m, hold: h, request: r}
 		defer func() {
 			if h.settle(t.spend()) && t.reply == nil { // nobody gets a reply that tells of it
-				m.lost(ctx, r, t.usage())
+				m.recordLost(ctx, r, t.usage())
 			}
 		}()
 		if h.notice != "" && !yield(Event{Kind: Notice, Text: h.notice}, nil) {
@@ -387,9 +387,9 @@ func (m *metered) Stream(ctx context.Context, r *Request) iter.Seq2[Event, error
 	}
 }
 
-// tally computes the usage of a call: what the provider reports, or an estimate if the stream ended
+// usageCounter computes the usage of a call: what the provider reports, or an estimate if the stream ended
 // without a report.
-type tally struct {
+type usageCounter struct {
 	model   *metered
 	hold    *hold
 	request *Request
@@ -397,7 +397,7 @@ type tally struct {
 	reply   *Reply
 }
 
-func (t *tally) see(ev Event) {
+func (t *usageCounter) see(ev Event) {
 	switch ev.Kind {
 	case TextDelta, ReasoningDelta, CallArgs:
 		t.output += 1 + int64(len(ev.Text))/4
@@ -408,7 +408,7 @@ func (t *tally) see(ev Event) {
 	}
 }
 
-func (t *tally) spend() Spend {
+func (t *usageCounter) spend() Spend {
 	if t.reply != nil && t.reply.Usage.Input+t.reply.Usage.Output > 0 {
 		u := t.reply.Usage
 		return Spend{u.Input + u.Output, t.hold.price.Cost(u)}
@@ -418,7 +418,7 @@ func (t *tally) spend() Spend {
 }
 
 // usage estimates the usage of a call whose provider did not report it.
-func (t *tally) usage() message.Usage {
+func (t *usageCounter) usage() message.Usage {
 	if t.reply == nil && t.output == 0 {
 		return message.Usage{} // it failed before any output: providers charge nothing
 	}

@@ -113,9 +113,9 @@ func nextHelps(err error) bool {
 	return false
 }
 
-// Absent reports whether an error says that a model is unavailable for now: its provider has no key
+// IsUnavailable reports whether an error says that a model is unavailable for now: its provider has no key
 // or is not running, or it asks for a long pause.
-func Absent(err error) bool {
+func IsUnavailable(err error) bool {
 	switch f := fault.Of(err); f.Code {
 	case "model_not_found", "unreachable", "auth_failed":
 		return true

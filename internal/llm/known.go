@@ -71,7 +71,7 @@ func ReadKnown(b []byte) (Known, error) {
 		err = k.check()
 	}
 	if err != nil {
-		return Known{}, fault.New(fault.Invalid, "known_models_invalid", "this is no file of known models: %w", err).
+		return Known{}, fault.New(fault.Invalid, "known_models_invalid", "not a file of known models: %w", err).
 			WithHint("its form is that of internal/llm/known.json; docs/guides/models.md describes it")
 	}
 	return k, nil
@@ -93,14 +93,14 @@ func (k Known) check() error {
 			sound = sound && n >= 0 && n <= maxPrice && !math.IsNaN(n)
 		}
 		if !sound {
-			return fmt.Errorf("prices: %.100q is no provider/model with prices from 0 to %d", name, maxPrice)
+			return fmt.Errorf("prices: %.100q must be provider/model with prices from 0 to %d", name, maxPrice)
 		}
 	}
 	abilities := []Ability{CanTools, CanImages, CanSchema, CanPDF, CanAudio, CanReason}
 	for name, f := range k.Families {
 		unknown := slices.ContainsFunc(f.Can, func(a Ability) bool { return !slices.Contains(abilities, a) })
 		if !named(name) || name != bare(name) || f.Window < 0 || f.Window > maxWindow || unknown {
-			return fmt.Errorf("families: %.100q has no sound name, window or ability", name)
+			return fmt.Errorf("families: %.100q has no valid name, window or ability", name)
 		}
 	}
 	return nil

@@ -156,7 +156,7 @@ func (m *Models) resolveAlias(name string, a Alias) (Resolved, error) {
 	for _, full := range a.Models {
 		provider, model, ok := strings.Cut(full, "/")
 		if !ok || provider == "" || model == "" {
-			return Resolved{}, bad("names %q, which is no provider/model", full)
+			return Resolved{}, bad("names %q, which is not of the form provider/model", full)
 		}
 		links = append(links, m.link(provider, model))
 	}
@@ -229,9 +229,9 @@ func (m *Models) Resolve(name string) (Resolved, error) {
 	return r, nil
 }
 
-// Beside returns a model of a provider that is not configured, with the same retries and budgets as
+// Unconfigured returns a model of a provider that is not configured, with the same retries and budgets as
 // the others. If it cannot answer, the model named next is tried, if next is not empty.
-func (m *Models) Beside(p Provider, model, next string) (Resolved, error) {
+func (m *Models) Unconfigured(p Provider, model, next string) (Resolved, error) {
 	full := p.Name() + "/" + model
 	r := Resolved{Name: full, Models: []string{full}}
 	links := []link{m.linkTo(p, model, full)}
@@ -311,7 +311,7 @@ func (m *Models) unknownProvider(name, provider string) *fault.Error {
 }
 
 func (m *Models) notFound(name, format string, args ...any) *fault.Error {
-	near, remedy := near(name, m.known()), "name a model as provider/model or by an alias"
+	near, remedy := similarModels(name, m.known()), "name a model as provider/model or by an alias"
 	if len(near) > 0 {
 		remedy = "did you mean " + strings.Join(near, " or ") + "?"
 	}
@@ -404,8 +404,8 @@ func (m *Models) remember(models []Listed) {
 	}
 }
 
-// near returns up to three names that are spelled like name.
-func near(name string, known []string) []string {
+// similarModels returns up to three names that are spelled like name.
+func similarModels(name string, known []string) []string {
 	name = strings.ToLower(name)
 	far := func(k string) int {
 		provider, model, _ := strings.Cut(strings.ToLower(k), "/")

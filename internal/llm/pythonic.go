@@ -20,7 +20,7 @@ var (
 const maxPythonDepth = 32
 
 // pythonList reads calls in brackets.
-func (s *speaker) pythonList() bool {
+func (s *textCallParser) pythonList() bool {
 	s.text = strings.TrimLeft(s.text[1:], " \t\r\n")
 	for s.pythonic() {
 		s.text = strings.TrimLeft(s.text, " \t\r\n")
@@ -29,7 +29,7 @@ func (s *speaker) pythonList() bool {
 			return true
 		}
 		rest, ok := strings.CutPrefix(s.text, ",")
-		if !ok || len(s.list) > maxSpoken {
+		if !ok || len(s.list) > maxTextCalls {
 			return false
 		}
 		s.text = strings.TrimLeft(rest, " \t\r\n")
@@ -38,7 +38,7 @@ func (s *speaker) pythonList() bool {
 }
 
 // pythonic reads one call, which may stand in a print.
-func (s *speaker) pythonic() bool {
+func (s *textCallParser) pythonic() bool {
 	found := pythonName.FindStringSubmatch(s.text)
 	if found == nil {
 		return false
@@ -67,7 +67,7 @@ func (s *speaker) pythonic() bool {
 }
 
 // skip reads a token with the white space around it, if it comes next.
-func (s *speaker) skip(token string) bool {
+func (s *textCallParser) skip(token string) bool {
 	rest, ok := strings.CutPrefix(strings.TrimLeft(s.text, " \t\r\n"), token)
 	if ok {
 		s.text = strings.TrimLeft(rest, " \t\r\n")
@@ -91,7 +91,7 @@ func object(members []byte) []byte {
 }
 
 // pythonValue reads a value and returns it as JSON.
-func (s *speaker) pythonValue(depth int) ([]byte, bool) {
+func (s *textCallParser) pythonValue(depth int) ([]byte, bool) {
 	if depth > maxPythonDepth || s.text == "" {
 		return nil, false
 	}
@@ -155,7 +155,7 @@ func (s *speaker) pythonValue(depth int) ([]byte, bool) {
 }
 
 // pythonText reads a text in quotation marks.
-func (s *speaker) pythonText() (string, bool) {
+func (s *textCallParser) pythonText() (string, bool) {
 	if s.text == "" || s.text[0] != '"' && s.text[0] != '\'' {
 		return "", false
 	}

@@ -155,7 +155,7 @@ func (m *retrying) Stream(ctx context.Context, r *Request) iter.Seq2[Event, erro
 			if nothing != nil {
 				empty++
 				if _, err := r.Meter.Record(m.name, nothing.Usage); err != nil {
-					m.log.WarnContext(ctx, "what an empty answer used is not recorded", "model", m.name, "error", err)
+					m.log.WarnContext(ctx, "the usage of an empty answer was not recorded", "model", m.name, "error", err)
 				}
 				o.gone, o.err = false, emptyAnswer(m.name, nothing)
 			}

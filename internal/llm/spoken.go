@@ -40,41 +40,41 @@ var fences = []string{"```json", "```JSON", "```tool_calls", "```tool_call", "``
 var argumentMarks = []string{"[ARGS]", "<|tool_call_argument_begin|>", "<｜tool▁sep｜>", "<|tool▁sep|>", "\n"}
 
 var (
-	// spokenName is a name that stands alone between marks.
-	spokenName  = regexp.MustCompile(`^(?:functions\.)?([A-Za-z_][\w.-]*?)(?::\d+)?(?:\s*(?:\[CALL_ID\]\w+))?(?:\[ARGS\]|<\|tool_call_argument_begin\|>|<[｜|]tool▁sep[｜|]>|\s*\n|\s*\{|\s*<arg_key>)`)
-	functionTag = regexp.MustCompile(`^<function(?:=([\w.-]+)|\(([\w.-]+)\))(?:>|\s*\{)`)
-	invokeTag   = regexp.MustCompile(`^<(?:｜DSML｜)?invoke name="([\w.-]+)">`)
-	parameter   = regexp.MustCompile(`(?s)<(?:｜DSML｜)?parameter(?:=([\w$.-]+)| name="([^"]+)"[^>]*)>(.*?)</(?:｜DSML｜)?parameter>`)
-	argument    = regexp.MustCompile(`(?s)<arg_key>\s*(.*?)\s*</arg_key>\s*<arg_value>(.*?)</arg_value>`)
+	// textCallName is a name that stands alone between marks.
+	textCallName = regexp.MustCompile(`^(?:functions\.)?([A-Za-z_][\w.-]*?)(?::\d+)?(?:\s*(?:\[CALL_ID\]\w+))?(?:\[ARGS\]|<\|tool_call_argument_begin\|>|<[｜|]tool▁sep[｜|]>|\s*\n|\s*\{|\s*<arg_key>)`)
+	functionTag  = regexp.MustCompile(`^<function(?:=([\w.-]+)|\(([\w.-]+)\))(?:>|\s*\{)`)
+	invokeTag    = regexp.MustCompile(`^<(?:｜DSML｜)?invoke name="([\w.-]+)">`)
+	parameter    = regexp.MustCompile(`(?s)<(?:｜DSML｜)?parameter(?:=([\w$.-]+)| name="([^"]+)"[^>]*)>(.*?)</(?:｜DSML｜)?parameter>`)
+	argument     = regexp.MustCompile(`(?s)<arg_key>\s*(.*?)\s*</arg_key>\s*<arg_value>(.*?)</arg_value>`)
 	// strayMark is what no answer to a person contains, outside of code.
 	strayMark = regexp.MustCompile("(?:^|[^`\"'])(?:<tool_call>|<function=|<function_call|<(?:｜DSML｜)?invoke name=|<minimax:tool_call>|\\[TOOL_CALLS\\]|<\\|python_tag\\|>|<\\|tool[_▁]call|<｜tool▁call|<start_function_call>|✿FUNCTION✿|<(?:TOOLCALL|toolcall|longcat_tool_call|seed:tool_call)>|<\\|START_ACTION\\|>)|(?m:^Action: *[\\w.-]+ *\r?\nAction Input:)")
 	jsonBlock = regexp.MustCompile("(?s)```(?:json)?\\s*([\\[{].*?[\\]}])\\s*```")
 )
 
-// spokenCall is a call that was written as text.
-type spokenCall struct {
+// textCall is a call that was written as text.
+type textCall struct {
 	name string // of the tool, as Steward names it
 	args []byte
 }
 
-// speaker reads calls from a text.
-type speaker struct {
+// textCallParser reads calls from a text.
+type textCallParser struct {
 	tools  *Toolset
 	text   string
-	list   []spokenCall
+	list   []textCall
 	marked bool
 	fenced bool // in a code fence
 }
 
-// spokenCalls returns the calls of which a text consists, or none. marked reports whether marks say that they are
+// textCalls returns the calls of which a text consists, or none. marked reports whether marks say that they are
 // calls.
-func spokenCalls(text string, tools *Toolset) (list []spokenCall, marked bool) {
-	if len(text) > maxSpokenText || !mayCall(text) {
+func textCalls(text string, tools *Toolset) (list []textCall, marked bool) {
+	if len(text) > maxTextCallBytes || !mayCall(text) {
 		return nil, false
 	}
-	s := &speaker{tools: tools, text: text}
+	s := &textCallParser{tools: tools, text: text}
 	for s.trim(); s.text != ""; s.trim() {
-		if !s.next() || len(s.list) > maxSpoken {
+		if !s.next() || len(s.list) > maxTextCalls {
 			return nil, s.marked
 		}
 	}
@@ -84,13 +84,13 @@ func spokenCalls(text string, tools *Toolset) (list []spokenCall, marked bool) {
 	return s.list, s.marked
 }
 
-// maxSpokenText bounds the text in which calls are looked for, in bytes.
-const maxSpokenText = 4 << 20
+// maxTextCallBytes bounds the text in which calls are looked for, in bytes.
+const maxTextCallBytes = 4 << 20
 
-func (s *speaker) trim() { s.text = strings.TrimLeft(s.text, " \t\r\n,;") }
+func (s *textCallParser) trim() { s.text = strings.TrimLeft(s.text, " \t\r\n,;") }
 
 // next reads a mark or a call.
-func (s *speaker) next() bool {
+func (s *textCallParser) next() bool {
 	for _, m := range fences {
 		if rest, ok := strings.CutPrefix(s.text, m); ok {
 			s.text, s.fenced = rest, !s.fenced
@@ -123,7 +123,7 @@ func (s *speaker) next() bool {
 }
 
 // value takes the JSON value at the beginning of the text.
-func (s *speaker) value() (jsontext.Value, bool) {
+func (s *textCallParser) value() (jsontext.Value, bool) {
 	d := jsontext.NewDecoder(strings.NewReader(s.text))
 	raw, err := d.ReadValue()
 	if err != nil {
@@ -135,7 +135,7 @@ func (s *speaker) value() (jsontext.Value, bool) {
 }
 
 // tagged reads a call whose arguments are a JSON object or parameters in tags.
-func (s *speaker) tagged(open, name, end string) bool {
+func (s *textCallParser) tagged(open, name, end string) bool {
 	body, rest, ok := strings.Cut(s.text[len(open):], end)
 	if !ok {
 		body, rest, ok = strings.Cut(s.text[len(open):], strings.Replace(end, "/", "", 1)) // as Llama writes it at times
@@ -158,8 +158,8 @@ func (s *speaker) tagged(open, name, end string) bool {
 }
 
 // named reads a call whose name stands alone before its arguments.
-func (s *speaker) named() bool {
-	found := spokenName.FindStringSubmatch(s.text)
+func (s *textCallParser) named() bool {
+	found := textCallName.FindStringSubmatch(s.text)
 	if found == nil {
 		return false
 	}
@@ -201,7 +201,7 @@ func (s *speaker) named() bool {
 
 // written adds a call whose arguments are texts: each is a string, or the JSON value that the tool's schema asks
 // for.
-func (s *speaker) written(name string, pairs [][2]string) bool {
+func (s *textCallParser) written(name string, pairs [][2]string) bool {
 	spec := s.spec(name)
 	if spec == nil {
 		return false
@@ -228,10 +228,10 @@ func (s *speaker) written(name string, pairs [][2]string) bool {
 }
 
 // json reads a call, or several, in JSON.
-func (s *speaker) json(raw jsontext.Value) bool {
+func (s *textCallParser) json(raw jsontext.Value) bool {
 	if raw.Kind() == '[' {
 		var list []jsontext.Value
-		if json.Unmarshal(raw, (*[]jsontext.Value)(&list)) != nil || len(list) == 0 || len(list) > maxSpoken {
+		if json.Unmarshal(raw, (*[]jsontext.Value)(&list)) != nil || len(list) == 0 || len(list) > maxTextCalls {
 			return false
 		}
 		return !slices.ContainsFunc(list, func(v jsontext.Value) bool { return v.Kind() != '{' || !s.json(v) })
@@ -292,7 +292,7 @@ func callIn(raw jsontext.Value) (name string, args jsontext.Value, ok bool) {
 }
 
 // call adds a call of an offered tool.
-func (s *speaker) call(name string, args []byte) bool {
+func (s *textCallParser) call(name string, args []byte) bool {
 	spec := s.spec(name)
 	args = bytes.TrimSpace(args)
 	if string(args) == "null" {
@@ -301,12 +301,12 @@ func (s *speaker) call(name string, args []byte) bool {
 	if spec == nil || jsontext.Value(args).Kind() != '{' || !jsontext.Value(args).IsValid() {
 		return false
 	}
-	s.list = append(s.list, spokenCall{spec.Name, bytes.Clone(args)})
+	s.list = append(s.list, textCall{spec.Name, bytes.Clone(args)})
 	return true
 }
 
 // spec returns the offered tool of a name.
-func (s *speaker) spec(name string) *tool.Spec {
+func (s *textCallParser) spec(name string) *tool.Spec {
 	name = strings.TrimPrefix(strings.TrimPrefix(name, "functions."), "default_api.")
 	specs := s.tools.Specs()
 	i := slices.IndexFunc(specs, func(x tool.Spec) bool { return x.Name == name || tool.WireName(x.Name) == name })
@@ -365,17 +365,17 @@ func mayCall(text string) bool {
 // strayCall reports whether a text has a call in it that is not made: beside other words, of an unknown tool, or
 // broken.
 func strayCall(text string, tools *Toolset) bool {
-	if len(text) > maxSpokenText {
+	if len(text) > maxTextCallBytes {
 		return false
 	}
 	if strayMark.MatchString(text) {
 		return true
 	}
 	blocks := []string{text}
-	for _, b := range jsonBlock.FindAllStringSubmatch(text, maxSpoken) {
+	for _, b := range jsonBlock.FindAllStringSubmatch(text, maxTextCalls) {
 		blocks = append(blocks, b[1])
 	}
-	s := &speaker{tools: tools}
+	s := &textCallParser{tools: tools}
 	for i, b := range blocks {
 		raw := jsontext.Value(strings.TrimSpace(b))
 		if len(raw) == 0 || raw[0] != '{' || !raw.IsValid() {

@@ -118,7 +118,7 @@ func (t *Transcript) release() {
 		n = min(n, e.n)
 	}
 	for i := n - t.gone; i >= minGone; i-- {
-		if i == len(t.messages) || !spoken(t.messages[i]) {
+		if i == len(t.messages) || !fromPerson(t.messages[i]) {
 			continue
 		}
 		t.count()
@@ -131,8 +131,8 @@ func (t *Transcript) release() {
 // minGone is the smallest number of messages that are released at once.
 const minGone = 16
 
-// spoken reports whether a person wrote the message.
-func spoken(m *message.Message) bool {
+// fromPerson reports whether a person wrote the message.
+func fromPerson(m *message.Message) bool {
 	return m.Role == message.User && len(m.Blocks) > 0 && m.Blocks[0].Base().Origin == "user"
 }
 

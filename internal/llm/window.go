@@ -33,12 +33,12 @@ const (
 
 // window is what is known of a model's context window.
 type window struct {
-	tokens  int       // from the provider's list, or by the model's name; 0: unknown
-	asked   time.Time // when its provider was last asked
-	refused refusal
-	took    int64     // tokens of the last longer request that it accepted, as estimated
+	tokens    int       // from the provider's list, or by the model's name; 0: unknown
+	asked     time.Time // when its provider was last asked
+	refused   refusal
+	took      int64     // tokens of the last longer request that it accepted, as estimated
 	suspected int64     // likewise of the last one that it refused without saying why
-	at      time.Time // when it refused that
+	at        time.Time // when it refused that
 }
 
 // refusal is a window that a model named when it refused a request as too long.
@@ -259,7 +259,7 @@ func (m *Models) ask(ctx context.Context, p Provider, model string) {
 		infos, err = p.Models(ctx)
 	}
 	if err != nil {
-		m.cfg.Log.DebugContext(ctx, "a provider does not tell the window of its model", "provider", p.Name(), "model", model, "err", err)
+		m.cfg.Log.DebugContext(ctx, "a provider does not report the context window of its model", "provider", p.Name(), "model", model, "err", err)
 		return
 	}
 	m.mu.Lock()

@@ -125,7 +125,7 @@ func (c *check) task(d *Draft, above string, depth int) {
 		return
 	}
 	if strings.TrimSpace(d.Purpose+d.Instructions+d.Plan) == "" {
-		c.bad(at, NoPurpose, "it says neither what it is for nor what is to be done: write purpose or instructions")
+		c.bad(at, NoPurpose, "purpose and instructions are both missing: write one of them")
 	}
 	c.tools(d, at)
 	if d.Assistant != "" && c.world.Agent != nil {
@@ -203,7 +203,7 @@ func (c *check) siblings(all []Draft, at string) {
 		for _, name := range all[i].After {
 			name = nameOf(name)
 			if _, there := byName[name]; !there {
-				c.bad(at, UnknownTask, "%s comes after %.80q, which is none of its siblings", all[i].Name, name)
+				c.bad(at, UnknownTask, "%s comes after %.80q, which is not a sibling", all[i].Name, name)
 			} else if !slices.Contains(kept, name) {
 				kept = append(kept, name)
 			}
@@ -211,7 +211,7 @@ func (c *check) siblings(all []Draft, at string) {
 		all[i].After = kept
 	}
 	if left := unreachable(all); left != nil {
-		c.bad(at, Cycle, "none of these can begin, since some of them come after each other: %s; leave one of the names in after out", strings.Join(left, ", "))
+		c.bad(at, Cycle, "none of these can begin, because they wait for each other: %s; remove one of the names in after", strings.Join(left, ", "))
 	}
 }
 

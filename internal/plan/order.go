@@ -36,7 +36,7 @@ func (r *Run) Order(ctx context.Context, c Command, task id.ID, edited *Draft) e
 	case r.orders <- o:
 		return <-o.answer
 	case <-r.over:
-		return fault.New(fault.Conflict, "tree_over", "nobody works on these tasks any more").WithHint("look at the answer, or ask anew")
+		return fault.New(fault.Conflict, "tree_over", "these tasks are not running any more").WithHint("see the answer, or ask again")
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
@@ -45,7 +45,7 @@ func (r *Run) Order(ctx context.Context, c Command, task id.ID, edited *Draft) e
 func (r *Run) execute(ctx context.Context, o order) error {
 	t := r.byID[o.task]
 	if t == nil {
-		return fault.New(fault.NotFound, "task_not_found", "there is no such task in this tree").WithHint("steward requests show lists them")
+		return fault.New(fault.NotFound, "task_not_found", "no such task in this plan").WithHint("steward requests show lists them")
 	}
 	if !slices.Contains(statesFor(o.command), t.State) {
 		return fault.New(fault.Conflict, "task_transition_illegal", "%s is not possible for the task %s, which is %s", o.command, t.Name, t.State).

@@ -130,7 +130,7 @@ func (w *treeWorker) world(ctx context.Context) plan.World {
 	}
 	return plan.World{
 		Tool:  func(name string) plan.Code { return can(name, plan.UnknownTool) },
-		Near:  func(name string) []string { return tool.Near(name, kit.Names, 2) },
+		Near:  func(name string) []string { return tool.SimilarNames(name, kit.Names, 2) },
 		Agent: func(path string) plan.Code { return can(path+".ask", plan.UnknownAgent) },
 	}
 }

@@ -32,8 +32,8 @@ func (Fixed) Authorize(_ context.Context, q Question) (Decision, error) {
 	}
 	return Decision{
 		Verdict: Deny,
-		Reason: q.Tool.Name + " changes something, and is not approved: there is no terminal to ask at; " +
-			"steward chat, or steward ask at a terminal, asks you",
+		Reason: q.Tool.Name + " changes something, and is not approved: no terminal to ask at; " +
+			"use steward chat, or steward ask at a terminal",
 		Rule: "fixed.unattended",
 	}, nil
 }

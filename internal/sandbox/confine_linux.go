@@ -74,7 +74,7 @@ type confined struct {
 	inheritedFiles
 	gate, info *os.File // our ends: a byte opens the gate; info names the first process
 
-	routes          []route  // the addresses to listen on inside
+	routes        []route  // the addresses to listen on inside
 	self          string   // the executable that listens
 	channel       *os.File // transfers the listeners: our end
 	channelInside string   // the file descriptor of the other end inside

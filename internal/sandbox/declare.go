@@ -144,10 +144,10 @@ func (c *Command) Grant(g *Grants, path func(string) (string, error)) (err error
 	return nil
 }
 
-// Equip gives the program what its level provides: the approved copies, its own folder, and the
+// Provision gives the program what its level provides: the approved copies, its own folder, and the
 // services for as long as it runs. It returns the secrets among that, and a function that ends
 // the services.
-func (c *Command) Equip(ctx context.Context, env tool.Env) (secrets []string, release func(), err error) {
+func (c *Command) Provision(ctx context.Context, env tool.Env) (secrets []string, release func(), err error) {
 	release = func() {}
 	c.Name, c.Log, c.Hide = env.Name, env.Log, env.Hide
 	if env.Snapshot != nil {

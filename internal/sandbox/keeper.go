@@ -63,10 +63,10 @@ type Failed struct {
 
 func (f *Failed) Error() string { return f.Why.Error() }
 
-// Take returns the running server, held for the caller until release. It starts the server if
+// Acquire returns the running server, held for the caller until release. It starts the server if
 // necessary; a caller may give up waiting for that through ctx. Errors: ErrClosed, *Failed, and
 // that of ctx.
-func (k *Keeper[S]) Take(ctx context.Context) (server S, release func(), err error) {
+func (k *Keeper[S]) Acquire(ctx context.Context) (server S, release func(), err error) {
 	l, err := k.hold()
 	if err != nil {
 		return server, nil, err
@@ -149,7 +149,7 @@ func (k *Keeper[S]) begin() {
 		case <-server.Done():
 		case <-k.ctx.Done():
 		}
-		k.Lost(server)
+		k.RecordEnd(server)
 		server.Stop()
 	})
 }
@@ -164,9 +164,9 @@ func (k *Keeper[S]) fail(f Failed) *Failed {
 	return &f
 }
 
-// Lost records that a server has ended, unless it was stopped on purpose. Callers that know of
+// RecordEnd records that a server has ended, unless it was stopped on purpose. Callers that know of
 // the end before Done is closed may call it, too.
-func (k *Keeper[S]) Lost(server S) {
+func (k *Keeper[S]) RecordEnd(server S) {
 	why, well := server.Ended()
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -192,8 +192,8 @@ func (k *Keeper[S]) Drop(server S) {
 	}
 }
 
-// Serves reports whether Take returns this server.
-func (k *Keeper[S]) Serves(server S) bool {
+// IsCurrent reports whether Take returns this server.
+func (k *Keeper[S]) IsCurrent(server S) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.serves(server)

@@ -37,7 +37,7 @@ func playing() *Keeper[*played] {
 
 func take(t *testing.T, k *Keeper[*played]) *played {
 	t.Helper()
-	p, release, err := k.Take(t.Context())
+	p, release, err := k.Acquire(t.Context())
 	must.Do(t, err)
 	release()
 	return p
@@ -46,7 +46,7 @@ func take(t *testing.T, k *Keeper[*played]) *played {
 func TestKeeperKeepsOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := playing()
-		first, release, err := k.Take(t.Context())
+		first, release, err := k.Acquire(t.Context())
 		must.Do(t, err)
 		time.Sleep(time.Hour)
 		if take(t, k) != first {
@@ -54,11 +54,11 @@ func TestKeeperKeepsOne(t *testing.T) {
 		}
 		release()
 		time.Sleep(59 * time.Second)
-		if take(t, k) != first || !k.Serves(first) {
+		if take(t, k) != first || !k.IsCurrent(first) {
 			t.Error("it was stopped too early")
 		}
 		time.Sleep(61 * time.Second)
-		if first.running() || k.Serves(first) {
+		if first.running() || k.IsCurrent(first) {
 			t.Error("it runs although nobody uses it")
 		}
 		second := take(t, k)
@@ -73,7 +73,7 @@ func TestKeeperKeepsOne(t *testing.T) {
 			t.Error("what was dropped runs")
 		}
 		k.Close()
-		if _, _, err := k.Take(t.Context()); !errors.Is(err, ErrClosed) || third.running() || k.Serves(third) {
+		if _, _, err := k.Acquire(t.Context()); !errors.Is(err, ErrClosed) || third.running() || k.IsCurrent(third) {
 			t.Errorf("after the end: %v", err)
 		}
 	})
@@ -89,7 +89,7 @@ func TestKeeperPauses(t *testing.T) {
 			p := take(t, k)
 			p.end()
 			synctest.Wait()
-			_, _, err := k.Take(t.Context())
+			_, _, err := k.Acquire(t.Context())
 			failed, ok := errors.AsType[*Failed](err)
 			if !ok {
 				pauses = append(pauses, 0)
@@ -129,7 +129,7 @@ func TestKeeperThatCannotStart(t *testing.T) {
 			return nil, io.ErrUnexpectedEOF
 		}
 		for _, wait := range []time.Duration{time.Second, time.Second / 2} {
-			_, _, err := k.Take(t.Context())
+			_, _, err := k.Acquire(t.Context())
 			failed, ok := errors.AsType[*Failed](err)
 			if !ok || failed.Ran || failed.Why != io.ErrUnexpectedEOF || failed.Wait != wait || starts != 1 {
 				t.Errorf("%v, %d starts", err, starts)
@@ -138,7 +138,7 @@ func TestKeeperThatCannotStart(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, _, err := k.Take(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		if _, _, err := k.Acquire(ctx); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("who waits cannot give up: %v", err)
 		}
 		k.Close()

@@ -25,9 +25,9 @@ type Index interface {
 	// of the store.
 	Search(ctx context.Context, sc store.Scope, q Query) (Page, error)
 
-	// Catch brings the index up to date with the log. After it has returned without an
+	// CatchUp brings the index up to date with the log. After it has returned without an
 	// error, nothing that was erased before the call is left in the index.
-	Catch(ctx context.Context) error
+	CatchUp(ctx context.Context) error
 
 	// Follow keeps the index up to date while the log is quiet, until ctx ends or the
 	// store or the index is closed.

@@ -300,8 +300,8 @@ func (s *shelf) Search(_ context.Context, sc store.Scope, q search.Query) (searc
 	s.asked, s.scope = q, sc
 	return s.page, s.err
 }
-func (s *shelf) Catch(context.Context) error { return nil }
-func (s *shelf) Follow(context.Context)      {}
+func (s *shelf) CatchUp(context.Context) error { return nil }
+func (s *shelf) Follow(context.Context)        {}
 
 func TestTool(t *testing.T) {
 	here, there, call := id.New(), id.New(), id.New()

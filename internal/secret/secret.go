@@ -37,8 +37,8 @@ const commandTimeout = 10 * time.Second
 // kinds lists the kinds of references.
 var kinds = [...]string{"env", "file", "command", "store"}
 
-// Is reports whether a text is a reference.
-func Is(text string) bool {
+// IsReference reports whether a text is a reference.
+func IsReference(text string) bool {
 	kind, rest, ok := strings.Cut(text, ":")
 	if !ok || strings.TrimSpace(rest) == "" || strings.HasPrefix(rest, "//") {
 		return false
@@ -65,7 +65,7 @@ type Resolver struct {
 // secret_ref_invalid, secret_missing, secret_exposed (a file that others may
 // read), secret_command_failed, secret_short, secret_invalid.
 func (r *Resolver) Resolve(ctx context.Context, ref string) (string, error) {
-	if !Is(ref) {
+	if !IsReference(ref) {
 		return "", fault.New(fault.Invalid, "secret_ref_invalid", "this is not a reference to a secret").
 			WithHint("write env:NAME, file:PATH, command:PROGRAM ARGS or store:NAME")
 	}

@@ -34,7 +34,7 @@ func TestIs(t *testing.T) {
 		"env:NAME": true, "file:/a": true, "file:~/a": true, "command:pass show x": true, "store:x": true,
 		"": false, "env:": false, "env: ": false, "sk-1234": false, "https://x": false, "file://x": false, "Env:X": false, "other:x": false,
 	} {
-		if Is(text) != want {
+		if IsReference(text) != want {
 			t.Errorf("%q: %v", text, !want)
 		}
 	}

@@ -23,8 +23,8 @@ type Backend interface {
 // called again when the service refuses the secret, since it may have been replaced.
 type Key func() (string, error)
 
-// Far is a backend at a URL: another Steward's.
-type Far interface {
+// RemoteBackend is a backend at a URL: another Steward's.
+type RemoteBackend interface {
 	Backend
 	Close() error
 }
@@ -53,7 +53,7 @@ type Options struct {
 	DB       Database
 	Profile  func(ctx context.Context, user string) (json.RawMessage, error)
 	// Dial opens a service at a URL.
-	Dial func(url string, key Key) (Far, error)
+	Dial func(url string, key Key) (RemoteBackend, error)
 	// DialLog opens an OTLP endpoint for log lines. Lines that it does not accept go
 	// to instead or, if that is nil, are lost, which is logged.
 	DialLog func(url string, key Key, instead slog.Handler, log *slog.Logger) (slog.Handler, func() error, error)
@@ -81,7 +81,7 @@ type Manager struct {
 // opened is a far service, or the error that opening it returned.
 type opened struct {
 	once sync.Once
-	far  Far
+	far  RemoteBackend
 	err  error
 }
 
@@ -120,7 +120,7 @@ func (m *Manager) Binding(agent string, n Name) (Binding, error) {
 }
 
 // open returns the far service of a binding.
-func (m *Manager) open(b Binding) (Far, error) {
+func (m *Manager) open(b Binding) (RemoteBackend, error) {
 	m.mu.Lock()
 	if m.closed {
 		m.mu.Unlock()
@@ -332,7 +332,9 @@ func (h levelHandler) Enabled(ctx context.Context, l slog.Level) bool {
 func (h levelHandler) WithAttrs(a []slog.Attr) slog.Handler {
 	return levelHandler{h.Handler.WithAttrs(a), h.least}
 }
-func (h levelHandler) WithGroup(g string) slog.Handler { return levelHandler{h.Handler.WithGroup(g), h.least} }
+func (h levelHandler) WithGroup(g string) slog.Handler {
+	return levelHandler{h.Handler.WithGroup(g), h.least}
+}
 
 func levelOf(word string) slog.Level {
 	l := slog.LevelDebug

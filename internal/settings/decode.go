@@ -99,7 +99,7 @@ func (d *decoder) unknown(f strict.Field, path string, words []string) {
 	if path != "" {
 		where = " in " + path
 	}
-	if w := Likely(f.Key, words); w != "" {
+	if w := Suggest(f.Key, words); w != "" {
 		d.fault(f.Position, "unknown key %q%s; did you mean %q?", strict.Clip(f.Key), where, w)
 		return
 	}

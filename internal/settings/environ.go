@@ -74,7 +74,7 @@ func (l *loading) noticeUnknown(name string, known map[string]string) {
 		words = append(words, k)
 	}
 	slices.Sort(words)
-	if w := Likely(name, words); w != "" {
+	if w := Suggest(name, words); w != "" {
 		l.Notices = append(l.Notices, fmt.Sprintf("unknown environment variable %s; did you mean %s?", name, w))
 	}
 }

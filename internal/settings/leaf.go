@@ -142,7 +142,7 @@ func checkText(text string, r rules) string {
 			}
 		}
 		say := fmt.Sprintf("%q is invalid; choose one of %s", strict.Clip(text), strings.Join(words, ", "))
-		if w := Likely(text, words); w != "" {
+		if w := Suggest(text, words); w != "" {
 			say = fmt.Sprintf("%q is invalid; did you mean %q? (one of %s)", strict.Clip(text), w, strings.Join(words, ", "))
 		}
 		return say

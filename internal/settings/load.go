@@ -331,7 +331,7 @@ func (l *loading) provider(name string) {
 		l.faults = append(l.faults, fmt.Sprintf("%s: %s has no settings; remove it", l.where(path), known.Title))
 	case l.vendors.Index(name) < 0 && p.BaseURL == "" && p.Project == "" && known.Locate == nil:
 		say := fmt.Sprintf("%s: %s needs a base_url: it is not a known provider", l.where(path), path)
-		if w := Likely(name, l.providerNames()); w != "" {
+		if w := Suggest(name, l.providerNames()); w != "" {
 			say += fmt.Sprintf("; did you mean %q?", w)
 		}
 		l.faults = append(l.faults, say)

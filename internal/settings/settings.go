@@ -220,7 +220,7 @@ func (s Secret) Reveal() string { return string(s) }
 func (s Secret) String() string {
 	const short = 16
 	switch {
-	case s == "", secret.Is(string(s)): // a reference is not secret
+	case s == "", secret.IsReference(string(s)): // a reference is not secret
 		return string(s)
 	case len(s) < short:
 		return "••••"

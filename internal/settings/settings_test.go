@@ -437,11 +437,11 @@ func TestLikely(t *testing.T) {
 		"lisen": "listen", "LISTEN": "listen", "limist": "limits", "lgo": "log", "dat": "data", "lis": "listen", "zzz": "", "": "", "li": "",
 		strings.Repeat("x", 100): "",
 	} {
-		if got := Likely(in, words); got != want {
+		if got := Suggest(in, words); got != want {
 			t.Errorf("%s: got %q, want %q", in, got, want)
 		}
 	}
-	if got := Likely("alph", []string{"alphabet", "alphabets"}); got != "" {
+	if got := Suggest("alph", []string{"alphabet", "alphabets"}); got != "" {
 		t.Errorf("two begin with it: %q", got)
 	}
 }

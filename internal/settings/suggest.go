@@ -6,10 +6,10 @@ import (
 	"steward/internal/strict"
 )
 
-// Likely returns the word that was probably meant: the nearest by edit distance
+// Suggest returns the word that was probably meant: the nearest by edit distance
 // or else the only one that begins with word. It returns "" if there is neither.
-func Likely(word string, words []string) string {
-	best := strict.Likely(word, words)
+func Suggest(word string, words []string) string {
+	best := strict.Suggest(word, words)
 	if best != "" || len(word) < 3 {
 		return best
 	}

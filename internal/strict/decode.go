@@ -218,7 +218,7 @@ func (d Decoder) unknown(f Field, path string, words []string) {
 		where = " in " + path
 	}
 	remedy := "known are " + strings.Join(words, ", ")
-	if w := Likely(f.Key, words); w != "" {
+	if w := Suggest(f.Key, words); w != "" {
 		remedy = fmt.Sprintf("did you mean %q?", w)
 	}
 	d.Bad(f.Position, "key_unknown", remedy, "unknown key %q%s", Clip(f.Key), where)

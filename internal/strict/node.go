@@ -145,10 +145,10 @@ func Clip(s string) string {
 	return s
 }
 
-// Likely returns the word that was probably meant, or "" if none is near: the
+// Suggest returns the word that was probably meant, or "" if none is near: the
 // nearest by edits (a swap of neighbours counts once), at most a third of its
 // letters away.
-func Likely(word string, words []string) string {
+func Suggest(word string, words []string) string {
 	best, least := "", 0
 	for _, w := range words {
 		far := fault.Distance(strings.ToLower(word), strings.ToLower(w))

@@ -113,7 +113,7 @@ func checked(p Turn, args []byte) (Plan, error) {
 			continue
 		}
 		e := fault.New(fault.Invalid, "plan_invalid", "the plan names the tool %.80q, which is not there", name)
-		if near := tool.Near(name, p.Tools().Names(), 3); len(near) > 0 {
+		if near := tool.SimilarNames(name, p.Tools().Names(), 3); len(near) > 0 {
 			return plan, e.WithHint("did you mean %s?", strings.Join(near, " or "))
 		}
 		return plan, e.WithHint("use the tools that you were given")

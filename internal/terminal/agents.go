@@ -70,7 +70,7 @@ func (m *liveScreen) agentList(all []catalog.Listing) string {
 			text = "from " + l.Dir
 		}
 		rows = append(rows, [3]string{l.Path, StatusWords(l), text})
-		waits = waits || l.Waits()
+		waits = waits || l.NeedsDecision()
 	}
 	var wide, states int
 	for _, r := range rows {

@@ -157,12 +157,12 @@ func (m *liveScreen) branches(string) tea.Cmd {
 	return elsewhere(m, m.branchItems, m.showBranches)
 }
 
-func (m *liveScreen) branchItems(conv string) ([]Limb[client.Branch], error) {
+func (m *liveScreen) branchItems(conv string) ([]TreeItem[client.Branch], error) {
 	list, err := m.opt.Client.Branches(m.ctx, conv, false)
 	return Tree(list, func(b client.Branch) string { return b.ID }, func(b client.Branch) string { return b.Stem }), err
 }
 
-func (m *liveScreen) showBranches(list []Limb[client.Branch]) tea.Cmd {
+func (m *liveScreen) showBranches(list []TreeItem[client.Branch]) tea.Cmd {
 	counts, wide := make([]string, len(list)), 0
 	for i, l := range list {
 		counts[i] = counted(l.Item.Messages, "message")
@@ -310,7 +310,7 @@ func (m *liveScreen) compact(arg string) tea.Cmd {
 		}
 		list, err := m.opt.Client.Branches(m.ctx, conv, false)
 		if err == nil && !slices.ContainsFunc(list, func(b client.Branch) bool { return b.Preferred && b.Cut }) {
-			done = "there is nothing to summarise: the conversation is short enough"
+			done = "nothing to summarise: the conversation is short enough"
 		}
 		return done, err
 	}, m.noteCmd)
@@ -324,15 +324,15 @@ func (m *liveScreen) log(string) tea.Cmd {
 	}, m.noteCmd)
 }
 
-// Limb is an item of a tree with the lines that are drawn before it.
-type Limb[T any] struct {
+// TreeItem is an item of a tree with the lines that are drawn before it.
+type TreeItem[T any] struct {
 	Head string
 	Item T
 }
 
 // Tree orders items so that each is below its parent, and draws the lines between
 // them. Items without a parent in the list are at the root.
-func Tree[T any](list []T, idOf, parentOf func(T) string) []Limb[T] {
+func Tree[T any](list []T, idOf, parentOf func(T) string) []TreeItem[T] {
 	there := map[string]bool{}
 	for _, x := range list {
 		there[idOf(x)] = true
@@ -345,10 +345,10 @@ func Tree[T any](list []T, idOf, parentOf func(T) string) []Limb[T] {
 		}
 		children[parent] = append(children[parent], x)
 	}
-	var out []Limb[T]
+	var out []TreeItem[T]
 	var draw func(x T, head, tail string)
 	draw = func(x T, head, tail string) {
-		out = append(out, Limb[T]{head, x})
+		out = append(out, TreeItem[T]{head, x})
 		below := children[idOf(x)]
 		for i, c := range below {
 			if i < len(below)-1 {

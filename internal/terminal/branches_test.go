@@ -60,7 +60,7 @@ func TestVersions(t *testing.T) {
 		s.enter("/rewind there", "/rewind takes the number")
 		s.enter("/pin", "pinned: your last message")
 		s.enter("/unpin", "unpinned: your")
-		s.enter("/compact", "there is nothing to summarise")
+		s.enter("/compact", "nothing to summarise")
 		s.enter("/compact undo", "nothing_to_undo")
 		s.enter("/compact all", "/compact takes no argument except undo")
 		s.enter("/log", "the log")

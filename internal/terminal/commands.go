@@ -35,9 +35,9 @@ type command struct {
 type need int
 
 const (
-	needsNothing       need = iota
-	needsConversation      // a conversation is open
-	needsIdleConversation        // and no turn is running in it
+	needsNothing          need = iota
+	needsConversation          // a conversation is open
+	needsIdleConversation      // and no turn is running in it
 )
 
 func commands() []command {
@@ -319,7 +319,7 @@ func (t *turn) renderHistory(m *message.Message) {
 		}
 	case message.Tool:
 		r := m.Result()
-		t.print(kindCall, t.mark(r)+" "+t.dim.Render(cut(Visible(r.Name)+" → "+saidBy(r, 400), t.paint.width-3)))
+		t.print(kindCall, t.mark(r)+" "+t.dim.Render(cut(Visible(r.Name)+" → "+resultLine(r, 400), t.paint.width-3)))
 	}
 }
 
@@ -375,7 +375,7 @@ func (m *liveScreen) choose(name string) tea.Cmd {
 // printUnknown says that a name does not exist and suggests a similar one. If there is
 // none, it prints otherwise instead.
 func (m *liveScreen) printUnknown(what, name, otherwise, command string, names []string) {
-	if w := settings.Likely(name, names); w != "" {
+	if w := settings.Suggest(name, names); w != "" {
 		otherwise = "; did you mean " + command + w + "?"
 	}
 	m.printNote("there is no " + what + oneLine(name, 80) + otherwise)

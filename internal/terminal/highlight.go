@@ -10,11 +10,11 @@ import (
 // language is what the highlighter knows of a programming language. It marks words, texts and
 // comments, and knows no grammar: libraries that do cost megabytes.
 type language struct {
-	words    string   // keywords, separated by blanks
-	comments []string // what begins a comment to the end of the line
-	block    bool     // it has /* */
-	texts    string   // what texts stand in
-	ignoreCase  bool     // keywords may be in capitals
+	words      string   // keywords, separated by blanks
+	comments   []string // what begins a comment to the end of the line
+	block      bool     // it has /* */
+	texts      string   // what texts stand in
+	ignoreCase bool     // keywords may be in capitals
 }
 
 const cWords = "if else for while do switch case default break continue return goto const static struct enum union void int char long short float double unsigned signed sizeof typedef extern "

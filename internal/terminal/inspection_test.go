@@ -68,7 +68,7 @@ Changed since you approved it:
 }
 
 func TestInspectedInColoursAndColumns(t *testing.T) {
-	d := newLook()
+	d := newStyle()
 	got := inspected(d, 30, inspection(), true)
 	for _, want := range []string{d.warn.Render("  ! ") + d.warn.Render("PROMPT.md contains"), d.bad.Render("-Be good."), d.good.Render("+Be ‹U+202E›evil."), d.dim.Render("@@ -1 +1 @@"), d.strong.Render("agent.yaml")} {
 		if !strings.Contains(got, want) {

@@ -41,7 +41,7 @@ func (m *liveScreen) key(k tea.KeyPressMsg) tea.Cmd {
 	if cmd, ok := m.replyKey(k, now, before); ok {
 		return cmd
 	}
-	if cmd, ok := m.word(name, now, before); ok {
+	if cmd, ok := m.handleQuestionKey(name, now, before); ok {
 		return cmd
 	}
 	if name != "ctrl+c" {

@@ -40,7 +40,7 @@ type liveScreen struct {
 
 	continues string // the agent of the open conversation
 	agents    []string
-	listed     []client.Conversation // in the order of the last /list
+	listed    []client.Conversation // in the order of the last /list
 	models    []string
 	sending   string            // the message that is being sent, with the marks of its pastes
 	outbox    []string          // the messages that are sent after it
@@ -149,7 +149,7 @@ func (m *liveScreen) restyle() {
 	colour := m.profile >= colorprofile.ANSI
 	m.turn.style = style{}
 	if colour {
-		m.turn.style = newLook()
+		m.turn.style = newStyle()
 	}
 	styles := textarea.DefaultStyles(m.dark)
 	for _, s := range []*textarea.StyleState{&styles.Focused, &styles.Blurred} {

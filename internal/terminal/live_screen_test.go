@@ -267,7 +267,7 @@ func TestAConversationIsOpenedFromTheStart(t *testing.T) {
 // messages of a conversation and before the client gets them.
 type interposed struct {
 	http.RoundTripper
-	once sync.Once
+	once         sync.Once
 	continuation func() error
 }
 

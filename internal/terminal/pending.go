@@ -74,10 +74,10 @@ type pending struct {
 	offer   *offer          // what the person is asked about now
 	told    bool            // the person may not decide, and is only informed
 
-	line  string    // the question as it is shown
-	since time.Time // since when it is shown
-	key   string    // the key that answers it, until the keyboard has rested
-	keys  int       // counts these keys
+	line    string    // the question as it is shown
+	since   time.Time // since when it is shown
+	key     string    // the key that answers it, until the keyboard has rested
+	keys    int       // counts these keys
 	updates chan waitingMsg
 }
 
@@ -85,10 +85,10 @@ type pending struct {
 // together: one of them, followed by those below it.
 type offer struct {
 	candidates []candidate
-	stage  stage
-	named  bool // the person named it, so it need not be waiting
-	each   bool // ask about one after the other
-	errs   []error
+	stage      stage
+	named      bool // the person named it, so it need not be waiting
+	each       bool // ask about one after the other
+	errs       []error
 }
 
 // candidate is an agent or a source, with the inspection that was shown.
@@ -101,11 +101,11 @@ type candidate struct {
 type stage int
 
 const (
-	offered  stage = iota // the person is asked whether to look at it
-	looking               // Steward inspects it
-	inspectedStage                // it was inspected, and is shown next
-	allowing              // the person is asked whether to allow it
-	deciding              // the answer is being sent
+	offered        stage = iota // the person is asked whether to look at it
+	looking                     // Steward inspects it
+	inspectedStage              // it was inspected, and is shown next
+	allowing                    // the person is asked whether to allow it
+	deciding                    // the answer is being sent
 )
 
 // The messages about approvals.
@@ -255,8 +255,8 @@ func (p *pending) working() bool {
 	return p.offer != nil && (p.offer.stage == looking || p.offer.stage == deciding)
 }
 
-// word handles a key if it belongs to a question, and reports whether it does.
-func (m *liveScreen) word(name string, now, before time.Time) (tea.Cmd, bool) {
+// handleQuestionKey handles a key if it belongs to a question, and reports whether it does.
+func (m *liveScreen) handleQuestionKey(name string, now, before time.Time) (tea.Cmd, bool) {
 	p := &m.pend
 	if key := p.key; key != "" {
 		p.key = ""

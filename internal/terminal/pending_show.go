@@ -210,7 +210,7 @@ func (m *liveScreen) approveNamed(name string, all []catalog.Listing) tea.Cmd {
 	}
 	var things []candidate
 	l := all[i]
-	allowed := l.Status == catalog.Approved && !l.Waits()
+	allowed := l.Status == catalog.Approved && !l.NeedsDecision()
 	if !allowed {
 		things = append(things, candidate{Listing: l})
 	}

@@ -108,7 +108,7 @@ func refuse(ctx context.Context, c *client.Client, m client.Message, f *client.F
 	if !m.Unattended || f.Type != client.FrameCall || f.Approval == nil || f.Status != client.CallAwaiting {
 		return nil
 	}
-	err := c.AnswerApproval(ctx, f.Approval.ID, client.Answer{Hash: f.Approval.Hash, Reason: "there is no terminal to ask at"})
+	err := c.AnswerApproval(ctx, f.Approval.ID, client.Answer{Hash: f.Approval.Hash, Reason: "no terminal to ask at"})
 	if fault.Is(err, fault.Conflict) || fault.Is(err, fault.NotFound) {
 		return nil // it was answered elsewhere
 	}
@@ -124,17 +124,17 @@ type Writer struct {
 	Whole bool
 	// Width is that of the terminal that Out and Notes are, in columns: lines of the answer are broken between
 	// words, and notes begin on lines of their own. Zero: Out is not a terminal.
-	Width   int
-	wrap    wordWrap
-	draft   string // the message that is being written, if Whole
-	wrote   bool   // a part of the answer was written
-	newline bool   // it ends with a line feed
-	noticed bool   // a notice was written; the offline provider introduces itself by one
-	called  string // the call that was noted last
-	streaming  string
-	tasks   map[string]string // the last note about each
-	Offline bool              // the answer came from the offline provider
-	Stop    message.Stop
+	Width     int
+	wrap      wordWrap
+	draft     string // the message that is being written, if Whole
+	wrote     bool   // a part of the answer was written
+	newline   bool   // it ends with a line feed
+	noticed   bool   // a notice was written; the offline provider introduces itself by one
+	called    string // the call that was noted last
+	streaming string
+	tasks     map[string]string // the last note about each
+	Offline   bool              // the answer came from the offline provider
+	Stop      message.Stop
 }
 
 // Frame writes one frame.
@@ -175,7 +175,7 @@ func (w *Writer) Frame(f client.Frame) error {
 			return w.endLine()
 		}
 	case client.FrameResult:
-		return w.note("← %s %s: %s", Visible(f.Name), f.Status, saidBy(resultOf(&f), 200))
+		return w.note("← %s %s: %s", Visible(f.Name), f.Status, resultLine(resultOf(&f), 200))
 	case client.FrameTask:
 		return w.task(&f)
 	case client.FrameOpened:

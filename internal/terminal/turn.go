@@ -18,7 +18,7 @@ type style struct {
 	you, dim, good, bad, warn, strong lipgloss.Style
 }
 
-func newLook() style {
+func newStyle() style {
 	plain := lipgloss.NewStyle()
 	return style{
 		you:    plain.Foreground(lipgloss.Cyan).Bold(true),
@@ -40,23 +40,23 @@ type turn struct {
 
 	window func(model string) int // likewise
 
-	running  bool
-	began    time.Time
-	waited   time.Duration // for the person's answers, since began
-	streaming   string        // the message being written
-	text     string        // of that message: the Markdown that may still change
-	told     bool          // a part of it is in the scrollback already
-	thinking string        // of that message: the reasoning in progress
-	thought  string        // the last reasoning
-	unfolded bool          // reasoning and arguments are shown
-	calls    []*activity   // in progress
-	tasks    []*activity   // in the background
-	plan     tree          // of the plan that is carried out, or was last
-	alarms   alarms        // the reminders that were shown
-	last     string        // the kind of what was printed last
-	offline  bool          // the last answer came from the offline provider
-	model    string        // the model of the last answer
-	out      []string      // finished lines that have not been printed yet
+	running   bool
+	began     time.Time
+	waited    time.Duration // for the person's answers, since began
+	streaming string        // the message being written
+	text      string        // of that message: the Markdown that may still change
+	told      bool          // a part of it is in the scrollback already
+	thinking  string        // of that message: the reasoning in progress
+	thought   string        // the last reasoning
+	unfolded  bool          // reasoning and arguments are shown
+	calls     []*activity   // in progress
+	tasks     []*activity   // in the background
+	plan      tree          // of the plan that is carried out, or was last
+	alarms    alarms        // the reminders that were shown
+	last      string        // the kind of what was printed last
+	offline   bool          // the last answer came from the offline provider
+	model     string        // the model of the last answer
+	out       []string      // finished lines that have not been printed yet
 }
 
 // activity is a tool call on the screen, with its newest frame.

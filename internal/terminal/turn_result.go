@@ -37,7 +37,7 @@ func (t *turn) result(f *client.Frame) {
 	room := t.paint.width - 3
 	what, name := t.callTitle(f, room)
 	head := what + t.dim.Render(name)
-	tail := said + saidBy(r, 400)
+	tail := said + resultLine(r, 400)
 	if r.Status == message.Accepted {
 		tail = "continues in the background"
 	}
@@ -127,9 +127,9 @@ func exitCode(r *message.ToolResult) string {
 	return code
 }
 
-// saidBy returns the text of a result on one line. It begins with the tools that were
+// resultLine returns the text of a result on one line. It begins with the tools that were
 // denied to agents below the call, because their answer may claim otherwise.
-func saidBy(r *message.ToolResult, most int) string {
+func resultLine(r *message.ToolResult, most int) string {
 	text := oneLine(effect.WithoutRemark(r.Plain()), most)
 	if len(r.Denied) > 0 {
 		text = "denied to agents: " + Visible(strings.Join(r.Denied, ", ")) + "; " + text

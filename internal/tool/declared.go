@@ -62,7 +62,7 @@ func (o Overrides) Patterns() []string {
 
 // Effect sets the effect of a tool with these names. A query never asks a person.
 func (o Overrides) Effect(s *Spec, names ...string) {
-	if _, e, ok := Matched(o.Effects, names...); ok {
+	if _, e, ok := BestMatch(o.Effects, names...); ok {
 		if s.Effect = e; e == Query {
 			s.Asks = false
 		}
@@ -79,7 +79,7 @@ func (o Overrides) Apply(s *Spec, env Env, said []StrategyDecl, stays bool, name
 	}
 	s.Flows(d, stays)
 	s.For = env.Audience(o.Users, o.Groups)
-	_, tidy, mine := Matched(o.Tidy, names...)
+	_, tidy, mine := BestMatch(o.Tidy, names...)
 	if !mine {
 		tidy = said
 	}
@@ -87,7 +87,7 @@ func (o Overrides) Apply(s *Spec, env Env, said []StrategyDecl, stays bool, name
 	if s.Tidy, err = DeclaredTidy(source, tidy, !mine); err != nil {
 		return fmt.Errorf("%s: %w", s.Name, err)
 	}
-	if _, words, ok := Matched(o.Log, names...); ok {
+	if _, words, ok := BestMatch(o.Log, names...); ok {
 		if s.Log, err = words.Spec(); err != nil {
 			return fmt.Errorf("%s: %w", s.Name, err)
 		}
@@ -183,9 +183,9 @@ func (s Strategy) Description() string {
 	return text
 }
 
-// Matched returns the value that a map of names and globs has for a tool with these names. An
+// BestMatch returns the value that a map of names and globs has for a tool with these names. An
 // exact name takes precedence over a glob, and among globs the one with the most letters.
-func Matched[V any](m map[string]V, names ...string) (key string, v V, ok bool) {
+func BestMatch[V any](m map[string]V, names ...string) (key string, v V, ok bool) {
 	letters := func(glob string) int { return len(glob) - strings.Count(glob, "*") - strings.Count(glob, "?") }
 	for _, name := range names {
 		if v, ok := m[name]; ok {
@@ -201,9 +201,9 @@ func Matched[V any](m map[string]V, names ...string) (key string, v V, ok bool) 
 	return key, m[key], ok
 }
 
-// Means reports whether a name or glob matches one of a tool's names.
-func Means(pattern string, names ...string) bool {
-	_, _, ok := Matched(map[string]bool{pattern: true}, names...)
+// PatternMatches reports whether a name or glob matches one of a tool's names.
+func PatternMatches(pattern string, names ...string) bool {
+	_, _, ok := BestMatch(map[string]bool{pattern: true}, names...)
 	return ok
 }
 

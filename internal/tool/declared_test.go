@@ -9,15 +9,15 @@ import (
 )
 
 func TestFit(t *testing.T) {
-	if name, full := Fit("sim", "look"); name != "sim.look" || full != "" {
+	if name, full := QualifiedName("sim", "look"); name != "sim.look" || full != "" {
 		t.Errorf("%s %s", name, full)
 	}
 	seen := map[string]bool{}
 	for _, category := range []string{"s", strings.Repeat("s", 40)} {
 		for _, end := range []string{"", "a", "b", "_c.d"} {
 			word := strings.Repeat("very_long_", 20) + "x" + end
-			name, full := Fit(category, word)
-			again, _ := Fit(category, word)
+			name, full := QualifiedName(category, word)
+			again, _ := QualifiedName(category, word)
 			if name != again || seen[name] || full != category+"."+word || checkName(name) != nil {
 				t.Errorf("%s (%v): %s, again %s", word, checkName(name), name, again)
 			}
@@ -29,11 +29,11 @@ func TestFit(t *testing.T) {
 func TestMatched(t *testing.T) {
 	m := map[string]int{"*": 1, "sim.*": 2, "sim.read_*": 3, "sim.read_all": 4, "pay": 5}
 	for names, want := range map[string]int{"other": 1, "sim.look": 2, "sim.read_one": 3, "sim.read_all": 4, "sim.pay pay": 5} {
-		if _, got, ok := Matched(m, strings.Fields(names)...); got != want || !ok {
+		if _, got, ok := BestMatch(m, strings.Fields(names)...); got != want || !ok {
 			t.Errorf("%s: %d, want %d", names, got, want)
 		}
 	}
-	if key, _, ok := Matched(map[string]int{"a*": 1}, "b"); ok || key != "" {
+	if key, _, ok := BestMatch(map[string]int{"a*": 1}, "b"); ok || key != "" {
 		t.Error("what matches nothing was matched")
 	}
 }

@@ -47,10 +47,10 @@ func (f *Finder) Scores(text string) []float64 {
 }
 
 // Find returns the indexes of at most n tools, the likeliest first.
-func (f *Finder) Find(text string, n int) []int { return Best(f.Scores(text), n) }
+func (f *Finder) Find(text string, n int) []int { return TopScores(f.Scores(text), n) }
 
-// Best returns the indexes of at most n scores above zero, the highest first.
-func Best(scores []float64, n int) []int {
+// TopScores returns the indexes of at most n scores above zero, the highest first.
+func TopScores(scores []float64, n int) []int {
 	var out []int
 	for i, s := range scores {
 		if s > 0 {

@@ -39,7 +39,7 @@ func Declare(yields, reach any, targets map[string][]string, names ...string) (d
 		return d, fault.New(fault.Invalid, "tool_yields_invalid", "yields: %s", fault.Of(err).Message).
 			WithHint("list private, untrusted or secret, or nothing ([]), for the source or by tool")
 	}
-	if key, _, ok := Matched(lists, names...); ok {
+	if key, _, ok := BestMatch(lists, names...); ok {
 		l := labels[key]
 		d.Yields = &l
 	}
@@ -53,8 +53,8 @@ func Declare(yields, reach any, targets map[string][]string, names ...string) (d
 		return d, fault.New(fault.Invalid, "tool_reach_invalid", "reach: %s", fault.Of(err).Message).
 			WithHint("write here (the arguments stay on this machine) or out, for the source or by tool")
 	}
-	_, d.Reach, _ = Matched(reaches, names...)
-	if _, t, ok := Matched(targets, names...); ok {
+	_, d.Reach, _ = BestMatch(reaches, names...)
+	if _, t, ok := BestMatch(targets, names...); ok {
 		d.Targets = append([]string{}, t...)
 	}
 	return d, nil

@@ -7,9 +7,9 @@ import (
 	"steward/internal/fault"
 )
 
-// Near returns at most n names that resemble the given one, the best first: what a model or a person
+// SimilarNames returns at most n names that resemble the given one, the best first: what a model or a person
 // probably meant.
-func Near(name string, names []string, n int) []string {
+func SimilarNames(name string, names []string, n int) []string {
 	return nearest(FromWire(name), names, n)
 }
 

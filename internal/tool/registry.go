@@ -214,7 +214,7 @@ func (r *Registry) match(glob string) ([]string, error) {
 
 func unknownTool(name string, names []string) error {
 	e := fault.New(fault.NotFound, "tool_unknown", "there is no tool named %s", Clip(name, 80)).Detail("tool", name)
-	if near := Near(name, names, 3); len(near) > 0 {
+	if near := SimilarNames(name, names, 3); len(near) > 0 {
 		return e.WithHint("did you mean %s?", strings.Join(near, " or "))
 	}
 	return e.WithHint("use one of the listed tools")

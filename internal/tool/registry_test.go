@@ -342,7 +342,7 @@ func TestNear(t *testing.T) {
 		{"fiels.read", []string{"files.read"}},
 		{"weather.forecast", []string{}},
 	} {
-		if got := Near(c.name, names, 1); !reflect.DeepEqual(got, c.want) {
+		if got := SimilarNames(c.name, names, 1); !reflect.DeepEqual(got, c.want) {
 			t.Errorf("Near(%s) = %v; want %v", c.name, got, c.want)
 		}
 	}

@@ -44,7 +44,7 @@ type Sentence struct {
 // it; "" means that there is nothing to insert. zone is that of the person who reads it; nil: unknown.
 func (l LogSpec) Sentence(name string, args map[string]any, zone *time.Location, write func(v any) (text string, whole bool)) Sentence {
 	if l.Summary != "" {
-		return Fill(l.Summary, args, zone, write)
+		return FillTemplate(l.Summary, args, zone, write)
 	}
 	category, verb, ok := strings.Cut(name, ".")
 	s := Sentence{Text: capital(spaced(category))}
@@ -62,8 +62,8 @@ func (l LogSpec) Sentence(name string, args map[string]any, zone *time.Location,
 	return s
 }
 
-// Fill inserts arguments into a template; see LogSpec.Summary and LogSpec.Sentence.
-func Fill(template string, args map[string]any, zone *time.Location, write func(v any) (text string, whole bool)) Sentence {
+// FillTemplate inserts arguments into a template; see LogSpec.Summary and LogSpec.Sentence.
+func FillTemplate(template string, args map[string]any, zone *time.Location, write func(v any) (text string, whole bool)) Sentence {
 	var s Sentence
 	hole := func(hole string) string {
 		p := holePattern.FindStringSubmatch(hole)

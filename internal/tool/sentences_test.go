@@ -43,7 +43,7 @@ func TestTimesInSentences(t *testing.T) {
 			zone *time.Location
 			want string
 		}{{here, c.known}, {nil, c.unknown}} {
-			s := tool.Fill("At {at:time}", map[string]any{"at": c.given}, in.zone, func(v any) (string, bool) { return v.(string), true })
+			s := tool.FillTemplate("At {at:time}", map[string]any{"at": c.given}, in.zone, func(v any) (string, bool) { return v.(string), true })
 			if s.Text != "At "+in.want || !slices.Equal(s.Whole, []string{"at"}) {
 				t.Errorf("%s: %q, whole %v; want %q", c.given, s.Text, s.Whole, in.want)
 			}

@@ -47,14 +47,14 @@ type Optimizer interface {
 	// and the recording of its result. Naming a result that it was not shown is refused and
 	// logged. After an error, a panic, or no answer within 100 ms, nothing becomes obsolete, and
 	// that is logged. It must not modify its arguments.
-	Obsolete(ctx context.Context, call Past, earlier []Past) ([]Obsolete, error)
+	Obsolete(ctx context.Context, call PastCall, earlier []PastCall) ([]Obsolete, error)
 }
 
 // MaxShown is the most earlier results that an Optimizer is shown.
 const MaxShown = 256
 
-// Past is a past call with its result.
-type Past struct {
+// PastCall is a past call with its result.
+type PastCall struct {
 	Ref    message.Ref
 	Name   string
 	Args   []byte // as the model wrote them

@@ -20,7 +20,7 @@ func (p plainTool) Call(context.Context, tool.Invocation) (tool.Result, error) {
 
 type tidyTool struct{ plainTool }
 
-func (tidyTool) Obsolete(context.Context, tool.Past, []tool.Past) ([]tool.Obsolete, error) {
+func (tidyTool) Obsolete(context.Context, tool.PastCall, []tool.PastCall) ([]tool.Obsolete, error) {
 	return nil, nil
 }
 

@@ -297,10 +297,10 @@ func unwrapped[I any](t Tool) (I, bool) {
 	return none, false
 }
 
-// Certain reports whether an action's error means that the effect certainly did not happen. This
+// CertainlyNotDone reports whether an action's error means that the effect certainly did not happen. This
 // holds for the kinds by which a receiver refuses. Unavailable, Timeout, Cancelled and Internal,
 // and errors without a code, leave it open unless they are wrapped by NotDone.
-func Certain(err error) bool {
+func CertainlyNotDone(err error) bool {
 	if errors.Is(err, errNotDone) {
 		return true
 	}

@@ -273,7 +273,7 @@ func TestCertain(t *testing.T) {
 		{context.DeadlineExceeded, false},
 		{context.Canceled, false},
 	} {
-		if Certain(c.err) != c.want {
+		if CertainlyNotDone(c.err) != c.want {
 			t.Errorf("Certain(%v) = %v", c.err, !c.want)
 		}
 	}

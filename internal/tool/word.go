@@ -51,9 +51,9 @@ func startsWord(s string, i int) bool {
 	return before >= 'A' && before <= 'Z' && i+1 < len(s) && lower(s[i+1])
 }
 
-// Fit returns category.word as a tool's name. If that is longer than providers accept, name is a
+// QualifiedName returns category.word as a tool's name. If that is longer than providers accept, name is a
 // shortened form with a part of its hash, which is always the same, and full is the whole name.
-func Fit(category, word string) (name, full string) {
+func QualifiedName(category, word string) (name, full string) {
 	name = category + "." + word
 	if len(WireName(name)) <= maxWireName {
 		return name, ""

@@ -240,9 +240,9 @@ func (q Query) full(items []Resource) bool {
 
 // pagePart is a part of a page.
 type pagePart struct {
-	items  []Resource
+	items    []Resource
 	examined int          // resources and entries that were looked at
-	next   store.Cursor // where to continue; empty: there is no more
+	next     store.Cursor // where to continue; empty: there is no more
 }
 
 // readTree reads resources in tree order.

@@ -246,7 +246,7 @@ func TestActionsHappenOnce(t *testing.T) {
 		t.Error(err)
 	}
 	must(o.Put(ctx, ana, tree.Put{URI: note("ana", "a"), Body: []byte(`{"n":4}`)}))
-	if _, _, err := run(t, put, "ana", "k4", `{"uri":"cld:home.Note.a","body":{},"version":1}`); !fault.HasCode(err, "resource_changed") || !tool.Certain(err) {
+	if _, _, err := run(t, put, "ana", "k4", `{"uri":"cld:home.Note.a","body":{},"version":1}`); !fault.HasCode(err, "resource_changed") || !tool.CertainlyNotDone(err) {
 		t.Error(err)
 	}
 	if _, _, err := run(t, put, "ana", "k5", `{"uri":"cld:home.Note.a","body":{},"create":true}`); !fault.HasCode(err, "resource_exists") {

@@ -171,7 +171,7 @@ func (e *Engine) findTool(x *externalCall, name string) error {
 			return unknown
 		}
 		unknown = unknown.WithHint("ListTools lists what there is")
-		if near := tool.Near(x.Tool, names, 3); len(near) > 0 {
+		if near := tool.SimilarNames(x.Tool, names, 3); len(near) > 0 {
 			unknown = unknown.WithHint("did you mean %s?", strings.Join(near, " or "))
 		}
 		return unknown

@@ -164,7 +164,7 @@ func TestAnImportedCircleKeepsItsMessages(t *testing.T) {
 	}
 	file := n.Write(`[{"title":"circle","mapping":{`+node("a", "b", "one")+`,`+node("b", "a", "two")+`},"current_node":"b","conversation_id":"x"}]`, "conversations.json")
 	r := n.Run("import", file)
-	if r.Code != 0 || !strings.Contains(r.Err, "2 messages") || !strings.Contains(r.Err, "circle") {
+	if r.Code != 0 || !strings.Contains(r.Err, "2 messages") || !strings.Contains(r.Err, "cycle") {
 		t.Errorf("%d %s%s", r.Code, r.Out, r.Err)
 	}
 }

@@ -124,7 +124,7 @@ func documented(t *testing.T, offered []string) {
 		for _, m := range quoted.FindAllStringSubmatch(string(text), -1) {
 			name := m[1] + "." + m[2]
 			_, alias := tool.Alias(name)
-			if groups[m[1]] && !slices.Contains(elsewhere, name) && !alias && !keys[strings.TrimSuffix(name, ".*")] && !slices.ContainsFunc(offered, func(o string) bool { return tool.Means(name, o) }) {
+			if groups[m[1]] && !slices.Contains(elsewhere, name) && !alias && !keys[strings.TrimSuffix(name, ".*")] && !slices.ContainsFunc(offered, func(o string) bool { return tool.PatternMatches(name, o) }) {
 				t.Errorf("%s names %s, and there is no such tool, alias or setting", strings.TrimPrefix(file, "../../"), name)
 			}
 		}

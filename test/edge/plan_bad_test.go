@@ -32,13 +32,13 @@ func TestBadPlansAreRefusedInWords(t *testing.T) {
 		"an unknown agent":   {head + `"subtasks":[{"name":"a","purpose":"x","assistant":"boss"}]}`, `there is no agent "boss"; leave assistant out`},
 		"forty tools":        {head + `"selected_tools":` + list(40, `"t%d"`) + `}`, "it selects 40 tools, and 15 are the most: choose"},
 		"a hundred tools":    {head + `"selected_tools":` + list(100, `"t%d"`) + `}`, "selected_tools"},
-		"a cycle":            {head + `"subtasks":[{"name":"a","purpose":"x","after":["b"]},{"name":"b","purpose":"x","after":["a"]}]}`, "some of them come after each other: a, b; leave one of the names in after out"},
+		"a cycle":            {head + `"subtasks":[{"name":"a","purpose":"x","after":["b"]},{"name":"b","purpose":"x","after":["a"]}]}`, "none of these can begin, because they wait for each other: a, b; remove one of the names in after"},
 		"fifty levels":       {head + `"subtasks":[` + deep + `]}`, "tasks are nested more than 8 levels deep: put its steps into the task above"},
 		"ten thousand tasks": {head + `"subtasks":` + list(10_000, `{"name":"t%d","purpose":"x"}`) + `}`, "50"},
 		"a tree of 2,550":    {head + `"subtasks":` + list(50, `{"name":"t%d","purpose":"x","subtasks":`+strings.ReplaceAll(hundred, "%", "%%")+`}`) + `}`, "the plan has more than 200 tasks: divide it into fewer"},
 		"no JSON":            {head + `"subtasks":[`, "JSON"},
 		"an unknown member":  {head + `"steps":["x"]}`, "steps"},
-		"no purpose":         {head[:len(head)-1] + `,"subtasks":[{"name":"a","purpose":" "}]}`, "it says neither what it is for nor what is to be done"},
+		"no purpose":         {head[:len(head)-1] + `,"subtasks":[{"name":"a","purpose":" "}]}`, "purpose and instructions are both missing"},
 		"the planner's tool": {head + `"selected_tools":["plan.start"]}`, `there is no tool "plan.start"`},
 	}
 	var mu sync.Mutex

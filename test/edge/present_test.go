@@ -48,7 +48,7 @@ func TestADataFolderWithEverything(t *testing.T) {
 	}
 	f.Write("keep: {deleted: 87600h}\nmodels: {default: openai/gpt-test, fast: openai/gpt-test, strong: openai/gpt-test}\n"+
 		"folders: [{name: notes, path: "+f.Dir+"/notes, write: true}]\n", ".config", "steward", "steward.yaml")
-	const whole = "The log is as it was written: "
+	const whole = "The log is intact: "
 	f.check("audit verify", whole)
 	before := f.words()
 	f.conversations()

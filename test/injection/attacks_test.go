@@ -366,7 +366,7 @@ func (a *attack) run(t *testing.T, w *world, approve bool) outcome {
 	if a.begin != nil {
 		w.forgetGrants()
 		a.begin(s)
-		w.must(w.found.Catch(t.Context())) // a search reads only a limited amount of what is not indexed yet
+		w.must(w.found.CatchUp(t.Context())) // a search reads only a limited amount of what is not indexed yet
 	}
 	before := marked(w.outside())
 	tried := map[string]int{}

@@ -82,7 +82,7 @@ type move struct{ tool.Tool }
 func (m *move) Unwrap() tool.Tool { return m.Tool }
 
 // Obsolete implements tool.Optimizer.
-func (m *move) Obsolete(_ context.Context, call tool.Past, earlier []tool.Past) ([]tool.Obsolete, error) {
+func (m *move) Obsolete(_ context.Context, call tool.PastCall, earlier []tool.PastCall) ([]tool.Obsolete, error) {
 	var moved moveArgs
 	if err := json.Unmarshal(call.Args, &moved); err != nil {
 		return nil, err

@@ -8,7 +8,7 @@ func TestBeside(t *testing.T) {
 		"/data/steward.db-wal": true, "/data/agents": false, "/data/agents/a/agent.yaml": false, "/data/mcp.json": false,
 		"/data": false, "/far": false, "/far/away": false, "/far/other": true, "/real/agents/a": false, "/data/agentsx": true,
 	} {
-		if got := Beside(name, paths...); got != want {
+		if got := IsUnrelated(name, paths...); got != want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}

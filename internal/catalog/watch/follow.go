@@ -75,7 +75,7 @@ func (f Follower) follow(ctx context.Context) error {
 			if ok && ev.Has(fsnotify.Remove|fsnotify.Rename) {
 				forget(w, watched, ev.Name)
 			}
-			if ok && !ignored(ev) && !Beside(ev.Name, f.Paths...) {
+			if ok && !ignored(ev) && !IsUnrelated(ev.Name, f.Paths...) {
 				f.Noted()
 				rest.Record()
 			}

@@ -51,10 +51,10 @@ func (w *Watcher) Close() error {
 	return err
 }
 
-// Beside reports whether an event is about an unrelated neighbour of the
+// IsUnrelated reports whether an event is about an unrelated neighbour of the
 // watched folders or files, such as a database in their parent folder: a path
 // that is neither inside one of them nor one of their ancestors.
-func Beside(name string, paths ...string) bool {
+func IsUnrelated(name string, paths ...string) bool {
 	within := func(p, dir string) bool { return p == dir || strings.HasPrefix(p, strings.TrimSuffix(dir, "/")+"/") }
 	beside := false
 	for _, p := range paths {

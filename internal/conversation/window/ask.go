@@ -20,11 +20,11 @@ const optimizerTimeout = 100 * time.Millisecond
 // askOptimizer calls a tool's optimizer with earlier results, and returns those that the
 // optimizer declares obsolete, with its reasons. Errors go to OnRefused.
 func (t *Tracker) askOptimizer(ctx context.Context, o tool.Optimizer, call *entry, targets []string) (hit []*entry, reasons []string) {
-	shown := t.shownTo(call.tool, targets)
+	shown := t.recentResults(call.tool, targets)
 	if o == nil || len(shown) == 0 {
 		return nil, nil
 	}
-	earlier := make([]tool.Past, len(shown))
+	earlier := make([]tool.PastCall, len(shown))
 	byRef := make(map[message.Ref]*entry, len(shown))
 	for i, e := range shown {
 		earlier[i] = e.pastCall()
@@ -60,8 +60,8 @@ func (t *Tracker) refused(err error) {
 	}
 }
 
-// shownTo returns the newest results of a tool and its targets, oldest first.
-func (t *Tracker) shownTo(name string, targets []string) []*entry {
+// recentResults returns the newest results of a tool and its targets, oldest first.
+func (t *Tracker) recentResults(name string, targets []string) []*entry {
 	var out []*entry
 	for _, n := range union([]string{name}, targets) {
 		list := t.index[indexKey{tool: n}]
@@ -72,14 +72,14 @@ func (t *Tracker) shownTo(name string, targets []string) []*entry {
 	return out[max(0, len(out)-tool.MaxShown):]
 }
 
-func (e *entry) pastCall() tool.Past {
-	return tool.Past{Ref: e.ref, Name: e.tool, Args: e.args, At: e.at, Result: e.result}
+func (e *entry) pastCall() tool.PastCall {
+	return tool.PastCall{Ref: e.ref, Name: e.tool, Args: e.args, At: e.at, Result: e.result}
 }
 
 // protected calls an optimizer in a goroutine of its own, so that neither a panic
 // nor a hang reaches the caller. An optimizer that hangs is not called again
 // until it has returned.
-func (t *Tracker) protected(ctx context.Context, o tool.Optimizer, call *entry, earlier []tool.Past) ([]tool.Obsolete, error) {
+func (t *Tracker) protected(ctx context.Context, o tool.Optimizer, call *entry, earlier []tool.PastCall) ([]tool.Obsolete, error) {
 	if before := t.runningOptimizers[call.tool]; before != nil {
 		select {
 		case <-before:

@@ -19,16 +19,16 @@ import (
 )
 
 func TestCustom(t *testing.T) {
-	var seen []tool.Past
+	var seen []tool.PastCall
 	var told []error
-	var answer func(call tool.Past, earlier []tool.Past) ([]tool.Obsolete, error)
+	var answer func(call tool.PastCall, earlier []tool.PastCall) ([]tool.Obsolete, error)
 	ts := files()
 	ts["mail.sort"] = optimizing{with("mail.sort", tool.Strategy{Kind: tool.Custom, Tools: []string{"files.list", "mail.sort"}, Cascade: []string{"weather.map"}}),
-		func(_ context.Context, call tool.Past, earlier []tool.Past) ([]tool.Obsolete, error) {
+		func(_ context.Context, call tool.PastCall, earlier []tool.PastCall) ([]tool.Obsolete, error) {
 			seen = earlier
 			return answer(call, earlier)
 		}}
-	nothing := func(tool.Past, []tool.Past) ([]tool.Obsolete, error) { return nil, nil }
+	nothing := func(tool.PastCall, []tool.PastCall) ([]tool.Obsolete, error) { return nil, nil }
 	answer = nothing
 	tr := window.NewTracker(ts.get)
 	tr.OnRefused = func(err error) { told = append(told, err) }
@@ -46,7 +46,7 @@ func TestCustom(t *testing.T) {
 		t.Errorf("it was shown %+v", seen)
 	}
 	own := message.Ref{}
-	answer = func(call tool.Past, earlier []tool.Past) ([]tool.Obsolete, error) {
+	answer = func(call tool.PastCall, earlier []tool.PastCall) ([]tool.Obsolete, error) {
 		own = call.Ref
 		return []tool.Obsolete{{Ref: b.ref("l1"), Reason: "the list\nchanged"}, {Ref: b.ref("r1")}, {Ref: call.Ref}, {Ref: b.ref("l1")}, {Ref: b.ref("first")}}, nil
 	}
@@ -62,12 +62,12 @@ func TestCustom(t *testing.T) {
 	if len(told) != 1 || !fault.HasCode(told[0], "tidy_refused") || !strings.Contains(told[0].Error(), b.ref("r1").String()) || !strings.Contains(told[0].Error(), own.String()) {
 		t.Errorf("told %v", told)
 	}
-	for name, f := range map[string]func(tool.Past, []tool.Past) ([]tool.Obsolete, error){
-		"error": func(_ tool.Past, e []tool.Past) ([]tool.Obsolete, error) {
+	for name, f := range map[string]func(tool.PastCall, []tool.PastCall) ([]tool.Obsolete, error){
+		"error": func(_ tool.PastCall, e []tool.PastCall) ([]tool.Obsolete, error) {
 			return []tool.Obsolete{{Ref: e[0].Ref}}, errors.New("broken")
 		},
-		"panic": func(_ tool.Past, e []tool.Past) ([]tool.Obsolete, error) { panic("oh") },
-		"exit":  func(_ tool.Past, e []tool.Past) ([]tool.Obsolete, error) { runtime.Goexit(); return nil, nil },
+		"panic": func(_ tool.PastCall, e []tool.PastCall) ([]tool.Obsolete, error) { panic("oh") },
+		"exit":  func(_ tool.PastCall, e []tool.PastCall) ([]tool.Obsolete, error) { runtime.Goexit(); return nil, nil },
 	} {
 		told, answer = nil, f
 		want(t, name, b.does("n", "mail.sort", `{}`), "")
@@ -93,7 +93,7 @@ func TestCustomReasons(t *testing.T) {
 		"Bearer abcdefgh":        "a.b was made obsolete by a later a.b",
 		strings.Repeat("é", 999): strings.Repeat("é", 148) + "…",
 	} {
-		ts := tools{"a.b": optimizing{with("a.b", tool.Strategy{Kind: tool.Custom}), func(_ context.Context, _ tool.Past, e []tool.Past) ([]tool.Obsolete, error) {
+		ts := tools{"a.b": optimizing{with("a.b", tool.Strategy{Kind: tool.Custom}), func(_ context.Context, _ tool.PastCall, e []tool.PastCall) ([]tool.Obsolete, error) {
 			return []tool.Obsolete{{Ref: e[0].Ref, Reason: said}}, nil
 		}}}
 		b := newBranch(tracking(ts))
@@ -110,7 +110,7 @@ func TestCustomReasons(t *testing.T) {
 // name others.
 func TestShownIsBounded(t *testing.T) {
 	n, last := 0, message.Ref{}
-	ts := tools{"a.b": optimizing{with("a.b", tool.Strategy{Kind: tool.Custom, Tools: []string{"c.d"}}), func(_ context.Context, _ tool.Past, e []tool.Past) ([]tool.Obsolete, error) {
+	ts := tools{"a.b": optimizing{with("a.b", tool.Strategy{Kind: tool.Custom, Tools: []string{"c.d"}}), func(_ context.Context, _ tool.PastCall, e []tool.PastCall) ([]tool.Obsolete, error) {
 		n, last = len(e), e[len(e)-1].Ref
 		return nil, nil
 	}}, "c.d": with("c.d")}
@@ -135,7 +135,7 @@ func TestSlowOptimizer(t *testing.T) {
 		var calls atomic.Int32
 		release := make(chan struct{})
 		var told []error
-		ts := tools{"a.b": optimizing{with("a.b", tool.Strategy{Kind: tool.Custom}), func(ctx context.Context, _ tool.Past, e []tool.Past) ([]tool.Obsolete, error) {
+		ts := tools{"a.b": optimizing{with("a.b", tool.Strategy{Kind: tool.Custom}), func(ctx context.Context, _ tool.PastCall, e []tool.PastCall) ([]tool.Obsolete, error) {
 			if calls.Add(1) == 1 {
 				<-release // ignores ctx
 			}

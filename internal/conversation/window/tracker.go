@@ -28,20 +28,20 @@ type Tracker struct {
 	// (tidy_failed). Such verdicts are not applied.
 	OnRefused func(error)
 
-	lookup  func(name string) (tool.Tool, bool)
-	rules   map[string]*rules // the tools met so far, by name
-	known   map[string]*known // how the results of tools are indexed, by tool name
-	aging   []string          // the tools whose results become obsolete by age
-	pending map[message.Ref]*entry
-	entries map[message.Ref]*entry
-	index   map[indexKey][]*entry // valid entries, oldest first
-	gone    []*entry              // the newest obsolete entries, which may become valid again
-	seq     uint64
+	lookup            func(name string) (tool.Tool, bool)
+	rules             map[string]*rules // the tools met so far, by name
+	known             map[string]*known // how the results of tools are indexed, by tool name
+	aging             []string          // the tools whose results become obsolete by age
+	pending           map[message.Ref]*entry
+	entries           map[message.Ref]*entry
+	index             map[indexKey][]*entry // valid entries, oldest first
+	gone              []*entry              // the newest obsolete entries, which may become valid again
+	seq               uint64
 	runningOptimizers map[string]chan struct{} // optimizers that have not returned yet
 }
 
-// maxGone is the number of obsolete results that are remembered.
-const maxGone = 256
+// maxObsolete is the number of obsolete results that are remembered.
+const maxObsolete = 256
 
 // Obsolete is a result that is no longer valid.
 type Obsolete struct {
@@ -192,7 +192,7 @@ func (t *Tracker) drop(e *entry) {
 		}
 	}
 	e.keys = nil
-	if t.gone = append(t.gone, e); len(t.gone) > maxGone {
+	if t.gone = append(t.gone, e); len(t.gone) > maxObsolete {
 		delete(t.entries, t.gone[0].ref)
 		t.gone = slices.Delete(t.gone, 0, 1)
 	}

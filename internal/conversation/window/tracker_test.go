@@ -31,10 +31,10 @@ func (f fake) Call(context.Context, tool.Invocation) (tool.Result, error) {
 // optimizing is a tool with its own optimizer.
 type optimizing struct {
 	fake
-	say func(ctx context.Context, call tool.Past, earlier []tool.Past) ([]tool.Obsolete, error)
+	say func(ctx context.Context, call tool.PastCall, earlier []tool.PastCall) ([]tool.Obsolete, error)
 }
 
-func (o optimizing) Obsolete(ctx context.Context, call tool.Past, earlier []tool.Past) ([]tool.Obsolete, error) {
+func (o optimizing) Obsolete(ctx context.Context, call tool.PastCall, earlier []tool.PastCall) ([]tool.Obsolete, error) {
 	return o.say(ctx, call, earlier)
 }
 

@@ -104,7 +104,7 @@ func (r *reader) find(name string, block int) (*found, error) {
 // How long after its id was made a message is searched for first, and how much clocks
 // may differ.
 const (
-	soon   = time.Hour
+	soon       = time.Hour
 	clockSkew  = 5 * time.Second
 	idTimeBits = 48 // bits of milliseconds since 1970 begin an id of version 7
 )

@@ -119,5 +119,5 @@ func (c *Calibrator) Load(saved []byte) error {
 
 func invalid(format string, args ...any) error {
 	return fault.New(fault.Invalid, "calibration_invalid", format, args...).
-		WithHint("delete it: it is learned anew from what the providers report")
+		WithHint("delete it: it is rebuilt from the usage that providers report")
 }

@@ -1,13 +1,13 @@
 package rego
 
-// Seen is a member of the input that policies see.
-type Seen struct {
+// InputField is a member of the input that policies see.
+type InputField struct {
 	Path  string `json:"path"`  // below input: "tool.name"
 	About string `json:"about"` // what it is, in a line
 }
 
 // Input describes all fields of a question that policies see.
-func Input() []Seen {
+func Input() []InputField {
 	about := map[string]string{
 		"point":             `what is decided: "tool", "intent", "access", "agent", "model" or "delegate"`,
 		"user.name":         "on whose behalf it is done",
@@ -59,9 +59,9 @@ func Input() []Seen {
 		"time.date":         `such as "2026-03-01"`,
 		"time.rfc3339":      `such as "2026-03-01T18:30:00+01:00"; rules that read it are evaluated again each time`,
 	}
-	var out []Seen
+	var out []InputField
 	for _, f := range Fields() {
-		out = append(out, Seen{f, about[f]})
+		out = append(out, InputField{f, about[f]})
 	}
 	return out
 }

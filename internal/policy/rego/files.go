@@ -64,7 +64,7 @@ func Use(dir, name string, force bool) (string, error) {
 	case slices.ContainsFunc(all, func(t Template) bool { return t.Text == string(old) }):
 	case !force:
 		return "", fault.New(fault.Conflict, "policy_changed", "%s was changed by hand", file).
-			WithHint("rename it to keep it in force beside the template, or use --force to keep it as %s.old, out of force", TemplateFile)
+			WithHint("rename it to keep it active next to the template, or use --force to replace it and keep an inactive copy as %s.old", TemplateFile)
 	default:
 		if err := os.Rename(file, file+".old"); err != nil {
 			return "", unwritable(err)

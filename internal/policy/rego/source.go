@@ -33,10 +33,10 @@ const (
 
 // sources are policies as they were written.
 type sources struct {
-	names []string // of the files, sorted; the default bundle's come first
-	text  map[string]string
-	tests map[string]string // the user's *_test.rego, which decide nothing
-	data  []byte            // data.json; nil: there is none
+	names       []string // of the files, sorted; the default bundle's come first
+	text        map[string]string
+	tests       map[string]string // the user's *_test.rego, which decide nothing
+	data        []byte            // data.json; nil: there is none
 	fingerprint string            // state of the user's folder when it was read
 }
 

@@ -56,7 +56,7 @@ func read(h *wire.History, doc wire.Value) {
 	d := decoder{h}
 	if doc.Is('{') {
 		if system := doc.Get("system"); !system.Zero() {
-			d.Say(system, message.System, message.Meta{}, d.content(system, nil)...)
+			d.AddText(system, message.System, message.Meta{}, d.content(system, nil)...)
 		}
 	}
 	for _, v := range doc.Within("messages").Items() {
@@ -78,11 +78,11 @@ func (d decoder) message(v wire.Value) {
 		blocks := d.content(content, func(x wire.Value) { results = append(results, x) })
 		d.Turn(v, "message", extra, results, blocks, d.result)
 	case "system":
-		d.Say(v, message.System, d.Meta(extra), d.content(content, nil)...)
+		d.AddText(v, message.System, d.Meta(extra), d.content(content, nil)...)
 	case "assistant":
 		d.Assistant(v, d.Meta(extra), d.content(content, nil)...)
 	default:
-		d.Stranger(v, role, d.Meta(extra), d.content(content, nil)...)
+		d.AddUnknownRole(v, role, d.Meta(extra), d.content(content, nil)...)
 	}
 }
 
@@ -130,7 +130,7 @@ func (d decoder) block(v wire.Value) message.Block {
 		if strings.HasSuffix(kind, "_tool_result") {
 			return d.vendor(v, kind)
 		}
-		return d.Odd(v, kind, "a block of the type %.40q cannot be read here", kind)
+		return d.UnknownContent(v, kind, "a block of the type %.40q cannot be read here", kind)
 	}
 }
 
@@ -224,7 +224,7 @@ func (d decoder) source(v wire.Value) (mime, url string, data []byte, more []byt
 		mime, _, _ = strings.Cut(http.DetectContentType(data), ";")
 	}
 	if len(data)+len(url) == 0 && len(more) == 0 && kind != "text" {
-		v.Fault(wire.CodeHistory, "there is no data and no address")
+		v.Fault(wire.CodeHistory, "data or a URL is required")
 	}
 	return mime, url, data, more
 }

@@ -211,7 +211,7 @@ func (e *encoder) describeMedia(b message.Block) (words string) {
 			return words
 		}
 	}
-	e.notices = append(e.notices, e.provider+" does not take everything: the model is only told of "+words+".")
+	e.notices = append(e.notices, e.provider+" does not accept everything: the model is only told of "+words+".")
 	return words
 }
 

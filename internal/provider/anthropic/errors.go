@@ -27,7 +27,7 @@ func explain(status int, body []byte) wire.Refusal {
 	text := strings.ToLower(e.Message)
 	switch {
 	case e.Type != "invalid_request_error" && (e.Type != "" || status != http.StatusBadRequest): // Bedrock names no type
-	case e.Says("credit balance"):
+	case e.MessageContains("credit balance"):
 		r.Code, r.Final = wire.CodeRate, true
 	case strings.HasPrefix(text, "output_config") || strings.HasPrefix(text, "output_format"):
 		r.Code = wire.CodeNoSchema

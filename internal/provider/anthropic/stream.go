@@ -132,7 +132,7 @@ func (e *events) event(data []byte) (last bool) {
 		e.finish()
 		return true
 	case "error":
-		e.asm.Fail(e.wire.Told(explain(0, data)))
+		e.asm.Fail(e.wire.RefusalError(explain(0, data)))
 	}
 	return false
 }
@@ -176,8 +176,8 @@ func (e *events) start(index int64, raw []byte) {
 	switch o.typ {
 	case "text":
 		if o.loose = e.loose; o.loose {
-			e.asm.SayAnew()
-			e.asm.Say(text)
+			e.asm.StartMixedText()
+			e.asm.AddMixedText(text)
 			return
 		}
 		o.Part = e.asm.Open(llm.TextDelta)
@@ -277,8 +277,8 @@ func (e *events) delta(index int64, raw []byte) {
 		switch string(key) {
 		case "text", "thinking", "partial_json":
 			if s := d.Piece(); o.loose {
-				e.asm.Say(s)
-				o.said = e.asm.Said()
+				e.asm.AddMixedText(s)
+				o.said = e.asm.MixedTextPart()
 			} else if o.whole == nil {
 				o.Add(s)
 			} else if e.asm.Keep(len(s)) {

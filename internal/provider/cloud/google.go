@@ -100,7 +100,7 @@ func (g *Google) open() error {
 		Project      string `json:"quota_project_id"`
 	}
 	if json.Unmarshal(text, &in) != nil {
-		return notSigned("the credentials for Google are no JSON")
+		return notSigned("the credentials for Google are not JSON")
 	}
 	if in.TokenURI == "" {
 		in.TokenURI = tokenURL

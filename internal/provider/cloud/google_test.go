@@ -152,7 +152,7 @@ func TestSigningInAtGoogle(t *testing.T) {
 	if err := g.ask(t, "", elsewhere); err != nil {
 		t.Error(err)
 	}
-	for key, want := range map[string]string{"{": "no JSON", `{"type":"external_account"}`: "external_account"} {
+	for key, want := range map[string]string{"{": "not JSON", `{"type":"external_account"}`: "external_account"} {
 		if err := g.ask(t, key, getenv); !fault.HasCode(err, "auth_failed") || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", key, err)
 		}

@@ -197,7 +197,7 @@ func (w *writer) part(p part) {
 		w.Open(llm.ReasoningDelta).Meta = w.meta(p)
 		w.last = nil
 	case w.loose && !p.thought && len(p.extra) == 0:
-		w.Say(p.text)
+		w.AddMixedText(p.text)
 		w.last = nil
 	default:
 		w.text(p)

@@ -52,7 +52,7 @@ func read(h *wire.History, doc wire.Value) {
 	}
 	contents := doc.Within("contents")
 	if doc.Is('{') && contents.Is('"') { // as Google's libraries take it, like one content in place of a list
-		d.Say(contents, message.User, message.Meta{}, &message.Text{Text: contents.Text()})
+		d.AddText(contents, message.User, message.Meta{}, &message.Text{Text: contents.Text()})
 		return
 	}
 	for _, v := range contents.Each() {
@@ -64,10 +64,10 @@ type decoder struct{ *wire.History }
 
 func (d decoder) system(v wire.Value) {
 	if v.Is('"') {
-		d.Say(v, message.System, message.Meta{}, &message.Text{Text: v.Text()})
+		d.AddText(v, message.System, message.Meta{}, &message.Text{Text: v.Text()})
 		return
 	}
-	d.Say(v, message.System, message.Meta{}, d.parts(v.Get("parts"), false, nil)...)
+	d.AddText(v, message.System, message.Meta{}, d.parts(v.Get("parts"), false, nil)...)
 }
 
 // camel returns a name in camel case, as in the reference. The API accepts snake case, too.
@@ -93,7 +93,7 @@ func (d decoder) content(v wire.Value) {
 		blocks := d.parts(parts, false, func(x wire.Value) { results = append(results, x) })
 		d.Turn(v, "content", extra, results, blocks, d.result)
 	default:
-		d.Stranger(v, role, d.Meta(extra), d.parts(parts, false, nil)...)
+		d.AddUnknownRole(v, role, d.Meta(extra), d.parts(parts, false, nil)...)
 	}
 }
 
@@ -154,7 +154,7 @@ func (d decoder) part(v wire.Value, model bool) message.Block {
 		}
 	}
 	if kinds != 1 {
-		return d.Odd(v, "part", "a part is text, a call, a response, or data, and one of these only")
+		return d.UnknownContent(v, "part", "a part is text, a call, a response, or data, and one of these only")
 	}
 	if thought {
 		extra = append([]byte(`"thought":true`), wire.After([]byte{'{'}, extra)...)
@@ -236,7 +236,7 @@ func media(v wire.Value) (b message.Block, more []byte) {
 		}
 	}
 	if (len(data) > 0) == (url != "") {
-		v.Fault(wire.CodeHistory, "there is no data and no address, or both")
+		v.Fault(wire.CodeHistory, "either data or a URL is required, not both")
 	}
 	mime = cmp.Or(mime, message.MediaType(url, "application/octet-stream"))
 	if strings.HasPrefix(mime, "image/") {
@@ -265,7 +265,7 @@ func (d decoder) result(v wire.Value, extra []byte) {
 				case *message.Image, *message.File, *message.Text:
 					r.Content = append(r.Content, b)
 				default:
-					r.Content = append(r.Content, d.Odd(x, "part", "a response holds data only"))
+					r.Content = append(r.Content, d.UnknownContent(x, "part", "a response holds data only"))
 				}
 			}
 		default:

@@ -50,7 +50,7 @@ func (e encoder) group(dst []byte, group []*message.Message) ([]byte, error) {
 	for _, r := range results {
 		responses = e.functionResponse(responses, r)
 	}
-	said := e.saidParts(nil, group, results)
+	said := e.contentParts(nil, group, results)
 	if len(responses)+len(said) == 0 { // a user's turn must stand between two of the model
 		said = textPart(nil, wire.NoContent, nil)
 	}
@@ -129,9 +129,9 @@ func (e encoder) own(m message.Meta) []byte {
 	return append(out, '}')
 }
 
-// saidParts appends the parts of a group beside its function responses: user and system messages, and
+// contentParts appends the parts of a group beside its function responses: user and system messages, and
 // the media of results that a function response cannot carry.
-func (e encoder) saidParts(dst []byte, group []*message.Message, results []*message.ToolResult) []byte {
+func (e encoder) contentParts(dst []byte, group []*message.Message, results []*message.ToolResult) []byte {
 	for _, r := range results {
 		for _, b := range wire.Media(r.Content) {
 			if !e.inResponse(b) {

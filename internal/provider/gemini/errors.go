@@ -24,15 +24,15 @@ func explain(status int, body []byte) wire.Refusal {
 	case e.Status == "NOT_FOUND":
 		r.Code = wire.CodeNoModel
 	case status != http.StatusBadRequest: // the following errors all have the status INVALID_ARGUMENT
-	case e.Says("api key not valid", "api key expired"):
+	case e.MessageContains("api key not valid", "api key expired"):
 		r.Code = wire.CodeAuth
-	case e.Says("token count") && e.Says("exceeds"):
+	case e.MessageContains("token count") && e.MessageContains("exceeds"):
 		r.Code = wire.CodeContext
-	case e.Says("json mode is not enabled"), e.Says("response mime type") && e.Says("unsupported"):
+	case e.MessageContains("json mode is not enabled"), e.MessageContains("response mime type") && e.MessageContains("unsupported"):
 		r.Code = wire.CodeNoSchema
-	case e.Says("function calling is not enabled", "tool use with function calling is unsupported"):
+	case e.MessageContains("function calling is not enabled", "tool use with function calling is unsupported"):
 		r.Code = wire.CodeNoTools
-	case e.Says("image input modality is not enabled"):
+	case e.MessageContains("image input modality is not enabled"):
 		r.Code = wire.CodeNoImages
 	}
 	return r

@@ -53,7 +53,7 @@ func (m *model) body(r *llm.Request) (parts [][]byte, notices []string, err erro
 	}
 	end = append(end, `}}`...)
 	if len(m.p.hosted) > 0 && !m.family.signed() && len(r.Tools.Specs()) > 0 {
-		notices = append(notices, m.name+" does not take Google's own tools beside others: they are left out.")
+		notices = append(notices, m.name+" does not accept Google's own tools together with others: they are left out.")
 	}
 	if slices.ContainsFunc(wire.Newest(r.Transcript), func(b message.Block) bool { return !takes(b) }) {
 		notices = append(notices, "Gemini does not read files of this type: the model was told only that there is one.")

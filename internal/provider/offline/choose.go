@@ -14,10 +14,10 @@ import (
 
 // How similar a sentence and a tool must be for a call.
 const (
-	likeTool  = 0.6  // of a tool
-	likeAgent = 0.5  // of an agent, which decides for itself
-	clearly   = 0.08 // the distance between the best tool and the next
-	rival     = 0.9  // a tool that cannot be called prevents the call of one this much worse
+	likeTool    = 0.6  // of a tool
+	likeAgent   = 0.5  // of an agent, which decides for itself
+	clearly     = 0.08 // the distance between the best tool and the next
+	rival       = 0.9  // a tool that cannot be called prevents the call of one this much worse
 	lightWeight = 0.2  // the weight of words like "show"
 )
 

@@ -221,7 +221,9 @@ var joined = pattern(`(?i)[,&;]|\b(?:and|und|then|dann|danach|anschließend|afte
 const inOrder = " then dann danach anschließend afterwards "
 
 // isConjunction reports whether a token stands between two wishes.
-func isConjunction(t token) bool { return t.word == "and" || t.word == "und" || t.word == "," || t.word == "&" }
+func isConjunction(t token) bool {
+	return t.word == "and" || t.word == "und" || t.word == "," || t.word == "&"
+}
 
 // sequence divides a sentence at words like "then", which always stand between two steps.
 func sequence(text string, c clause) (out []clause) {

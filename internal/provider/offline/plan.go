@@ -43,18 +43,18 @@ func (s *speech) divide(text string) (plan map[string]any, doubts []*ambiguity) 
 	var said []string
 	var tools, names, tasks []any
 	for _, c := range s.items(text, tokens, about) {
-		name := strings.TrimSpace(whole(c.said()+strings.Repeat(" ", 40), 40))
+		name := strings.TrimSpace(whole(c.original()+strings.Repeat(" ", 40), 40))
 		c, refers := s.resolved(c, about)
 		e, c, d := s.choice(c, about)
 		if d != nil {
 			doubts = append(doubts, d)
 			continue
 		}
-		task := map[string]any{"name": name, "purpose": c.said(), "selected_tools": []any{e.spec.Name}}
+		task := map[string]any{"name": name, "purpose": c.original(), "selected_tools": []any{e.spec.Name}}
 		if refers && len(names) > 0 {
 			task["after"] = names[:len(names):len(names)]
 		}
-		said, tools, names, tasks = append(said, c.said()), append(tools, e.spec.Name), append(names, name), append(tasks, task)
+		said, tools, names, tasks = append(said, c.original()), append(tools, e.spec.Name), append(names, name), append(tasks, task)
 	}
 	if len(said)+len(doubts) == 0 || len(said)+len(doubts) > 2*maxClauses {
 		return nil, []*ambiguity{{}}
@@ -149,8 +149,8 @@ func (s *speech) list(text string, tokens []token) (steps []*step, doubts []*amb
 	return steps, doubts, true
 }
 
-// said returns the clause as written, without words of politeness.
-func (c *clause) said() string { return c.text[c.tokens[0].lo-c.lo:] }
+// original returns the clause as written, without words of politeness.
+func (c *clause) original() string { return c.text[c.tokens[0].lo-c.lo:] }
 
 // subject is what a list of steps is about, and its day if it has one.
 type subject struct {
@@ -188,7 +188,7 @@ func (s *speech) resolved(c clause, about subject) (clause, bool) {
 	}
 	name := `"` + about.what + `"`
 	if said := lower(c.tokens); i < 0 && (strings.HasPrefix(said, "add to ") || strings.HasPrefix(said, "put in ") || strings.HasPrefix(said, "put on ")) {
-		return s.resolved(newClause(c.said()[:3]+" it"+c.said()[3:], scan(s.ctx, c.said()[:3]+" it"+c.said()[3:], s.now)), about) // what is left out is what the list is about
+		return s.resolved(newClause(c.original()[:3]+" it"+c.original()[3:], scan(s.ctx, c.original()[:3]+" it"+c.original()[3:], s.now)), about) // what is left out is what the list is about
 	}
 	if i < 0 {
 		return c, false
@@ -216,7 +216,7 @@ func (s *speech) choice(c clause, about subject) (*entry, clause, *ambiguity) {
 	for len(c.tokens) > 1 && slices.Contains(finding, c.tokens[0].word) {
 		c.tokens = c.tokens[1:]
 	}
-	text := `Search the web for "` + strings.ReplaceAll(strings.TrimSpace(c.said()+" "+about.what), `"`, "") + `"`
+	text := `Search the web for "` + strings.ReplaceAll(strings.TrimSpace(c.original()+" "+about.what), `"`, "") + `"`
 	web := newClause(text, scan(s.ctx, text, s.now))
 	if e, none := s.certain(web); none == nil {
 		return e, web, nil

@@ -82,22 +82,22 @@ func (d decoder) message(v wire.Value) {
 	}
 	switch m.role {
 	case "user":
-		d.Say(v, message.User, d.Meta(m.extra), m.said()...)
+		d.AddText(v, message.User, d.Meta(m.extra), m.textAndImages()...)
 	case "system":
-		d.Say(v, message.System, d.Meta(m.extra), m.said()...)
+		d.AddText(v, message.System, d.Meta(m.extra), m.textAndImages()...)
 	case "assistant":
 		d.assistant(v, m)
 	case "tool":
-		r := &message.ToolResult{Common: message.Common{Meta: d.Meta(m.extra)}, Content: m.said()}
+		r := &message.ToolResult{Common: message.Common{Meta: d.Meta(m.extra)}, Content: m.textAndImages()}
 		wire.Words(r, false, false)
 		d.Result(v, m.id, cmp.Or(m.tool, m.name), r)
 	default:
-		d.Stranger(v, m.role, d.Meta(m.extra), m.said()...)
+		d.AddUnknownRole(v, m.role, d.Meta(m.extra), m.textAndImages()...)
 	}
 }
 
-// said returns the text, if there is one, and the pictures.
-func (m wireMessage) said() []message.Block {
+// textAndImages returns the text, if there is one, and the pictures.
+func (m wireMessage) textAndImages() []message.Block {
 	if m.content == "" {
 		return m.images
 	}
@@ -122,7 +122,7 @@ func (d decoder) assistant(v wire.Value, m wireMessage) {
 		meta := message.Meta{Provider: d.Provider, Fields: []byte(thinkingMeta)}
 		blocks = append(blocks, &message.Reasoning{Common: message.Common{Meta: meta}, Text: m.thinking})
 	}
-	blocks = append(blocks, m.said()...)
+	blocks = append(blocks, m.textAndImages()...)
 	for _, x := range m.calls.Items() {
 		blocks = append(blocks, readCall(x))
 	}

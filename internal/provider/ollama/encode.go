@@ -40,7 +40,7 @@ func (e encoder) group(dst []byte, group []*message.Message) ([]byte, error) {
 	}
 	for _, r := range results {
 		if media := wire.Media(r.Content); len(media) > 0 {
-			dst = e.said(dst, "user", append([]message.Block{&message.Text{Text: "Returned by the tool " + wireName(r.Name) + ":"}}, media...))
+			dst = e.appendMessage(dst, "user", append([]message.Block{&message.Text{Text: "Returned by the tool " + wireName(r.Name) + ":"}}, media...))
 		}
 	}
 	for _, m := range group {
@@ -48,11 +48,11 @@ func (e encoder) group(dst []byte, group []*message.Message) ([]byte, error) {
 		case message.Assistant:
 			dst = e.assistant(dst, m)
 		case message.User, message.System:
-			dst = e.said(dst, string(m.Role), m.Blocks)
+			dst = e.appendMessage(dst, string(m.Role), m.Blocks)
 		}
 	}
 	if len(dst) == start && group[0].Role != message.Assistant { // the model must have something to answer
-		dst = e.said(dst, "user", []message.Block{&message.Text{Text: wire.NoContent}})
+		dst = e.appendMessage(dst, "user", []message.Block{&message.Text{Text: wire.NoContent}})
 	}
 	return dst, nil
 }
@@ -122,8 +122,8 @@ func (e encoder) result(dst []byte, r *message.ToolResult) []byte {
 	return append(dst, '}')
 }
 
-// said appends a message of text, files as text, and images.
-func (e encoder) said(dst []byte, role string, blocks []message.Block) []byte {
+// appendMessage appends a message of text, files as text, and images.
+func (e encoder) appendMessage(dst []byte, role string, blocks []message.Block) []byte {
 	var text []byte
 	var images [][]byte
 	for _, b := range blocks {

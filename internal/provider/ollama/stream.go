@@ -164,7 +164,7 @@ func (w *writer) add(l line) {
 	if len(l.thinking) > 0 {
 		w.Last(llm.ReasoningDelta).Add(l.thinking)
 	}
-	w.Say(l.text)
+	w.AddMixedText(l.text)
 	for _, data := range l.images {
 		w.Show(&message.Image{MIME: http.DetectContentType(data), Data: data})
 	}

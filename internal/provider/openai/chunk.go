@@ -63,7 +63,7 @@ func (c *chunks) stream(answer *wire.Answer) {
 // doneMark is the data of the last event.
 const doneMark = "[DONE]"
 
-func (c *chunks) whole(body []byte) {
+func (c *chunks) readWhole(body []byte) {
 	if c.read(body); !c.asm.Gone {
 		c.finish(c.begun)
 	}
@@ -200,7 +200,7 @@ func (c *chunks) text(s []byte) {
 	if c.official {
 		c.asm.Last(llm.TextDelta).Add(s)
 	} else {
-		c.asm.Say(s)
+		c.asm.AddMixedText(s)
 	}
 }
 

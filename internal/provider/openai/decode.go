@@ -82,12 +82,12 @@ func (d decoder) message(v wire.Value) {
 	}
 	switch m.role {
 	case "user":
-		d.Say(v, message.User, d.Meta(m.extra), d.content(v, m.content)...)
+		d.AddText(v, message.User, d.Meta(m.extra), d.content(v, m.content)...)
 	case "developer":
 		m.extra = wire.AppendMember(m.extra, "role", []byte(`"developer"`))
 		fallthrough
 	case "system":
-		d.Say(v, message.System, d.Meta(m.extra), d.content(v, m.content)...)
+		d.AddText(v, message.System, d.Meta(m.extra), d.content(v, m.content)...)
 	case "assistant":
 		d.assistant(v, m)
 	case "tool", "function":
@@ -101,7 +101,7 @@ func (d decoder) message(v wire.Value) {
 		wire.Words(r, false, false)
 		d.Result(v, m.id, m.name, r)
 	default:
-		d.Stranger(v, m.role, d.Meta(m.extra), d.content(v, m.content)...)
+		d.AddUnknownRole(v, m.role, d.Meta(m.extra), d.content(v, m.content)...)
 	}
 }
 
@@ -193,7 +193,7 @@ func (d decoder) call(v wire.Value) message.Block {
 		}
 	}
 	if !called && v.Lenient() {
-		return wire.Quote(v, "[call]\n", "a call that is no function's is kept as text")
+		return wire.Quote(v, "[call]\n", "a call of something other than a function is kept as text")
 	}
 	c.Meta = d.Meta(extra)
 	return c
@@ -275,7 +275,7 @@ func (d decoder) part(v wire.Value) message.Block {
 		}
 	}
 	if b == nil {
-		return d.Odd(v, kind, "a part of the type %.40q, or without what belongs to it, cannot be read", kind)
+		return d.UnknownContent(v, kind, "a part of the type %.40q, or without what belongs to it, cannot be read", kind)
 	}
 	if kind == "refusal" {
 		extra = append([]byte(refusalMember), wire.After([]byte(refusalMember), extra)...)

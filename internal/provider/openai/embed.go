@@ -104,7 +104,7 @@ func vector(raw jsontext.Value) (v []float32, err error) {
 	}
 	for _, x := range v {
 		if f := float64(x); math.IsNaN(f) || math.IsInf(f, 0) {
-			return nil, errors.New("a vector holds what is no number")
+			return nil, errors.New("a vector contains something other than numbers")
 		}
 	}
 	return v, nil

@@ -45,13 +45,13 @@ func (e *encoder) group(dst []byte, msgs []*message.Message) ([]byte, error) {
 		}
 	}
 	if len(media) > 0 {
-		dst = e.said(dst, message.User, media)
+		dst = e.appendMessage(dst, message.User, media)
 	}
 	for _, m := range msgs {
 		switch {
 		case m.Role == message.Tool:
 		case m.Role != message.Assistant:
-			dst = e.said(dst, m.Role, m.Blocks)
+			dst = e.appendMessage(dst, m.Role, m.Blocks)
 		case e.responses:
 			dst = e.turn(dst, m)
 		default:
@@ -140,10 +140,10 @@ func (e *encoder) textStart() string {
 	return `{"type":"text","text":`
 }
 
-// said appends a message of a user or the system. Its content is a string if it is one text, also if a
+// appendMessage appends a message of a user or the system. Its content is a string if it is one text, also if a
 // note of Steward follows it, since some servers take nothing else; otherwise it is a list of parts. Only
 // users may show pictures and files.
-func (e *encoder) said(dst []byte, role message.Role, blocks []message.Block) []byte {
+func (e *encoder) appendMessage(dst []byte, role message.Role, blocks []message.Block) []byte {
 	dst = wire.Append(wire.Comma(dst), `{"role":$,"content":`, string(role))
 	if text, ok := noted(blocks); ok && !e.responses {
 		return append(wire.AppendString(dst, text), '}')
@@ -186,7 +186,7 @@ func (e *encoder) part(dst []byte, b message.Block, shows bool) []byte {
 	words := ""
 	if t, ok := b.(*message.Text); ok {
 		words = t.Text
-	} else if shows && e.shown(b) {
+	} else if shows && e.accepts(b) {
 		return e.show(wire.Comma(dst), b)
 	} else {
 		words = e.describeMedia(b)
@@ -234,9 +234,9 @@ func (e *encoder) describeMedia(b message.Block) (words string) {
 	return words
 }
 
-// shown reports whether the API accepts a picture or a file: PDFs inline and, in the responses API,
+// accepts reports whether the API accepts a picture or a file: PDFs inline and, in the responses API,
 // files from the web.
-func (e *encoder) shown(b message.Block) bool {
+func (e *encoder) accepts(b message.Block) bool {
 	switch b := b.(type) {
 	case *message.Image:
 		return accepts(b)

@@ -21,7 +21,7 @@ func (p *Provider) streamError(e wire.APIError) error {
 	if r.Code == "" && e.Number >= 400 {
 		return p.wire.RefusedAs(e.Number, r)
 	}
-	return p.wire.Told(r)
+	return p.wire.RefusalError(r)
 }
 
 // refusal returns the code of an error. status is 0 in the middle of a stream.
@@ -44,12 +44,12 @@ func refusal(e wire.APIError, status int) wire.Refusal {
 		r.Code = wire.CodeRate
 	case status >= 500, status == 429, status == 401, status == 403:
 		// the status says more than the message
-	case e.Param == "tools", e.Says("does not support tools", "support tool use", "tool use is not supported",
+	case e.Param == "tools", e.MessageContains("does not support tools", "support tool use", "tool use is not supported",
 		"tools is not supported", "enable-auto-tool-choice", "does not support function calling"):
 		r.Code = wire.CodeNoTools
-	case e.Says("does not support image", "image input", "image_url is only supported", "not a multimodal model"):
+	case e.MessageContains("does not support image", "image input", "image_url is only supported", "not a multimodal model"):
 		r.Code = wire.CodeNoImages
-	case strings.HasPrefix(e.Param, "response_format"), strings.HasPrefix(e.Param, "text.format"), e.Says("response_format", "json_schema"):
+	case strings.HasPrefix(e.Param, "response_format"), strings.HasPrefix(e.Param, "text.format"), e.MessageContains("response_format", "json_schema"):
 		r.Code = wire.CodeNoSchema
 	case strings.HasPrefix(e.Param, "reasoning"): // reasoning_effort, reasoning.effort, reasoning.summary
 		r.Code = wire.CodeNoEffort

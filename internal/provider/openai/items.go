@@ -53,7 +53,7 @@ func (e *encoder) output(dst []byte, r *message.ToolResult) []byte {
 			text.WriteString(t.Text)
 			continue
 		}
-		if e.shown(b) {
+		if e.accepts(b) {
 			shown = append(shown, b)
 			continue
 		}
@@ -148,12 +148,12 @@ func readItems(h *wire.History, doc wire.Value) {
 	list := doc.Named("input")
 	if doc.Is('{') {
 		if s := doc.Get("instructions"); !s.Zero() {
-			d.Say(s, message.System, message.Meta{}, &message.Text{Text: s.Text()})
+			d.AddText(s, message.System, message.Meta{}, &message.Text{Text: s.Text()})
 		}
 		list = doc.Get("input")
 	}
 	if list.Is('"') {
-		d.Say(list, message.User, message.Meta{}, &message.Text{Text: list.Text()})
+		d.AddText(list, message.User, message.Meta{}, &message.Text{Text: list.Text()})
 		return
 	}
 	for _, v := range list.Items() {
@@ -191,7 +191,7 @@ func (d *itemDecoder) end() {
 func (d *itemDecoder) item(v wire.Value) {
 	switch kind := v.Get("type").Text(); {
 	case (kind == "message" || kind == "") && role(v) == "assistant":
-		d.said(v)
+		d.readMessage(v)
 	case kind == "message" || kind == "":
 		d.end()
 		d.message(v)
@@ -207,7 +207,7 @@ func (d *itemDecoder) item(v wire.Value) {
 	case hosted(kind):
 		d.add(v, &message.Vendor{Common: d.mark(string(v.Raw())), Kind: kind})
 	default:
-		d.add(v, d.Odd(v, kind, "an item of the type %.40q cannot be read", kind))
+		d.add(v, d.UnknownContent(v, kind, "an item of the type %.40q cannot be read", kind))
 	}
 }
 
@@ -218,8 +218,8 @@ func (d *itemDecoder) texts(list wire.Value) (out []string) {
 	return out
 }
 
-// said reads a message of the model. Its first text keeps the item's own members.
-func (d *itemDecoder) said(v wire.Value) {
+// readMessage reads a message of the model. Its first text keeps the item's own members.
+func (d *itemDecoder) readMessage(v wire.Value) {
 	var content wire.Value
 	var item []byte
 	for key, x := range v.Members() {

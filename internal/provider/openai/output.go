@@ -101,7 +101,7 @@ func (o *outputs) event(data []byte) (last bool) {
 	case "response.output_item.done":
 		o.end(index, raw)
 	case "response.completed", "response.incomplete", "response.failed", "response.cancelled":
-		o.whole(raw)
+		o.readWhole(raw)
 		return true
 	case "error":
 		failed, _ := wire.ReadAPIError(data) // it is JSON
@@ -164,7 +164,7 @@ func (o *outputs) text(index, place int64, s []byte, refusal bool) {
 	}
 	if !o.official && !refusal {
 		it.loose = true
-		o.asm.Say(s)
+		o.asm.AddMixedText(s)
 		return
 	}
 	p := it.texts[place]
@@ -201,7 +201,7 @@ func (o *outputs) end(index int64, raw []byte) {
 	it.done = true
 	switch it.typ {
 	case "", "message":
-		o.said(index, it, raw)
+		o.finishMessage(index, it, raw)
 	case "reasoning":
 		if it.Len() == 0 {
 			o.thoughts(index, raw)
@@ -246,8 +246,8 @@ func (o *outputs) thoughts(index int64, raw []byte) {
 	})
 }
 
-// said reads a message that is done. Its first text keeps the item's own members.
-func (o *outputs) said(index int64, it *item, raw []byte) {
+// finishMessage reads a message that is done. Its first text keeps the item's own members.
+func (o *outputs) finishMessage(index int64, it *item, raw []byte) {
 	var content, more []byte
 	d := wire.Decode(raw)
 	d.Object(func(key []byte) {
@@ -293,8 +293,8 @@ func (o *outputs) said(index int64, it *item, raw []byte) {
 	})
 }
 
-// whole ends the stream with a response: the last event's, or a whole answer.
-func (o *outputs) whole(raw []byte) {
+// readWhole ends the stream with a response: the last event's, or a whole answer.
+func (o *outputs) readWhole(raw []byte) {
 	r := &o.result
 	d := wire.Decode(raw)
 	d.Object(func(key []byte) {

@@ -17,7 +17,7 @@ type model struct {
 // reader reads one answer, as a stream or, from a server that does not stream, whole.
 type reader interface {
 	stream(answer *wire.Answer)
-	whole(body []byte)
+	readWhole(body []byte)
 }
 
 // Stream implements llm.Model.
@@ -39,7 +39,7 @@ func (m *model) Stream(ctx context.Context, r *llm.Request) iter.Seq2[llm.Event,
 			} else if body, err := answer.All(); err != nil {
 				asm.Fail(err)
 			} else {
-				in.whole(body)
+				in.readWhole(body)
 			}
 		})
 	}

@@ -256,6 +256,6 @@ func (a *Assembly) Sound(m message.Meta) message.Meta {
 	if len(m.Fields) == 0 || message.Validate(&message.Message{ID: id.ID{15: 1}, Role: message.User, Blocks: []message.Block{probe}}) == nil {
 		return m
 	}
-	a.Notice("What " + m.Provider + " sent beside the answer is no sound JSON and was not kept.")
+	a.Notice("What " + m.Provider + " sent with the answer is not valid JSON and was dropped.")
 	return message.Meta{}
 }

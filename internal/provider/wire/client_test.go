@@ -366,7 +366,7 @@ func TestFaults(t *testing.T) {
 			t.Errorf("%s: %+v", code, f)
 		}
 	}
-	if f := c.Told(Refusal{}); f.Code != CodeProvider {
+	if f := c.RefusalError(Refusal{}); f.Code != CodeProvider {
 		t.Errorf("%v", f)
 	}
 	if f := c.RefusedAs(429, Refusal{Message: "m"}); f.Code != CodeRate || f.Details["status"] != 429 {

@@ -77,7 +77,7 @@ func (c *Client) Refused(status int, h http.Header, body []byte) *fault.Error {
 	if after := retryAfter(h, time.Now()); after > 0 {
 		r.After = after
 	}
-	return c.Told(r).Detail("status", status)
+	return c.RefusalError(r).Detail("status", status)
 }
 
 // RefusedAs returns the coded error for a refusal in the middle of a stream that names a status.
@@ -86,7 +86,7 @@ func (c *Client) RefusedAs(status int, r Refusal) *fault.Error {
 		r.Code = codeOf(status)
 	}
 	r.long(status, "")
-	return c.Told(r).Detail("status", status)
+	return c.RefusalError(r).Detail("status", status)
 }
 
 // long recognises that a request was refused as too long, whatever the vendor calls that. The message may stand
@@ -117,9 +117,9 @@ func (r *Refusal) long(status int, body string) {
 	}
 }
 
-// Told returns the coded error for a refusal with a known Code, for example one in the middle of a
+// RefusalError returns the coded error for a refusal with a known Code, for example one in the middle of a
 // stream.
-func (c *Client) Told(r Refusal) *fault.Error {
+func (c *Client) RefusalError(r Refusal) *fault.Error {
 	r.long(0, "")
 	if r.Code == "" {
 		r.Code = CodeProvider

@@ -99,8 +99,8 @@ func (e *APIError) detail(d *Decoder, key string) {
 	}
 }
 
-// Says reports whether the message contains one of the words, which must be lower case.
-func (e *APIError) Says(words ...string) bool {
+// MessageContains reports whether the message contains one of the words, which must be lower case.
+func (e *APIError) MessageContains(words ...string) bool {
 	text := strings.ToLower(e.Message)
 	for _, w := range words {
 		if strings.Contains(text, w) {

@@ -51,9 +51,9 @@ func (h *History) Meta(members []byte) message.Meta {
 	return MetaOf(h.Provider, members)
 }
 
-// Say adds a message of the user or the system. It always has a block.
-func (h *History) Say(at Value, role message.Role, meta message.Meta, blocks ...message.Block) {
-	blocks, ok := h.said(blocks)
+// AddText adds a message of the user or the system. It always has a block.
+func (h *History) AddText(at Value, role message.Role, meta message.Meta, blocks ...message.Block) {
+	blocks, ok := h.dropEmptyTexts(blocks)
 	if !ok {
 		return
 	}
@@ -78,32 +78,32 @@ func (h *History) Turn(at Value, name string, extra []byte, results []Value, blo
 		result(v, kept)
 	}
 	if said {
-		h.Say(at, message.User, h.Meta(extra), blocks...)
+		h.AddText(at, message.User, h.Meta(extra), blocks...)
 	}
 }
 
-// Stranger adds a message with a role that the vendor does not have. This is a fault or, if the
-// document is read leniently, it is kept as a user message that nobody here wrote.
-func (h *History) Stranger(at Value, role string, meta message.Meta, blocks ...message.Block) {
+// AddUnknownRole adds a message with a role that the vendor does not have. This is a fault or, if the
+// document is read leniently, it is kept as a foreign user message.
+func (h *History) AddUnknownRole(at Value, role string, meta message.Meta, blocks ...message.Block) {
 	if !at.Lenient() {
-		at.Get("role").Fault(CodeRole, "%.40q is none of the API's roles", role)
+		at.Get("role").Fault(CodeRole, "unknown role %.40q", role)
 		return
 	}
-	at.Note("a message of the role %q is kept as one that nobody here wrote", brief(role))
+	at.Note("a message of the unknown role %q is kept as foreign text", brief(role))
 	h.addForeign(at, meta, blocks)
 }
 
 func (h *History) addForeign(at Value, meta message.Meta, blocks []message.Block) {
 	n := len(h.msgs)
-	h.Say(at, message.User, meta, blocks...)
+	h.AddText(at, message.User, meta, blocks...)
 	for _, m := range h.msgs[n:] {
 		h.nobodys[m] = m.Role == message.User
 	}
 }
 
-// Odd handles content of a kind that Steward does not know. This is a fault or, if the document is
+// UnknownContent handles content of a kind that Steward does not know. This is a fault or, if the document is
 // read leniently, the content is replaced by the text returned.
-func (h *History) Odd(at Value, kind, format string, args ...any) message.Block {
+func (h *History) UnknownContent(at Value, kind, format string, args ...any) message.Block {
 	if !at.Lenient() {
 		at.Fault(CodePart, format, args...)
 		return &message.Text{}
@@ -127,9 +127,9 @@ func brief(s string) string {
 	return string(r[:min(len(r), 40)])
 }
 
-// said removes empty texts if the document is read leniently. ok is false if nothing is left of the
+// dropEmptyTexts removes empty texts if the document is read leniently. ok is false if nothing is left of the
 // message.
-func (h *History) said(blocks []message.Block) (left []message.Block, ok bool) {
+func (h *History) dropEmptyTexts(blocks []message.Block) (left []message.Block, ok bool) {
 	if !h.doc.Lenient() {
 		return blocks, true
 	}
@@ -148,7 +148,7 @@ func (h *History) said(blocks []message.Block) (left []message.Block, ok bool) {
 // because some programs store a turn in pieces. It returns the message, or nil if the message is
 // empty.
 func (h *History) Assistant(at Value, meta message.Meta, blocks ...message.Block) *message.Message {
-	blocks, ok := h.said(blocks)
+	blocks, ok := h.dropEmptyTexts(blocks)
 	if !ok {
 		return nil
 	}
@@ -192,7 +192,7 @@ func (h *History) Assistant(at Value, meta message.Meta, blocks ...message.Block
 func (h *History) Result(at Value, givenID, name string, r *message.ToolResult) {
 	o := h.find(givenID, tool.FromWire(name))
 	if o == nil && at.Lenient() {
-		at.Note("a result that no call asked for is kept as text")
+		at.Note("a result without a call is kept as text")
 		h.addForeign(at, r.Meta, append([]message.Block{quoted("[result of " + cmp.Or(name, "a tool") + "]\n")}, r.Content...))
 		return
 	}
@@ -235,7 +235,7 @@ func (h *History) closeOpenCalls(at Value) {
 		case at.Lenient():
 			at.Note("a call without a result is marked as interrupted")
 			r := &message.ToolResult{Call: o.Ref, CallID: o.CallID, Name: o.Name, Status: message.Interrupted,
-				Content: []message.Block{quoted("The export holds no result of this call.")}}
+				Content: []message.Block{quoted("The export has no result for this call.")}}
 			h.add(at, &message.Message{Role: message.Tool, Blocks: []message.Block{r}})
 		default:
 			o.at.Fault(CodeUnanswered, "the call of %.80q has no result before %s", o.Name, at.At())
@@ -282,7 +282,7 @@ func (h *History) repairBlocks(blocks []message.Block, model bool) []message.Blo
 		case *message.ToolCall:
 			b.Args = []byte(strings.ToValidUTF8(string(b.Args), "\uFFFD"))
 			if !model {
-				blocks[i] = h.Odd(Value{raw: b.Args, root: h.doc.root}, "call of "+b.Name, "")
+				blocks[i] = h.UnknownContent(Value{raw: b.Args, root: h.doc.root}, "call of "+b.Name, "")
 			}
 		case *message.Reasoning:
 			if !model {
@@ -290,7 +290,7 @@ func (h *History) repairBlocks(blocks []message.Block, model bool) []message.Blo
 			}
 		case *message.Vendor:
 			if !model {
-				blocks[i] = h.Odd(Value{raw: b.Meta.Fields, root: h.doc.root}, b.Kind, "")
+				blocks[i] = h.UnknownContent(Value{raw: b.Meta.Fields, root: h.doc.root}, b.Kind, "")
 			}
 		case *message.ToolResult:
 			b.Content = h.repairBlocks(b.Content, false)

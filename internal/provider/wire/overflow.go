@@ -100,18 +100,18 @@ type count struct {
 	allowed bool // what is allowed, as the words before it say
 }
 
-// near is how far from a number the words about it stand, in bytes.
-const near = 48
+// contextDistance is how far from a number the words about it stand, in bytes.
+const contextDistance = 48
 
 // counts returns the numbers that stand near a word for length and can be counts of tokens.
 func counts(m string) (list []count) {
 	before := 0
 	for _, at := range digits.FindAllStringIndex(m, 32) {
 		n := atoi(m[at[0]:at[1]])
-		from, to := max(before, at[0]-near), min(len(m), at[1]+near)
+		from, to := max(before, at[0]-contextDistance), min(len(m), at[1]+contextDistance)
 		lead := m[from:at[0]]
 		before = at[1]
-		if n < minNumber || unitAfter.MatchString(m[at[1]:]) || strings.HasSuffix(lead, " by ") || !aboutLength.MatchString(m[max(0, at[0]-near):to]) {
+		if n < minNumber || unitAfter.MatchString(m[at[1]:]) || strings.HasSuffix(lead, " by ") || !aboutLength.MatchString(m[max(0, at[0]-contextDistance):to]) {
 			continue
 		}
 		list = append(list, count{n, allowed.MatchString(lead)})

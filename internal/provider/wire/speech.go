@@ -13,20 +13,20 @@ import (
 // tags, special tokens of the model's chat format, which the server should have read, and the answer. The
 // zero value is ready to use, for one answer.
 type speech struct {
-	mode   mode
-	held   []byte // may be the beginning of a tag
-	close  string // ends the reasoning
-	header []byte // of a message in the harmony format or in ChatML
-	until  string // ends the header
-	call   string // the tool that a message in the harmony format calls
-	args   []byte // of that call
-	spoke  bool   // something of the answer was written, beside white space
-	opened bool   // the answer itself has an opening tag: closing ones belong to it
-	strike bool   // there was an <s>, as HTML has it
-	code   code
-	last   byte  // of the answer so far
-	part   *Part // to which text was added last
-	newPart   bool  // text that follows is a part of its own
+	mode    mode
+	held    []byte // may be the beginning of a tag
+	close   string // ends the reasoning
+	header  []byte // of a message in the harmony format or in ChatML
+	until   string // ends the header
+	call    string // the tool that a message in the harmony format calls
+	args    []byte // of that call
+	spoke   bool   // something of the answer was written, beside white space
+	opened  bool   // the answer itself has an opening tag: closing ones belong to it
+	strike  bool   // there was an <s>, as HTML has it
+	code    code
+	last    byte  // of the answer so far
+	part    *Part // to which text was added last
+	newPart bool  // text that follows is a part of its own
 }
 
 type mode int
@@ -37,10 +37,10 @@ const (
 	guessing              // reasoning if a mark ends it, otherwise the answer; all of it is held
 	closing               // white space between the reasoning and the answer
 	answering
-	harmonyReasoning  // reasoning of a message in the harmony format, up to the next token
-	heading // the header of a message
-	calling // the arguments of a call
-	over    // what the model made up after its answer
+	harmonyReasoning // reasoning of a message in the harmony format, up to the next token
+	heading          // the header of a message
+	calling          // the arguments of a call
+	over             // what the model made up after its answer
 )
 
 // thoughtTags are the tags between which models write their reasoning.
@@ -67,21 +67,21 @@ const (
 	maxHeader = 256
 )
 
-// Say adds text of a server that leaves reasoning and special tokens in it.
-func (a *Assembly) Say(piece []byte) {
+// AddMixedText adds text of a server that leaves reasoning and special tokens in it.
+func (a *Assembly) AddMixedText(piece []byte) {
 	if len(piece) > 0 {
 		a.speech.take(a, piece)
 	}
 }
 
-// SayAnew begins a new part with the text that Say adds next.
-func (a *Assembly) SayAnew() { a.speech.newPart = true }
+// StartMixedText begins a new part with the text that Say adds next.
+func (a *Assembly) StartMixedText() { a.speech.newPart = true }
 
 // Settle adds what Say has held back, after the last piece. Done and Cite do so, too.
 func (a *Assembly) Settle() { a.speech.end(a) }
 
-// Said returns the part to which Say has added text last, or nil.
-func (a *Assembly) Said() *Part { return a.speech.part }
+// MixedTextPart returns the part to which Say has added text last, or nil.
+func (a *Assembly) MixedTextPart() *Part { return a.speech.part }
 
 // take reads the next piece. It holds back what may be part of a tag until the next piece or the end.
 func (s *speech) take(a *Assembly, piece []byte) {

@@ -64,7 +64,7 @@ func TestSay(t *testing.T) {
 			})
 			for rest := in; rest != ""; {
 				n := rapid.IntRange(1, len(rest)).Draw(t, "piece")
-				asm.Say([]byte(rest[:n]))
+				asm.AddMixedText([]byte(rest[:n]))
 				rest = rest[n:]
 			}
 			reply := &llm.Reply{}

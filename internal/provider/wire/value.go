@@ -87,7 +87,7 @@ func (v Value) Is(c byte) bool {
 // Fault records a fault at this place. In a document that is read leniently it is a note.
 func (v Value) Fault(code, format string, args ...any) {
 	if v.root.lenient {
-		v.Note("what is not built as it should be is left out")
+		v.Note("malformed content is left out")
 		return
 	}
 	at := v.at

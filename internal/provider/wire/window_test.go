@@ -37,7 +37,7 @@ func TestWindow(t *testing.T) {
 		if got := wire.Window(text); got != want {
 			t.Errorf("%d, want %d: %.200s", got, want, text)
 		}
-		e := wire.New(wire.Options{Name: "p", BaseURL: "http://p"}).Told(wire.Refusal{Code: wire.CodeContext, Message: text})
+		e := wire.New(wire.Options{Name: "p", BaseURL: "http://p"}).RefusalError(wire.Refusal{Code: wire.CodeContext, Message: text})
 		if got, _ := e.Details["window"].(int); got != want {
 			t.Errorf("the error has the window %d, want %d: %.200s", got, want, text)
 		}

@@ -71,7 +71,7 @@ func TestErasedForGood(t *testing.T) {
 		for i := range 2000 {
 			c.say(fmt.Sprintf("common words and word%d", i))
 			if i%100 == 0 {
-				must(t, w.index.Catch(context.Background())) // creates and merges many segments
+				must(t, w.index.CatchUp(context.Background())) // creates and merges many segments
 			}
 		}
 		secret := d.say("the xylophonequartet plays")
@@ -79,7 +79,7 @@ func TestErasedForGood(t *testing.T) {
 		for i := range 500 {
 			c.say(fmt.Sprintf("more words and word%d", i))
 		}
-		must(t, w.index.Catch(context.Background()))
+		must(t, w.index.CatchUp(context.Background()))
 		if !bytes.Contains(w.bytesOf(t), []byte("xylophonequ")) {
 			t.Fatal("the test looks for what is never there")
 		}
@@ -89,7 +89,7 @@ func TestErasedForGood(t *testing.T) {
 			w.commit("ana", store.Change{Op: store.Erase, URI: d.uri(secret)})
 		}
 		w.expect("ana", "xylophonequartet") // does not wait for expunging
-		must(t, w.index.Catch(context.Background()))
+		must(t, w.index.CatchUp(context.Background()))
 		if at := bytes.Index(w.bytesOf(t), []byte("phonequ")); at >= 0 {
 			t.Errorf("whole %v: it is still there at byte %d", whole, at)
 		}

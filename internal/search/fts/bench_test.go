@@ -56,7 +56,7 @@ func BenchmarkSearch(b *testing.B) {
 	defer w.close()
 	w.fill(100_000)
 	start := time.Now()
-	if err := w.index.Catch(context.Background()); err != nil {
+	if err := w.index.CatchUp(context.Background()); err != nil {
 		b.Fatal(err)
 	}
 	took := time.Since(start)
@@ -116,7 +116,7 @@ func BenchmarkCatch(b *testing.B) {
 		w.commit(c.Owner, changes...)
 	}
 	b.ResetTimer()
-	if err := w.index.Catch(context.Background()); err != nil {
+	if err := w.index.CatchUp(context.Background()); err != nil {
 		b.Fatal(err)
 	}
 	b.ReportMetric(float64(b.Elapsed().Microseconds())/(4*turns), "µs/message")

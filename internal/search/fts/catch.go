@@ -19,8 +19,8 @@ func nodeScope() store.Scope { return store.ForNode(resource.System) }
 // batch is the number of entries that are indexed in one transaction.
 const batch = 512
 
-// Catch implements search.Index.
-func (x *Index) Catch(ctx context.Context) error { return x.catchUp(ctx, 0) }
+// CatchUp implements search.Index.
+func (x *Index) CatchUp(ctx context.Context) error { return x.catchUp(ctx, 0) }
 
 // catchUp is like Catch, but pauses after each batch: for the duration of the batch
 // times rest.
@@ -171,5 +171,5 @@ func (x *Index) Follow(ctx context.Context) {
 	x.followed.Store(true)
 	defer x.followed.Store(false)
 	follow.Project(ctx, x.opt.Store, follow.Projection{Name: "the search index", Quiet: x.opt.Quiet, Backlog: x.opt.Backlog, Hurry: x.hurry, Log: x.log,
-		Catch: func(ctx context.Context) error { return x.catchUp(ctx, 1) }})
+		CatchUp: func(ctx context.Context) error { return x.catchUp(ctx, 1) }})
 }

@@ -200,11 +200,11 @@ func TestTheStoreHasTheLastWord(t *testing.T) {
 	}
 	d.query = bad
 	c.branch(record.Branch{ID: record.MainBranch, Deleted: w.now})
-	if err := ix.Catch(context.Background()); !fault.HasCode(err, "store_broken") {
+	if err := ix.CatchUp(context.Background()); !fault.HasCode(err, "store_broken") {
 		t.Error(err)
 	}
 	d.query = nil
-	must(t, ix.Catch(context.Background()))
+	must(t, ix.CatchUp(context.Background()))
 	must(t, ix.Close())
 }
 

@@ -47,7 +47,7 @@ func TestTheFileIsLostUnderOurHands(t *testing.T) {
 	if _, err := os.Stat(w.path()); err != nil {
 		t.Error(err)
 	}
-	must(t, w.index.Catch(context.Background()))
+	must(t, w.index.CatchUp(context.Background()))
 	f, err := os.OpenFile(w.path(), os.O_WRONLY, 0)
 	must(t, err)
 	_, err = f.WriteAt(bytes.Repeat([]byte{0xee}, 20<<10), 0)
@@ -69,7 +69,7 @@ func TestWhereNoFileCanBe(t *testing.T) {
 		must(t, ix.Close())
 	}
 	must(t, w.index.Close())
-	if err := w.index.Catch(context.Background()); !fault.HasCode(err, "search_closed") {
+	if err := w.index.CatchUp(context.Background()); !fault.HasCode(err, "search_closed") {
 		t.Error(err)
 	}
 	w.index = w.another(fts.Options{})
@@ -84,7 +84,7 @@ func TestTwoIndexesOverOneFile(t *testing.T) {
 	w := newWorld(t)
 	other := w.another(fts.Options{})
 	c := w.talk("ana", "fruit")
-	must(t, w.index.Catch(context.Background())) // makes the file
+	must(t, w.index.CatchUp(context.Background())) // makes the file
 	var wg sync.WaitGroup
 	for i := range 100 {
 		c.say(fmt.Sprint("damson ", i))

@@ -159,7 +159,7 @@ func (m *machine) reopen() {
 }
 
 func (m *machine) catch() {
-	if err := m.index.Catch(context.Background()); err != nil {
+	if err := m.index.CatchUp(context.Background()); err != nil {
 		m.t.Fatal(err)
 	}
 }
@@ -168,7 +168,7 @@ func (m *machine) catch() {
 func (m *machine) interrupt() {
 	ctx, cancel := context.WithCancel(context.Background())
 	ix := fts.New(fts.Options{Path: m.path(), Store: &broken{m.store, cancel, m.pick("calls", 6)}})
-	err := ix.Catch(ctx)
+	err := ix.CatchUp(ctx)
 	if err != nil && !errors.Is(err, context.Canceled) {
 		m.t.Fatal(err)
 	}

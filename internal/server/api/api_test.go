@@ -361,7 +361,7 @@ func TestWork(t *testing.T) {
 	w.want("eve", "GET", "/log", "", 200, `{"entries":[]}`)
 	w.want("eve", "GET", "/log/"+entries[0].ID, "", 404, "call_not_found")
 
-	if err := w.index.Catch(t.Context()); err != nil {
+	if err := w.index.CatchUp(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	found := get[search.Page](w, "GET", `/search?q=test.get+milk&role=user&conversation=`+said.Conversation+`&since=2020-01-01T00:00:00Z&around=1&limit=5`, "")

@@ -37,9 +37,9 @@ type route struct {
 
 // The results of a function that are not encoded as JSON.
 type (
-	noContent    struct{} // nothing to return: 204
-	written struct{} // the function has written the answer itself
-	raw     []byte   // JSON, written unchanged
+	noContent struct{} // nothing to return: 204
+	written   struct{} // the function has written the answer itself
+	raw       []byte   // JSON, written unchanged
 )
 
 // on makes a route from a function. The function's last parameter is a struct whose field tags say

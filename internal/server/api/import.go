@@ -85,13 +85,13 @@ func (f *server) importFile(ctx context.Context, c *call, in struct {
 	}
 	left, err := c.StorageLeft(ctx)
 	if err == nil && c.Bounded() { // an import takes all of the caller's room in memory, whatever its size
-		err = c.ReserveRequest(ctx, c.MostBody(auth.MaxBody))
+		err = c.ReserveRequest(ctx, c.BodyLimit(auth.MaxBody))
 	}
 	if err != nil {
 		return ImportReport{}, err
 	}
 	var notes []string
-	o := importexport.Options{Name: in.Name, Format: in.Format, MaxTotal: min(MaxImport, left), MaxChat: c.MostChat(), Tell: func(s string) { notes = append(notes, s) }}
+	o := importexport.Options{Name: in.Name, Format: in.Format, MaxTotal: min(MaxImport, left), MaxChat: c.ImportLimit(), Tell: func(s string) { notes = append(notes, s) }}
 	var first error
 	found := func(yield func(conversation.Imported, error) bool) {
 		for got, err := range f.Node.Import(ctx, c.User, c.r.Body, o) {

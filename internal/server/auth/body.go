@@ -32,7 +32,7 @@ func ReadBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 		limit = MaxBody
 	}
 	c, _ := From(r.Context()) // without a caller there are no bounds: a program of Steward's has called
-	limit = c.MostBody(limit)
+	limit = c.BodyLimit(limit)
 	if r.ContentLength > limit*drainFactor || r.ContentLength > limit && r.Header.Get("Expect") != "" {
 		w.Header().Set("Connection", "close")
 		return nil, TooLarge(limit)

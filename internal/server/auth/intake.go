@@ -170,16 +170,16 @@ func (c Caller) bounds() *class {
 	return c.share.class
 }
 
-// MostBody returns the size limit of a body or a frame of the caller, which is at most limit.
-func (c Caller) MostBody(limit int64) int64 {
+// BodyLimit returns the size limit of a body or a frame of the caller, which is at most limit.
+func (c Caller) BodyLimit(limit int64) int64 {
 	if b := c.bounds(); b != nil {
 		return min(limit, b.body)
 	}
 	return limit
 }
 
-// MostChat returns the size limit of one conversation that the caller imports; 0: there is none.
-func (c Caller) MostChat() int {
+// ImportLimit returns the size limit of one conversation that the caller imports; 0: there is none.
+func (c Caller) ImportLimit() int {
 	if b := c.bounds(); b != nil {
 		return b.chat
 	}
@@ -278,8 +278,8 @@ const perChange = 512
 // index of the search.
 func costOf(changes int, bodies int64) int64 { return 2*bodies + perChange*int64(changes) }
 
-// Wrote counts what was stored: n bytes in a number of changes, in a space, by an actor.
-func (i *Intake) Wrote(space resource.Space, actor string, changes int, n int64) {
+// CountStored counts what was stored: n bytes in a number of changes, in a space, by an actor.
+func (i *Intake) CountStored(space resource.Space, actor string, changes int, n int64) {
 	name := actor
 	if u, ok := space.User(); ok {
 		name = u
@@ -468,7 +468,7 @@ func (c Caller) pacedReader(r io.Reader, n int64) io.Reader {
 // the body is larger. release gives the room back.
 func (c Caller) ReadFrame(ctx context.Context, buf *bytes.Buffer, r io.Reader, limit int64) (n int64, release func(), err error) {
 	release = func() {}
-	limit = c.MostBody(limit)
+	limit = c.BodyLimit(limit)
 	if c.share != nil {
 		r = c.pacedReader(r, limit)
 		for _, size := range []int64{smallBody, middleBody} {

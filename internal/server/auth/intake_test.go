@@ -144,8 +144,8 @@ func TestTheQuotaOfADay(t *testing.T) {
 		}
 	}
 	left(90_000)
-	i.Wrote(resource.UserSpace("gus"), "agent:x", 1, 20_000)
-	i.Wrote(resource.GroupSpace("family"), "gus", 2, 0)
+	i.CountStored(resource.UserSpace("gus"), "agent:x", 1, 20_000)
+	i.CountStored(resource.GroupSpace("family"), "gus", 2, 0)
 	left(90_000 - 2*20_000 - 512 - 2*512)
 	if err := gus.Store(t.Context(), 20_000); err != nil {
 		t.Error(err)

@@ -11,18 +11,18 @@ import (
 	"time"
 )
 
-// Patience limits how long a peer may keep a request waiting. The deadlines of http.Server are
+// Timeouts limits how long a peer may keep a request waiting. The deadlines of http.Server are
 // unsuitable: they apply to whole requests, and some requests last as long as a model thinks or a
 // subscriber listens.
-type Patience struct {
+type Timeouts struct {
 	Read  time.Duration // for the next bytes of a body; zero: 30 s
 	Write time.Duration // for the peer to accept the next piece of an answer; zero: a minute
-	// Talks reports whether the caller of a request over HTTP/2 may be silent for any length of
+	// MayPause reports whether the caller of a request over HTTP/2 may be silent for any length of
 	// time between what it sends. If nil, no caller may.
-	Talks func(r *http.Request) bool
+	MayPause func(r *http.Request) bool
 }
 
-func (p Patience) orDefaults() Patience {
+func (p Timeouts) orDefaults() Timeouts {
 	p.Read, p.Write = cmp.Or(p.Read, 30*time.Second), cmp.Or(p.Write, time.Minute)
 	return p
 }
@@ -30,14 +30,14 @@ func (p Patience) orDefaults() Patience {
 // Wrap ends requests whose peers stop sending what they have announced, or do not read their
 // answers. It must be the outermost handler, outside the Guard too. A handler that takes over the
 // connection (http.Hijacker) has to set its own limits.
-func (p Patience) Wrap(next http.Handler) http.Handler {
+func (p Timeouts) Wrap(next http.Handler) http.Handler {
 	p = p.orDefaults()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		x := &responseWriter{ResponseWriter: w, patience: p, rc: http.NewResponseController(w),
+		x := &responseWriter{ResponseWriter: w, timeouts: p, rc: http.NewResponseController(w),
 			old: r.ProtoMajor == 1, expects: r.Header.Get("Expect") != ""}
-		talks := r.ProtoMajor == 2 && p.Talks != nil && p.Talks(r)
+		talks := r.ProtoMajor == 2 && p.MayPause != nil && p.MayPause(r)
 		if r.Body != nil && r.Body != http.NoBody && !talks {
-			x.body = &deadlineBody{ReadCloser: r.Body, patience: p.Read, rc: x.rc}
+			x.body = &deadlineBody{ReadCloser: r.Body, timeout: p.Read, rc: x.rc}
 			r = r.WithContext(r.Context()) // a copy: net/http inspects the body of its own request
 			r.Body = x.body
 		}
@@ -48,7 +48,7 @@ func (p Patience) Wrap(next http.Handler) http.Handler {
 }
 
 // Server returns a server for a handler. It speaks HTTP/1 unless Protocols is set.
-func (p Patience) Server(h http.Handler) *http.Server {
+func (p Timeouts) Server(h http.Handler) *http.Server {
 	p = p.orDefaults()
 	return &http.Server{Handler: p.Wrap(h), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
 		HTTP2: &http.HTTP2Config{WriteByteTimeout: p.Write}} // a blocked connection cannot even carry the reset of a stream
@@ -59,9 +59,9 @@ func (p Patience) Server(h http.Handler) *http.Server {
 // disconnect.
 type deadlineBody struct {
 	io.ReadCloser
-	patience time.Duration
-	rc       *http.ResponseController
-	over     atomic.Bool // no more bytes are awaited
+	timeout time.Duration
+	rc      *http.ResponseController
+	over    atomic.Bool // no more bytes are awaited
 }
 
 // Read implements io.Reader.
@@ -101,7 +101,7 @@ func (b *deadlineBody) drain() bool {
 // withDeadline reads under a deadline. If no deadline can be set it does not wait: everything is in memory
 // already.
 func (b *deadlineBody) withDeadline(read func()) {
-	b.rc.SetReadDeadline(time.Now().Add(b.patience))
+	b.rc.SetReadDeadline(time.Now().Add(b.timeout))
 	read()
 	b.rc.SetReadDeadline(time.Time{})
 }
@@ -109,13 +109,13 @@ func (b *deadlineBody) withDeadline(read func()) {
 // responseWriter is a response writer whose peer must keep reading.
 type responseWriter struct {
 	http.ResponseWriter
-	patience Patience
+	timeouts Timeouts
 	rc       *http.ResponseController
 	body     *deadlineBody // nil: there is none, or its reads have no deadline
-	old      bool     // HTTP/1, where a connection alternates requests and answers
-	expects  bool     // the client sends its body only after 100 Continue
-	settled  bool     // what is left of the body has been dealt with
-	taken    bool     // the handler has hijacked the connection
+	old      bool          // HTTP/1, where a connection alternates requests and answers
+	expects  bool          // the client sends its body only after 100 Continue
+	settled  bool          // what is left of the body has been dealt with
+	taken    bool          // the handler has hijacked the connection
 }
 
 // drainBeforeHeader deals with what is left of the body before the header of the answer is sent. Otherwise
@@ -170,7 +170,7 @@ func (x *responseWriter) Flush() { x.FlushError() } //nolint:errcheck // the nex
 // withDeadline writes under a deadline and then removes it: over HTTP/2 it would end an answer that waits
 // for its next event.
 func (x *responseWriter) withDeadline(write func()) {
-	x.rc.SetWriteDeadline(time.Now().Add(x.patience.Write))
+	x.rc.SetWriteDeadline(time.Now().Add(x.timeouts.Write))
 	write()
 	x.rc.SetWriteDeadline(time.Time{})
 }
@@ -192,8 +192,8 @@ func (x *responseWriter) leave() {
 	if x.taken {
 		return
 	}
-	x.rc.SetWriteDeadline(time.Now().Add(x.patience.Write))
+	x.rc.SetWriteDeadline(time.Now().Add(x.timeouts.Write))
 	if x.body != nil && !x.body.over.Load() {
-		x.rc.SetReadDeadline(time.Now().Add(x.patience.Read))
+		x.rc.SetReadDeadline(time.Now().Add(x.timeouts.Read))
 	}
 }

@@ -17,7 +17,7 @@ import (
 )
 
 // impatient runs a server with short limits, also over HTTP/2.
-func impatient(t *testing.T, p auth.Patience, h http.HandlerFunc) *httptest.Server {
+func impatient(t *testing.T, p auth.Timeouts, h http.HandlerFunc) *httptest.Server {
 	s := httptest.NewUnstartedServer(nil)
 	s.Config = p.Server(h)
 	s.Config.Protocols = new(http.Protocols)
@@ -83,7 +83,7 @@ const (
 // TestABodyThatDoesNotCome: the answer does not wait for the body, and the
 // connection is closed.
 func TestABodyThatDoesNotCome(t *testing.T) {
-	s := impatient(t, auth.Patience{Read: 50 * time.Millisecond}, func(w http.ResponseWriter, r *http.Request) {
+	s := impatient(t, auth.Timeouts{Read: 50 * time.Millisecond}, func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/refused":
 			auth.WriteError(w, r, nil, errors.New("no"))
@@ -123,7 +123,7 @@ func TestABodyThatDoesNotCome(t *testing.T) {
 
 // TestARefusalIsToldAtOnce: a refusal does not wait for the body.
 func TestARefusalIsToldAtOnce(t *testing.T) {
-	s := impatient(t, auth.Patience{Read: time.Hour}, func(w http.ResponseWriter, r *http.Request) {
+	s := impatient(t, auth.Timeouts{Read: time.Hour}, func(w http.ResponseWriter, r *http.Request) {
 		auth.New(auth.Options{AnyHost: true}).Wrap(nil, nil).ServeHTTP(w, r)
 	})
 	p := dial(t, s)
@@ -138,7 +138,7 @@ func TestARefusalIsToldAtOnce(t *testing.T) {
 func TestPatienceIsForPeersAlone(t *testing.T) {
 	const patience = 500 * time.Millisecond
 	begun, goOn := make(chan struct{}, 8), make(chan struct{})
-	s := impatient(t, auth.Patience{Read: patience, Write: patience}, func(w http.ResponseWriter, r *http.Request) {
+	s := impatient(t, auth.Timeouts{Read: patience, Write: patience}, func(w http.ResponseWriter, r *http.Request) {
 		rc := http.NewResponseController(w)
 		switch r.URL.Path {
 		case "/stalls":
@@ -210,7 +210,7 @@ func (p *peer) dropped() {
 // for a long answer and for many short ones.
 func TestAnAnswerThatIsNotTaken(t *testing.T) {
 	ended := make(chan error, 1)
-	s := impatient(t, auth.Patience{Write: 50 * time.Millisecond}, func(w http.ResponseWriter, r *http.Request) {
+	s := impatient(t, auth.Timeouts{Write: 50 * time.Millisecond}, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/short" {
 			fmt.Fprint(w, strings.Repeat("x", 1000))
 			return
@@ -245,7 +245,7 @@ func TestPatienceOverHTTP2(t *testing.T) {
 	const patience = 500 * time.Millisecond
 	talks := func(r *http.Request) bool { return r.URL.Path == "/talk" }
 	ended := make(chan error, 1)
-	s := impatient(t, auth.Patience{Read: patience, Write: patience, Talks: talks}, func(w http.ResponseWriter, r *http.Request) {
+	s := impatient(t, auth.Timeouts{Read: patience, Write: patience, MayPause: talks}, func(w http.ResponseWriter, r *http.Request) {
 		rc := http.NewResponseController(w)
 		switch r.URL.Path {
 		case "/talk":
@@ -319,7 +319,7 @@ func TestPatienceOverHTTP2(t *testing.T) {
 
 // TestPatienceWithWhatIsTakenOver: a hijacked connection has no limits any more.
 func TestPatienceWithWhatIsTakenOver(t *testing.T) {
-	s := impatient(t, auth.Patience{Read: time.Nanosecond, Write: time.Nanosecond}, func(w http.ResponseWriter, r *http.Request) {
+	s := impatient(t, auth.Timeouts{Read: time.Nanosecond, Write: time.Nanosecond}, func(w http.ResponseWriter, r *http.Request) {
 		c, rw, err := http.NewResponseController(w).Hijack()
 		if err != nil {
 			t.Error(err)

@@ -52,14 +52,14 @@ func (n notices) IsZero() bool { return len(n.Notices) == 0 }
 
 type choice struct {
 	Index    int            `json:"index"`
-	Message  *said          `json:"message,omitzero"`
-	Delta    *said          `json:"delta,omitzero"`
+	Message  *messageObject `json:"message,omitzero"`
+	Delta    *messageObject `json:"delta,omitzero"`
 	Logprobs jsontext.Value `json:"logprobs"` // null
 	Finish   *string        `json:"finish_reason"`
 }
 
-// said is a message, or a chunk of it.
-type said struct {
+// messageObject is a message, or a chunk of it.
+type messageObject struct {
 	Role        string         `json:"role,omitzero"`
 	Content     any            `json:"content,omitzero"`
 	Refusal     jsontext.Value `json:"refusal,omitzero"`
@@ -99,7 +99,7 @@ func (a *answer) call(id, name, args string) called {
 // whole is the object chat.completion.
 func (a *answer) whole(r *llm.Reply) []byte {
 	text, reasoning := textOf(r.Blocks)
-	m := &said{Role: "assistant", Content: text, Refusal: null, Reasoning: reasoning, Annotations: annotations(r.Blocks)}
+	m := &messageObject{Role: "assistant", Content: text, Refusal: null, Reasoning: reasoning, Annotations: annotations(r.Blocks)}
 	for _, b := range r.Blocks {
 		if c, ok := b.(*message.ToolCall); ok && (len(m.Calls) == 0 || !a.single) {
 			m.Calls = append(m.Calls, a.call(c.CallID, c.Name, string(c.Args)))

@@ -149,17 +149,17 @@ func (p *pipe) run(from events, to *feed) error {
 
 func (s *sse) piece(kind llm.Kind, text string) {
 	if kind == llm.ReasoningDelta {
-		s.delta(said{Reasoning: text})
+		s.delta(messageObject{Reasoning: text})
 		return
 	}
 	s.texted = true
-	s.delta(said{Content: text})
+	s.delta(messageObject{Content: text})
 }
 
 func (s *sse) shown() bool { return s.some }
 
 // delta sends a piece of the answer.
-func (s *sse) delta(d said) {
+func (s *sse) delta(d messageObject) {
 	s.begin()
 	s.some = true
 	s.chunk(&d, nil)
@@ -169,34 +169,34 @@ func (s *sse) delta(d said) {
 func (s *sse) begin() {
 	if !s.begun {
 		s.begun = true
-		s.chunk(&said{Role: "assistant", Content: "", Refusal: null}, nil)
+		s.chunk(&messageObject{Role: "assistant", Content: "", Refusal: null}, nil)
 	}
 }
 
 func (s *sse) call(block int, c called) {
 	index := len(s.calls)
 	s.calls[block], c.Index = index, &index
-	s.delta(said{Calls: []called{c}})
+	s.delta(messageObject{Calls: []called{c}})
 }
 
 func (s *sse) args(block int, text string) {
 	index := s.calls[block]
 	told := called{Index: &index}
 	told.Function.Arguments = text
-	s.delta(said{Calls: []called{told}})
+	s.delta(messageObject{Calls: []called{told}})
 }
 
 func (s *sse) said(r *llm.Reply) {
 	if text, _ := textOf(r.Blocks); !s.texted && text != "" {
-		s.delta(said{Content: text})
+		s.delta(messageObject{Content: text})
 	}
 }
 
 func (s *sse) done(r *llm.Reply) {
 	if s.begin(); len(annotations(r.Blocks)) > 0 {
-		s.delta(said{Annotations: annotations(r.Blocks)})
+		s.delta(messageObject{Annotations: annotations(r.Blocks)})
 	}
-	s.chunk(&said{}, finish(r.Stop, len(s.calls) > 0))
+	s.chunk(&messageObject{}, finish(r.Stop, len(s.calls) > 0))
 	if s.usage {
 		o := s.answer.completed
 		o.Object, o.Choices, o.Usage, o.Steward = chunkObject, []choice{}, usageOf("prompt", "completion", r.Usage), notices{}
@@ -210,7 +210,7 @@ func (s *sse) fail(e *fault.Error) { s.event("", errorBody(status(e), e)) }
 const chunkObject = "chat.completion.chunk"
 
 // chunk sends a chunk; the last one has a finish reason.
-func (s *sse) chunk(delta *said, finish *string) {
+func (s *sse) chunk(delta *messageObject, finish *string) {
 	o := s.answer.completed
 	o.Object, o.Choices = chunkObject, []choice{{Delta: delta, Logprobs: null, Finish: finish}}
 	if s.usage {

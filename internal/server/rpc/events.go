@@ -23,7 +23,7 @@ type occurrence struct {
 	ID        string            `json:"id"`
 	Source    string            `json:"source"`
 	Time      string            `json:"time"` // RFC 3339
-	Resources []eventResource        `json:"resources,omitempty"`
+	Resources []eventResource   `json:"resources,omitempty"`
 	Detail    events.DetailType `json:"detail_type,omitzero"`
 	Cursor    events.Cursor     `json:"cursor"`
 	Published bool              `json:"published"`

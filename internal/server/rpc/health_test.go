@@ -159,11 +159,11 @@ func TestWhoMayBeSilent(t *testing.T) {
 		}
 		m := d.(protoreflect.MethodDescriptor)
 		path := "/" + string(m.Parent().FullName()) + "/" + string(m.Name())
-		if talks := Talks(httptest.NewRequest("POST", path, nil)); talks != m.IsStreamingClient() {
+		if talks := MayPause(httptest.NewRequest("POST", path, nil)); talks != m.IsStreamingClient() {
 			t.Errorf("%s: %v", path, talks)
 		}
 	}
-	if !Talks(httptest.NewRequest("POST", reflection.ServerReflection_ServerReflectionInfo_FullMethodName, nil)) {
+	if !MayPause(httptest.NewRequest("POST", reflection.ServerReflection_ServerReflectionInfo_FullMethodName, nil)) {
 		t.Error("reflection is a conversation")
 	}
 }

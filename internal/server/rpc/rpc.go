@@ -234,6 +234,6 @@ func errClosing() error {
 	return connectError(fault.New(fault.Unavailable, "closing", "Steward is closing").Retrying(fault.RetryBackoff, 0))
 }
 
-// Talks reports whether a request is a stream of messages from the client, which may pause between
+// MayPause reports whether a request is a stream of messages from the client, which may pause between
 // them. Only reflection is: Steward's own methods and those of health take one message.
-func Talks(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, "/grpc.reflection.") }
+func MayPause(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, "/grpc.reflection.") }

@@ -55,7 +55,7 @@ func open(t *testing.T, bindings map[string]service.Bindings) *world {
 		Profile: func(_ context.Context, user string) (json.RawMessage, error) {
 			return json.Marshal(map[string]string{"name": user, "units": "metric"})
 		},
-		Dial:    func(url string, key service.Key) (service.Far, error) { return remote.Dial(url, key), nil },
+		Dial:    func(url string, key service.Key) (service.RemoteBackend, error) { return remote.Dial(url, key), nil },
 		DialLog: remote.DialLog,
 		Secret: func(agent, name string) (string, bool) {
 			return "sk-far", name == "FAR_KEY"

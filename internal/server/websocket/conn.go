@@ -35,11 +35,11 @@ type conn struct {
 	ready sync.Mutex // guards ws until the handshake is complete
 	ws    *websocket.Conn
 
-	mu         sync.Mutex
-	conversations      map[id.ID]*liveConversation
-	uses       uint64 // counts the uses of talks, to find the least recently used
-	observing  feeds  // changes
-	subscribed feeds  // events
+	mu            sync.Mutex
+	conversations map[id.ID]*liveConversation
+	uses          uint64 // counts the uses of talks, to find the least recently used
+	observing     feeds  // changes
+	subscribed    feeds  // events
 
 	room func() // gives back the room of the frame that is being handled; only the reader uses it
 
@@ -134,7 +134,7 @@ func (c *conn) read() error {
 // a limit beyond which it ends the connection.
 func (c *conn) receive(buf *bytes.Buffer, r io.Reader) error {
 	buf.Reset()
-	most := c.caller.MostBody(c.server.o.MaxMessage)
+	most := c.caller.BodyLimit(c.server.o.MaxMessage)
 	n, room, err := c.caller.ReadFrame(c.ctx, buf, r, most)
 	if err == nil && n <= most {
 		c.room = room
@@ -210,7 +210,7 @@ func (c *conn) pinging() {
 		case <-c.ctx.Done():
 			return
 		}
-		ctx, cancel := context.WithTimeout(c.ctx, c.server.o.PingEvery+3*c.server.o.Patience)
+		ctx, cancel := context.WithTimeout(c.ctx, c.server.o.PingEvery+3*c.server.o.WriteTimeout)
 		err := c.ws.Ping(ctx)
 		cancel()
 		if err != nil {

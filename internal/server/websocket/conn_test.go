@@ -149,7 +149,7 @@ func listen(t *testing.T, server *wsserver.Server, wrap func(net.Listener) net.L
 func TestSlowClient(t *testing.T) {
 	const patience = 20 * time.Millisecond
 	d := newDouble(long)
-	server := wsserver.Handler(wsserver.Options{Node: d, Patience: patience, PingEvery: time.Hour, Logger: slog.New(slog.DiscardHandler)})
+	server := wsserver.Handler(wsserver.Options{Node: d, WriteTimeout: patience, PingEvery: time.Hour, Logger: slog.New(slog.DiscardHandler)})
 	var door *gated
 	url := listen(t, server, func(l net.Listener) net.Listener {
 		door = &gated{Listener: l, blocked: make(chan struct{}, 1)}
@@ -218,7 +218,7 @@ func TestDeadClient(t *testing.T) {
 		}
 		d.complete(t, d.newID(), "done", message.StopEnd)
 	})
-	server := wsserver.Handler(wsserver.Options{Node: d, Patience: 50 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
+	server := wsserver.Handler(wsserver.Options{Node: d, WriteTimeout: 50 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
 	url := listen(t, server, func(l net.Listener) net.Listener { return small{l} })
 	dead := dial(t, url, "")
 	dead.ask(`{"type":"message","content":"x"}`, frame{"type": "accepted"})
@@ -344,7 +344,7 @@ func TestPings(t *testing.T) {
 }
 
 func TestSilentClientIsNoticed(t *testing.T) {
-	_, url := serve(t, wsserver.Options{Node: newDouble(nil), PingEvery: time.Millisecond, Patience: time.Millisecond})
+	_, url := serve(t, wsserver.Options{Node: newDouble(nil), PingEvery: time.Millisecond, WriteTimeout: time.Millisecond})
 	ws, _, err := websocket.Dial(t.Context(), url, &websocket.DialOptions{OnPingReceived: func(context.Context, []byte) bool { return false }})
 	if err != nil {
 		t.Fatal(err)

@@ -130,7 +130,7 @@ func (c *counted) SetWriteDeadline(time.Time) error { return nil }
 
 func TestCork(t *testing.T) {
 	under := &counted{}
-	k := &writeBuffer{Conn: under, patience: time.Second}
+	k := &writeBuffer{Conn: under, timeout: time.Second}
 	write := func(s string) {
 		t.Helper()
 		if n, err := k.Write([]byte(s)); n != len(s) || err != nil {

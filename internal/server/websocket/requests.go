@@ -22,7 +22,7 @@ type (
 
 // The most requests that a frame lists, and the default.
 const (
-	maxRequests  = 1000
+	maxRequests       = 1000
 	maxListedRequests = 100
 )
 

@@ -49,15 +49,15 @@ type Approvals interface {
 
 // Options configure the server. Node and Approvals are required; zero values are good defaults for the rest.
 type Options struct {
-	Node       Node
-	Approvals  Approvals
-	Agents     Agents            // nil: there are none
-	Authorizer policy.Authorizer // who may decide about agents; nil: administrators
-	Events     Events            // nil: events are not served
-	MaxMessage int64             // size limit of a frame from a client, in bytes; 0: auth.MaxBody
-	PingEvery  time.Duration     // 0: 20 seconds
-	Patience   time.Duration     // how long a client may block a write; 0: 10 seconds
-	Logger     *slog.Logger
+	Node         Node
+	Approvals    Approvals
+	Agents       Agents            // nil: there are none
+	Authorizer   policy.Authorizer // who may decide about agents; nil: administrators
+	Events       Events            // nil: events are not served
+	MaxMessage   int64             // size limit of a frame from a client, in bytes; 0: auth.MaxBody
+	PingEvery    time.Duration     // 0: 20 seconds
+	WriteTimeout time.Duration     // how long a client may block a write; 0: 10 seconds
+	Logger       *slog.Logger
 
 	// Mask hides secrets in frames for clients. It returns the frame unchanged or a masked one. If nil,
 	// there are no secrets.
@@ -72,10 +72,10 @@ const (
 
 // Limits of one connection.
 const (
-	maxConversations   = 1024 // conversations that are followed at the same time
-	maxPending = 32   // messages that wait for an earlier turn
-	maxQueued  = 32   // frames queued for the client; when the queue is full, watches wait
-	maxBatch   = 64   // frames sent in one write
+	maxConversations = 1024 // conversations that are followed at the same time
+	maxPending       = 32   // messages that wait for an earlier turn
+	maxQueued        = 32   // frames queued for the client; when the queue is full, watches wait
+	maxBatch         = 64   // frames sent in one write
 )
 
 // Path is the path of the server.
@@ -103,8 +103,8 @@ func Handler(o Options) *Server {
 	if o.PingEvery <= 0 {
 		o.PingEvery = 20 * time.Second
 	}
-	if o.Patience <= 0 {
-		o.Patience = 10 * time.Second
+	if o.WriteTimeout <= 0 {
+		o.WriteTimeout = 10 * time.Second
 	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()
@@ -134,7 +134,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer s.leave(c)
-	ws, err := websocket.Accept(&bufferingWriter{ResponseWriter: w, conn: c, patience: s.o.Patience}, r, &websocket.AcceptOptions{
+	ws, err := websocket.Accept(&bufferingWriter{ResponseWriter: w, conn: c, timeout: s.o.WriteTimeout}, r, &websocket.AcceptOptions{
 		InsecureSkipVerify: true, // the Guard has checked the Origin, by Steward's settings
 	})
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 // leave in one write.
 type bufferingWriter struct {
 	http.ResponseWriter
-	conn     *conn
-	patience time.Duration
+	conn    *conn
+	timeout time.Duration
 }
 
 // Hijack implements http.Hijacker.
@@ -22,7 +22,7 @@ func (k *bufferingWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	k.conn.buffer = &writeBuffer{Conn: nc, patience: k.patience}
+	k.conn.buffer = &writeBuffer{Conn: nc, timeout: k.timeout}
 	rw.Writer.Reset(k.conn.buffer)
 	return k.conn.buffer, rw, nil
 }
@@ -30,7 +30,7 @@ func (k *bufferingWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 // writeBuffer is a net.Conn that buffers writes between hold and flush.
 type writeBuffer struct {
 	net.Conn
-	patience time.Duration // per piece; after twice that the connection fails
+	timeout time.Duration // per piece; after twice that the connection fails
 
 	mu      sync.Mutex
 	holding bool
@@ -87,13 +87,13 @@ func (k *writeBuffer) release() error {
 	for len(rest) > 0 {
 		n := min(len(rest), maxHeld)
 		began := time.Now()
-		if err := k.Conn.SetWriteDeadline(began.Add(2 * k.patience)); err != nil {
+		if err := k.Conn.SetWriteDeadline(began.Add(2 * k.timeout)); err != nil {
 			return err
 		}
 		if _, err := k.Conn.Write(rest[:n]); err != nil {
 			return err
 		}
-		k.slow = k.slow || time.Since(began) > k.patience
+		k.slow = k.slow || time.Since(began) > k.timeout
 		rest = rest[n:]
 	}
 	return k.Conn.SetWriteDeadline(time.Time{})

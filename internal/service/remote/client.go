@@ -34,7 +34,7 @@ type Client struct {
 	http *http.Client
 }
 
-var _ service.Far = (*Client)(nil)
+var _ service.RemoteBackend = (*Client)(nil)
 
 // Dial returns a client; it connects at the first call.
 func Dial(base string, key service.Key) *Client {
@@ -89,7 +89,7 @@ func (c *Client) Exec(ctx context.Context, who service.Caller, statements ...ser
 	return v.Changed, err
 }
 
-// Profile implements service.Far.
+// Profile implements service.RemoteBackend.
 func (c *Client) Profile(ctx context.Context, who service.Caller) (json.RawMessage, error) {
 	var v json.RawMessage
 	return v, c.do(ctx, who, http.MethodGet, "/user", nil, &v)

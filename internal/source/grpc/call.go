@@ -166,7 +166,7 @@ func (t *callable) attempt(ctx context.Context, in tool.Invocation) (res tool.Re
 	if !a.sent.Load() {
 		return tool.Result{}, false, tool.NotDone(err)
 	}
-	return tool.Result{}, m.safe && t.spec.Effect == tool.Action && !tool.Certain(err), err
+	return tool.Result{}, m.safe && t.spec.Effect == tool.Action && !tool.CertainlyNotDone(err), err
 }
 
 // unary calls a method that answers with one message.
@@ -268,7 +268,9 @@ func (t *callable) tooLarge(m *method, err error) error {
 }
 
 // answerError returns the error for an answer that cannot be shown.
-func (t *callable) answerError(err error) (tool.Result, error) { return tool.Result{}, t.answerLost(err) }
+func (t *callable) answerError(err error) (tool.Result, error) {
+	return tool.Result{}, t.answerLost(err)
+}
 
 // answerLost marks the error of a call whose answer was lost: for an action it leaves open what
 // happened.

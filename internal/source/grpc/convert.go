@@ -176,7 +176,7 @@ func packed(k protoreflect.Kind, value []byte) (n int) {
 
 // suggest returns "; did you mean x?" if a name resembles a known one.
 func suggest(name string, known []string) string {
-	near := tool.Near(clip(name, 200), known, 1)
+	near := tool.SimilarNames(clip(name, 200), known, 1)
 	if len(near) == 0 {
 		return ""
 	}

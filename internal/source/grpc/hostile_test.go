@@ -82,8 +82,8 @@ func TestStatusOfTheServer(t *testing.T) {
 			srv, _, tl := hashes(t, "", fails(c.err))
 			_, err := call(t.Context(), tl, `{"input":"x"}`)
 			e := wantCode(t, err, c.kind, c.code)
-			if e.Retry != c.retry || tool.Certain(err) != c.certain || !strings.Contains(err.Error(), c.says) {
-				t.Errorf("error = %v, retry %s, certain %v", err, e.Retry, tool.Certain(err))
+			if e.Retry != c.retry || tool.CertainlyNotDone(err) != c.certain || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("error = %v, retry %s, certain %v", err, e.Retry, tool.CertainlyNotDone(err))
 			}
 			if e.Details["grpc_code"] != status.Code(c.err).String() || status.Code(err) != status.Code(c.err) {
 				t.Errorf("details = %v, status %v", e.Details, status.Code(err))
@@ -168,7 +168,7 @@ func TestHang(t *testing.T) {
 		return ctx.Err()
 	})
 	_, err := call(t.Context(), tl, `{"input":"x"}`)
-	if e := wantCode(t, err, fault.Timeout, "grpc_deadline_exceeded"); tool.Certain(err) || !e.Recoverable() {
+	if e := wantCode(t, err, fault.Timeout, "grpc_deadline_exceeded"); tool.CertainlyNotDone(err) || !e.Recoverable() {
 		t.Errorf("error = %+v", e)
 	}
 }
@@ -193,7 +193,7 @@ func TestSilence(t *testing.T) {
 	wantCode(t, err, fault.Timeout, "grpc_deadline_exceeded")
 	tl := s.Tool(tool.Spec{Name: "test.x", Input: []byte(`{"type":"object"}`), Effect: tool.Action})
 	_, err = call(within(t, 200*time.Millisecond), tl, `{}`)
-	if wantCode(t, err, fault.Timeout, "grpc_deadline_exceeded"); !tool.Certain(err) {
+	if wantCode(t, err, fault.Timeout, "grpc_deadline_exceeded"); !tool.CertainlyNotDone(err) {
 		t.Error("nothing was sent")
 	}
 }
@@ -216,7 +216,7 @@ func TestNobodyThere(t *testing.T) {
 		for range 2 { // also while the connection is being repaired
 			_, err := call(t.Context(), tl, `{"input":"x"}`)
 			e := wantCode(t, err, fault.Unavailable, "grpc_unavailable")
-			if !tool.Certain(err) || !e.Recoverable() || !strings.Contains(err.Error(), "connection refused") {
+			if !tool.CertainlyNotDone(err) || !e.Recoverable() || !strings.Contains(err.Error(), "connection refused") {
 				t.Errorf("error = %v", err)
 			}
 		}
@@ -252,7 +252,7 @@ func TestReset(t *testing.T) {
 	}
 	srv, _, tl := hashes(t, "", h)
 	_, err := call(t.Context(), tl, `{"input":"x"}`)
-	if wantCode(t, err, fault.Unavailable, "grpc_unavailable"); tool.Certain(err) {
+	if wantCode(t, err, fault.Unavailable, "grpc_unavailable"); tool.CertainlyNotDone(err) {
 		t.Errorf("an action that may have happened: %v", err)
 	}
 	<-cut
@@ -267,7 +267,7 @@ func TestHugeAnswers(t *testing.T) {
 	}
 	_, _, tl := hashes(t, "", flood)
 	_, err := call(t.Context(), tl, `{"input":"x"}`)
-	if e := wantCode(t, err, fault.Internal, "grpc_answer_too_large"); tool.Certain(err) || !strings.Contains(e.Remedy, "max_bytes") {
+	if e := wantCode(t, err, fault.Internal, "grpc_answer_too_large"); tool.CertainlyNotDone(err) || !strings.Contains(e.Remedy, "max_bytes") {
 		t.Errorf("an action that happened: %v", err)
 	}
 	_, _, tl = hashes(t, "effects: {sha256_hash: query}\nmax_bytes: 1000", flood)
@@ -306,7 +306,7 @@ func TestBrokenAnswers(t *testing.T) {
 		srv := serve(t, in, serving{handle: map[string]handler{"Ask": junk(b)}})
 		s := open(t, tool.Env{}, "host: "+srv.address)
 		_, err := call(t.Context(), s.Tool(specOf(t, s, "test.ask")), `{"what":"x"}`)
-		if !fault.Is(err, fault.Internal) || tool.Certain(err) {
+		if !fault.Is(err, fault.Internal) || tool.CertainlyNotDone(err) {
 			t.Errorf("%x: %v", b[:3], err)
 		}
 	}

@@ -30,12 +30,12 @@ type method struct {
 
 // offer is what a source offers at one moment. Immutable.
 type offer struct {
-	methods map[string]*method // by the tool's name
-	specs   []tool.Spec        // sorted by name
-	refused []error
-	ask     resolver // for arguments
-	answerTypes    resolver // for answers
-	sum     string   // over all that is offered
+	methods     map[string]*method // by the tool's name
+	specs       []tool.Spec        // sorted by name
+	refused     []error
+	ask         resolver // for arguments
+	answerTypes resolver // for answers
+	sum         string   // over all that is offered
 
 	generation uint64 // the generation of the connection over which it was learned
 	at         time.Time
@@ -192,14 +192,14 @@ func (s *source) tool(w *schemaBuilder, desc protoreflect.MethodDescriptor, name
 	}
 	whole := name
 	category, rest, _ := strings.Cut(name, ".")
-	name, full := tool.Fit(category, rest)
+	name, full := tool.QualifiedName(category, rest)
 	if s.decl.Bare && full == "" {
 		name, full = rest, name
 	}
 	level := idempotency(desc)
 	var required *[]string
 	keys := keysOf(desc, whole)
-	if _, r, ok := tool.Matched(s.decl.Required, keys...); ok {
+	if _, r, ok := tool.BestMatch(s.decl.Required, keys...); ok {
 		required = &r
 	}
 	m.safe = level != descriptorpb.MethodOptions_IDEMPOTENCY_UNKNOWN
@@ -282,7 +282,7 @@ func (s *source) unusedKeys(methods []protoreflect.MethodDescriptor, names map[p
 	keys := slices.AppendSeq(s.decl.Overrides.Patterns(), maps.Keys(s.decl.Required))
 	slices.Sort(keys)
 	for _, key := range slices.Compact(keys) {
-		if !tool.Means(key, known...) {
+		if !tool.PatternMatches(key, known...) {
 			out = append(out, badDeclaration("the declaration names %q, which is not a method or tool of this source", key).WithHint("correct or remove it%s", suggest(key, known)))
 		}
 	}

@@ -136,7 +136,7 @@ func TestMetadata(t *testing.T) {
 	for decl, code := range map[string]string{"'${NONE}'": "secret_missing", "'${BAD}'": "secret_invalid"} {
 		s := open(t, env, "host: "+srv.address+"\nmetadata: {authorization: "+decl+"}")
 		_, err := call(t.Context(), s.Tool(specOf(t, s, "h.md5_hash")), `{"input":"x"}`)
-		if wantCode(t, err, fault.Denied, code); !tool.Certain(err) || strings.Contains(err.Error(), "a\x01b") {
+		if wantCode(t, err, fault.Denied, code); !tool.CertainlyNotDone(err) || strings.Contains(err.Error(), "a\x01b") {
 			t.Errorf("error = %v", err)
 		}
 	}
@@ -267,7 +267,7 @@ func TestToolChanged(t *testing.T) {
 	after := serve(t, describingText(t, text), serving{listen: srv.address, handle: map[string]handler{"Sha256Hash": echo, "Md4Hash": echo}})
 	for _, tl := range []tool.Tool{md5, sha, s.Tool(asked)} {
 		_, err := call(t.Context(), tl, `{"input":"x"}`)
-		if wantCode(t, err, fault.Denied, "tool_changed"); !tool.Certain(err) {
+		if wantCode(t, err, fault.Denied, "tool_changed"); !tool.CertainlyNotDone(err) {
 			t.Error("a refused call leaves open what happened")
 		}
 	}
@@ -332,7 +332,7 @@ func TestConnectionsAreShared(t *testing.T) {
 			}
 		}
 		_, err := tl.Call(t.Context(), tool.Invocation{Args: []byte(`{}`)})
-		if wantCode(t, err, fault.Unavailable, "source_closed"); !tool.Certain(err) {
+		if wantCode(t, err, fault.Unavailable, "source_closed"); !tool.CertainlyNotDone(err) {
 			t.Error("nothing was sent")
 		}
 		if _, err := s.Announce(t.Context()); !fault.HasCode(err, "source_closed") {
@@ -367,7 +367,7 @@ func TestCloseEndsCalls(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
-	if err := <-result; tool.Certain(err) || !fault.Is(err, fault.Cancelled) {
+	if err := <-result; tool.CertainlyNotDone(err) || !fault.Is(err, fault.Cancelled) {
 		t.Errorf("the call ended with %v", err)
 	}
 }

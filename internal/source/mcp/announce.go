@@ -282,8 +282,8 @@ func (s *source) names(remote string) []string {
 
 // matchesTool reports whether a name or glob of the declaration matches a tool.
 func (s *source) matchesTool(tools []*sdk.Tool, pattern string) bool {
-	return tool.Means(pattern, "list_resources", "read_resource", "list_prompts", "get_prompt") ||
-		slices.ContainsFunc(tools, func(t *sdk.Tool) bool { return tool.Means(pattern, s.names(t.Name)...) })
+	return tool.PatternMatches(pattern, "list_resources", "read_resource", "list_prompts", "get_prompt") ||
+		slices.ContainsFunc(tools, func(t *sdk.Tool) bool { return tool.PatternMatches(pattern, s.names(t.Name)...) })
 }
 
 // Names in _meta that Steward and a server use for the key of an action, and that a server uses
@@ -314,15 +314,15 @@ func (s *source) declare(spec *tool.Spec, t *sdk.Tool, names []string) (err erro
 	if err := s.decl.Apply(spec, s.env, said.Tidy, s.isLocalOnly(), names...); err != nil || spec.Effect != tool.Action {
 		return err
 	}
-	if _, status, ok := tool.Matched(s.decl.Status, names...); ok {
+	if _, status, ok := tool.BestMatch(s.decl.Status, names...); ok {
 		said.Status = status
 	}
-	spec.Dedupes = said.Dedupes || slices.ContainsFunc(s.decl.Dedupes, func(p string) bool { return tool.Means(p, names...) })
+	spec.Dedupes = said.Dedupes || slices.ContainsFunc(s.decl.Dedupes, func(p string) bool { return tool.PatternMatches(p, names...) })
 	if said.Status == "" {
 		return nil
 	}
 	word, err := tool.Word(strings.TrimPrefix(said.Status, s.word+"."))
-	spec.Status, _ = tool.Fit(s.word, word)
+	spec.Status, _ = tool.QualifiedName(s.word, word)
 	return err
 }
 
@@ -340,7 +340,7 @@ func effectOfHints(a *sdk.ToolAnnotations) (e tool.Effect, asks bool) {
 
 // spec returns the parts of a spec that all tools of the server share.
 func (s *source) spec(word, description string, input []byte) tool.Spec {
-	name, full := tool.Fit(s.word, word)
+	name, full := tool.QualifiedName(s.word, word)
 	return tool.Spec{Name: name, FullName: full, Description: description, Input: input, Effect: tool.Query,
 		Timeout: cmp.Or(s.decl.Timeout, DefaultTimeout), Host: s.host(), Origin: "mcp:" + s.word}
 }
@@ -375,5 +375,5 @@ func (o *offer) completeSpec() error {
 
 // includes reports whether the declaration includes a tool with these names.
 func (s *source) includes(names []string) bool {
-	return len(s.decl.Tools) == 0 || slices.ContainsFunc(s.decl.Tools, func(p string) bool { return tool.Means(p, names...) })
+	return len(s.decl.Tools) == 0 || slices.ContainsFunc(s.decl.Tools, func(p string) bool { return tool.PatternMatches(p, names...) })
 }

@@ -57,7 +57,7 @@ func (t *remote) Call(ctx context.Context, in tool.Invocation) (tool.Result, err
 // the request was sent. In both cases the server has done nothing.
 func retryOnce(do func() error) error {
 	err := do()
-	if ended := fault.HasCode(err, "mcp_server_ended") && tool.Certain(err); ended || errors.Is(err, sdk.ErrSessionMissing) {
+	if ended := fault.HasCode(err, "mcp_server_ended") && tool.CertainlyNotDone(err); ended || errors.Is(err, sdk.ErrSessionMissing) {
 		err = do()
 	}
 	return err
@@ -252,12 +252,12 @@ func (x *session) failed(ctx context.Context, what string, status int, err error
 	case accessDenied(status):
 		return unauthorized(name, status)
 	case errors.Is(err, errFlood) && errors.As(err, &why), errors.As(x.reason(), &why): // the session may have been ended before the call noticed why
-		x.src.keeper.Lost(x)
+		x.src.keeper.RecordEnd(x)
 		return fault.New(fault.Unavailable, why.Code, "the MCP server %s was ended (%s): %s", name, what, why.Message).WithHint("%s", why.Remedy)
 	case errors.As(err, &f):
 		return f
 	case x.calls.Err() != nil || errors.Is(err, sdk.ErrConnectionClosed) || x.prog != nil && broken(err):
-		x.src.keeper.Lost(x)
+		x.src.keeper.RecordEnd(x)
 		return fault.New(fault.Unavailable, "mcp_server_ended", "the MCP server %s has ended (%s)%s", name, what, x.stderrSuffix())
 	}
 	return fault.New(fault.Unavailable, "mcp_server_failed", "the MCP server %s failed (%s): %s", name, what, tool.Clip(x.mask(err.Error()), 500))
@@ -301,7 +301,7 @@ func (x *session) checkAlive() {
 	since := time.Now().UnixNano()
 	x.src.mu.Lock()
 	defer x.src.mu.Unlock()
-	if x.src.closed || !x.src.keeper.Serves(x) {
+	if x.src.closed || !x.src.keeper.IsCurrent(x) {
 		return
 	}
 	x.src.tasks.Go(func() {

@@ -110,12 +110,12 @@ func TestErrors(t *testing.T) {
 	work := w.tool(t, "srv.work")
 	_, err := call(t.Context(), work, `{}`)
 	wantCode(t, err, fault.Unavailable, "mcp_server_error")
-	if tool.Certain(err) || strings.Contains(err.Error(), "sesame") {
+	if tool.CertainlyNotDone(err) || strings.Contains(err.Error(), "sesame") {
 		t.Error(err)
 	}
 	_, err = call(t.Context(), work, `{"refuse":1}`)
 	wantCode(t, err, fault.Invalid, "mcp_refused")
-	if !tool.Certain(err) {
+	if !tool.CertainlyNotDone(err) {
 		t.Error(err)
 	}
 }

@@ -16,8 +16,8 @@ import (
 
 // Limits on a list of resources or prompts: how many, and the bytes of their descriptions.
 const (
-	maxListed = 1000
-	maxSaid   = 4 << 20
+	maxListed      = 1000
+	maxListedBytes = 4 << 20
 )
 
 // features returns the tools through which Steward offers a server's resources and prompts. Their
@@ -60,7 +60,7 @@ type items struct {
 // add adds an item if there is room.
 func (l *items) add(item any) bool {
 	b, err := json.Marshal(item)
-	if err != nil || len(l.list) >= maxListed || l.size >= maxSaid {
+	if err != nil || len(l.list) >= maxListed || l.size >= maxListedBytes {
 		return false
 	}
 	l.list, l.size = append(l.list, b), l.size+len(b)

@@ -19,7 +19,7 @@ func TestAnswerTooLarge(t *testing.T) {
 	work := w.tool(t, "srv.work")
 	_, err := call(t.Context(), work, `{"big":true}`)
 	wantCode(t, err, fault.Unavailable, "mcp_server_floods")
-	if tool.Certain(err) {
+	if tool.CertainlyNotDone(err) {
 		t.Error("it has been done all the same")
 	}
 	wantText(t, work, `{}`, "worked") // by the restarted server
@@ -41,11 +41,11 @@ func TestHostileStarts(t *testing.T) {
 				patience = 300 * time.Millisecond
 			}
 			_, err := w.Announce(within(t, patience))
-			if !fault.HasCode(err, code) || !tool.Certain(err) {
+			if !fault.HasCode(err, code) || !tool.CertainlyNotDone(err) {
 				t.Errorf("announcing: %v; want %s", err, code)
 			}
 			_, err = call(within(t, patience), w.Tool(tool.Spec{Name: "srv.work"}), `{}`)
-			if err == nil || !tool.Certain(err) {
+			if err == nil || !tool.CertainlyNotDone(err) {
 				t.Errorf("calling: %v", err)
 			}
 		})
@@ -57,7 +57,7 @@ func TestWordyLists(t *testing.T) {
 	w := start(t, "wordy")
 	for _, name := range []string{"srv.list_resources", "srv.list_prompts"} {
 		r, err := call(t.Context(), w.tool(t, name), `{}`)
-		if err != nil || !strings.HasSuffix(text(r), `"more":true}`) || len(text(r)) > 3*maxSaid {
+		if err != nil || !strings.HasSuffix(text(r), `"more":true}`) || len(text(r)) > 3*maxListedBytes {
 			t.Errorf("%s: %d bytes, %v", name, len(text(r)), err)
 		}
 	}
@@ -118,7 +118,7 @@ func TestRugPull(t *testing.T) {
 	eventually(t, "the change is told", func() bool { return w.changed.Load() > 0 })
 	_, err := call(t.Context(), work, `{"n":2}`)
 	wantCode(t, err, fault.Denied, "tool_changed")
-	if !tool.Certain(err) {
+	if !tool.CertainlyNotDone(err) {
 		t.Error(err)
 	}
 	x, release, err := w.connected(t.Context())
@@ -171,7 +171,7 @@ func TestListThatIsGone(t *testing.T) {
 		return x.changes.Load() > 0
 	})
 	_, err := call(within(t, 300*time.Millisecond), work, `{}`)
-	if err == nil || !tool.Certain(err) {
+	if err == nil || !tool.CertainlyNotDone(err) {
 		t.Errorf("%v", err)
 	}
 }

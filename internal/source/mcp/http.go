@@ -168,7 +168,7 @@ func (g *guard) bound(ctx context.Context, res *http.Response, a sentRequest, en
 		res.Body = &body{Reader: newEvents(s), close: res.Body.Close, end: end}
 	case a.call && kind == "application/json":
 		defer end()
-		data, err := g.whole(res, a)
+		data, err := g.readWhole(res, a)
 		if err != nil {
 			return nil, err
 		}
@@ -179,9 +179,9 @@ func (g *guard) bound(ctx context.Context, res *http.Response, a sentRequest, en
 	return res, nil
 }
 
-// whole reads the response to a call. A response that does not answer the call becomes an error
+// readWhole reads the response to a call. A response that does not answer the call becomes an error
 // of this call, so that the session's other calls continue.
-func (g *guard) whole(res *http.Response, a sentRequest) ([]byte, error) {
+func (g *guard) readWhole(res *http.Response, a sentRequest) ([]byte, error) {
 	defer res.Body.Close()
 	instead := func(code int, text string) []byte {
 		return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%q}}`, a.id, code, text)

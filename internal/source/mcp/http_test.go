@@ -201,7 +201,7 @@ func TestHostileHTTP(t *testing.T) {
 			_, err := call(within(t, patience), work, `{}`)
 			// What is no event, or too large for one, ends the session. The call may notice that first.
 			ended := c.code == "mcp_server_failed" && !c.same && fault.HasCode(err, "mcp_server_ended")
-			if !fault.HasCode(err, c.code) && !ended || tool.Certain(err) != (c.code == "mcp_unauthorized") {
+			if !fault.HasCode(err, c.code) && !ended || tool.CertainlyNotDone(err) != (c.code == "mcp_unauthorized") {
 				t.Errorf("%v; want %s", err, c.code)
 			}
 			if most := rise(); most > 64<<20 {
@@ -385,7 +385,7 @@ func TestHTTPNotDone(t *testing.T) {
 	w := remoteWorld(t, http.NotFoundHandler(), func(_ *tool.Env, d *Decl) { d.URL = address })
 	_, err := w.Announce(t.Context())
 	wantCode(t, err, fault.Unavailable, "mcp_start_failed")
-	if !tool.Certain(err) {
+	if !tool.CertainlyNotDone(err) {
 		t.Error(err)
 	}
 	missing := remoteWorld(t, http.NotFoundHandler(), func(_ *tool.Env, d *Decl) { d.URL = "https://${HOST}/mcp" })

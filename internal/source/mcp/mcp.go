@@ -163,7 +163,7 @@ func (s *source) start(life context.Context) (*session, error) {
 // connected returns the running session, held for the caller until release. It starts the server
 // if necessary. Errors are NotDone.
 func (s *source) connected(ctx context.Context) (x *session, release func(), err error) {
-	x, release, err = s.keeper.Take(ctx)
+	x, release, err = s.keeper.Acquire(ctx)
 	failed, down := errors.AsType[*sandbox.Failed](err)
 	switch {
 	case err == nil:

@@ -30,16 +30,16 @@ type session struct {
 	over    chan struct{} // closed when the connection has ended
 	secrets []string
 
-	command    sandbox.Command
-	prog       *sandbox.Process // nil: HTTP
-	exited     chan struct{}    // closed when the program has ended
-	wire       interface{ Close() error }
-	lines      *lines // nil: HTTP
-	client     *sdk.ClientSession
-	releaseServices   func() // returns the services that it was given
-	closing    sync.Once
-	downLogged sync.Once
-	last       atomic.Int64 // when the server was last heard from, Unix nanoseconds
+	command         sandbox.Command
+	prog            *sandbox.Process // nil: HTTP
+	exited          chan struct{}    // closed when the program has ended
+	wire            interface{ Close() error }
+	lines           *lines // nil: HTTP
+	client          *sdk.ClientSession
+	releaseServices func() // returns the services that it was given
+	closing         sync.Once
+	downLogged      sync.Once
+	last            atomic.Int64 // when the server was last heard from, Unix nanoseconds
 
 	mu      sync.Mutex
 	why     error // why it ended
@@ -243,7 +243,7 @@ func (x *session) allow(cmd *sandbox.Command) error {
 	} else if cmd.Unsandboxed {
 		env.Data = "" // it stores its data in the same place as without Steward
 	}
-	secrets, release, err := cmd.Equip(x.ctx, env)
+	secrets, release, err := cmd.Provision(x.ctx, env)
 	x.secrets, x.releaseServices = append(x.secrets, secrets...), release
 	return err
 }

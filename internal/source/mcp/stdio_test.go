@@ -148,7 +148,7 @@ func TestBackoff(t *testing.T) {
 	_, err := w.Announce(t.Context())
 	wantCode(t, err, fault.Unavailable, "mcp_start_failed")
 	f := fault.Of(err)
-	if !tool.Certain(err) || !strings.Contains(f.Message, "no config") || strings.Contains(err.Error(), "hunter2") || f.Retry != fault.RetryAfter || f.After < time.Minute/2 {
+	if !tool.CertainlyNotDone(err) || !strings.Contains(f.Message, "no config") || strings.Contains(err.Error(), "hunter2") || f.Retry != fault.RetryAfter || f.After < time.Minute/2 {
 		t.Errorf("%v, %+v", err, f)
 	}
 	_, again := call(t.Context(), w.Tool(tool.Spec{Name: "srv.x"}), `{}`)
@@ -170,7 +170,7 @@ func TestCannotStart(t *testing.T) {
 	} {
 		w := start(t, "good", change)
 		_, err := w.Announce(t.Context())
-		if !fault.HasCode(err, code) || !tool.Certain(err) {
+		if !fault.HasCode(err, code) || !tool.CertainlyNotDone(err) {
 			t.Errorf("%v; want %s", err, code)
 		}
 	}
@@ -233,7 +233,7 @@ func TestCallsBringTheirTokens(t *testing.T) {
 			t.Errorf("%s, %v", text(r), err)
 		}
 	}
-	if _, err := call(context.WithValue(t.Context(), user{}, "nobody"), meta, `{}`); !fault.HasCode(err, "no_services") || !tool.Certain(err) {
+	if _, err := call(context.WithValue(t.Context(), user{}, "nobody"), meta, `{}`); !fault.HasCode(err, "no_services") || !tool.CertainlyNotDone(err) {
 		t.Error(err)
 	}
 	if open.Load() != 0 {

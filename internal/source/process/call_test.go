@@ -104,7 +104,7 @@ func TestErrors(t *testing.T) {
 			if strings.Contains(fmt.Sprint(err), "hunter22") {
 				t.Errorf("it tells a secret: %v", err)
 			}
-			if behaviour != "deaf" && tool.Certain(err) != (behaviour == "other shape") {
+			if behaviour != "deaf" && tool.CertainlyNotDone(err) != (behaviour == "other shape") {
 				t.Errorf("whether it was done: %v", err)
 			}
 			if rose := memory() - before; rose > 64<<20 {
@@ -232,7 +232,7 @@ func TestNotStarted(t *testing.T) {
 		for _, mode := range []string{"once", "serve"} {
 			src := open_(t, c.env, decl+"\ndescription: d\nmode: "+mode)
 			_, err := only(t, src).Call(t.Context(), invocation(`{}`))
-			if !fault.HasCode(err, c.code) || !tool.Certain(err) {
+			if !fault.HasCode(err, c.code) || !tool.CertainlyNotDone(err) {
 				t.Errorf("%s, %s: %v", decl, mode, err)
 			}
 		}
@@ -258,7 +258,7 @@ func TestChanged(t *testing.T) {
 	}
 	src.env.Changed = nil
 	spec.Name = "box.other"
-	if _, err := src.Tool(spec).Call(t.Context(), invocation(`{}`)); !fault.HasCode(err, "tool_changed") || !tool.Certain(err) {
+	if _, err := src.Tool(spec).Call(t.Context(), invocation(`{}`)); !fault.HasCode(err, "tool_changed") || !tool.CertainlyNotDone(err) {
 		t.Error(err)
 	}
 }
@@ -279,7 +279,7 @@ func TestClosed(t *testing.T) {
 		if err := <-failed; !fault.HasCode(err, "process_closed") {
 			t.Errorf("%s: %v", mode, err)
 		}
-		if _, err := only(t, src).Call(context.Background(), invocation(`{}`)); !fault.HasCode(err, "process_closed") || !tool.Certain(err) {
+		if _, err := only(t, src).Call(context.Background(), invocation(`{}`)); !fault.HasCode(err, "process_closed") || !tool.CertainlyNotDone(err) {
 			t.Errorf("%s: called after the end: %v", mode, err)
 		}
 	}

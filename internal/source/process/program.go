@@ -202,7 +202,7 @@ func (p *Program) prepare(ctx context.Context, env tool.Env) (prepared, error) {
 		return out, fault.New(fault.Unavailable, "process_secret_missing", "the program needs the secret %s, which is not set", missing).
 			WithHint("set it, and list it under secrets of the agent")
 	}
-	secrets, release, err := c.Equip(ctx, env)
+	secrets, release, err := c.Provision(ctx, env)
 	if err != nil {
 		return out, err
 	}

@@ -10,9 +10,9 @@ import (
 // Restarts of a serving program: at once the first time, then after growing pauses, until the
 // program has run for a while.
 const (
-	firstPause = 500 * time.Millisecond
-	stableAfter    = 30 * time.Second
-	silentFor  = 2 * time.Second // silence after a call was given up
+	firstPause  = 500 * time.Millisecond
+	stableAfter = 30 * time.Second
+	silentFor   = 2 * time.Second // silence after a call was given up
 )
 
 // Done implements sandbox.Kept.

@@ -33,7 +33,7 @@ func serveCall(t *testing.T, src *source, ctx context.Context, args string) (ser
 // current returns the session of the serving program.
 func current(t *testing.T, src *source) *session {
 	t.Helper()
-	x, release, err := src.keeper.Take(t.Context())
+	x, release, err := src.keeper.Acquire(t.Context())
 	must.Do(t, err)
 	release()
 	return x
@@ -68,7 +68,7 @@ func TestServe(t *testing.T) {
 		long <- err
 	}()
 	<-begun
-	if err := hang(t, src); !fault.Is(err, fault.Timeout) || tool.Certain(err) {
+	if err := hang(t, src); !fault.Is(err, fault.Timeout) || tool.CertainlyNotDone(err) {
 		t.Errorf("the call that hangs: %v", err)
 	}
 	current(t, src).replace() // called by a timer when it has been silent for long
@@ -116,7 +116,7 @@ func TestServeTokens(t *testing.T) {
 		}
 	}
 	_, err := only(t, src).Call(context.WithValue(t.Context(), user{}, "nobody"), invocation(`{}`))
-	if !fault.HasCode(err, "no_services") || !tool.Certain(err) {
+	if !fault.HasCode(err, "no_services") || !tool.CertainlyNotDone(err) {
 		t.Error(err)
 	}
 	if minted != 2 || open != 0 {

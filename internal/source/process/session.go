@@ -231,7 +231,7 @@ func (x *session) reason(rerr, werr error) error {
 // the request before it ended. Only a program that could not be executed has certainly done nothing.
 func open(err error) error {
 	f := *fault.Of(err)
-	if f.Code != "program_not_executable" && tool.Certain(err) {
+	if f.Code != "program_not_executable" && tool.CertainlyNotDone(err) {
 		f.Kind = fault.Unavailable
 	}
 	return &f

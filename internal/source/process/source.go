@@ -159,7 +159,7 @@ func (s *source) serve(ctx context.Context, spec tool.Spec, in tool.Invocation) 
 // serving returns the running program, held until release.
 func (s *source) serving(ctx context.Context) (*session, func(), error) {
 	for {
-		x, release, err := s.keeper.Take(ctx)
+		x, release, err := s.keeper.Acquire(ctx)
 		failed, down := errors.AsType[*sandbox.Failed](err)
 		switch {
 		case err == nil:
@@ -178,7 +178,7 @@ func (s *source) serving(ctx context.Context) (*session, func(), error) {
 			return x, release, nil
 		}
 		release()
-		s.keeper.Lost(x)
+		s.keeper.RecordEnd(x)
 	}
 }
 

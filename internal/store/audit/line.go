@@ -72,12 +72,12 @@ type Entry struct {
 	Hash     store.Hash `json:"hash"`
 }
 
-var didWords = map[resource.Op]string{resource.OpPut: "put", resource.OpDelete: "delete", resource.OpErase: "erase"}
+var opWords = map[resource.Op]string{resource.OpPut: "put", resource.OpDelete: "delete", resource.OpErase: "erase"}
 
 // newEntry returns the line of an entry, without its body and what the body says.
 func newEntry(s *store.Sealed) *Entry {
 	return &Entry{
-		Seq: s.Seq, At: s.At, Who: s.Actor, Did: didWords[s.Op], Type: s.URI.Type(), URI: s.URI, Space: s.Space, Request: s.Request,
+		Seq: s.Seq, At: s.At, Who: s.Actor, Did: opWords[s.Op], Type: s.URI.Type(), URI: s.URI, Space: s.Space, Request: s.Request,
 		Version: s.Version, Before: s.Prev, State: s.State, BodyHash: s.Mark, Hash: s.Hash,
 		Erased: s.Op == resource.OpPut && s.Body == nil && s.Salt == nil,
 	}
@@ -88,7 +88,7 @@ func (e *Entry) sealed() (s store.Sealed, ok bool) {
 	s = store.Sealed{Prev: e.Before, Mark: e.BodyHash, Hash: e.Hash, Entry: resource.Entry{
 		Seq: e.Seq, At: e.At, Space: e.Space, Actor: e.Who, Request: e.Request, URI: e.URI, Version: e.Version, State: e.State,
 	}}
-	for op, word := range didWords {
+	for op, word := range opWords {
 		if word == e.Did {
 			s.Op = op
 		}

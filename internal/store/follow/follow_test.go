@@ -280,7 +280,7 @@ func TestProject(t *testing.T) {
 		hurry := make(chan struct{}, 1)
 		var end sync.WaitGroup
 		end.Go(func() {
-			Project(ctx, st, Projection{Quiet: 5 * time.Second, Backlog: 10, Hurry: hurry, Catch: func(context.Context) error {
+			Project(ctx, st, Projection{Quiet: 5 * time.Second, Backlog: 10, Hurry: hurry, CatchUp: func(context.Context) error {
 				caught = append(caught, time.Since(began))
 				return nil
 			}})

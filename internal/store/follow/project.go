@@ -13,8 +13,8 @@ import (
 // the log.
 type Projection struct {
 	Name string
-	// Catch updates it to the present end of the log.
-	Catch func(context.Context) error
+	// CatchUp updates it to the present end of the log.
+	CatchUp func(context.Context) error
 	// Quiet is how long the log must have been idle before an update, so that
 	// updates do not slow down writers.
 	Quiet time.Duration
@@ -36,7 +36,7 @@ func Project(ctx context.Context, st store.Store, p Projection) {
 		head, err := st.Wait(ctx, seen)
 		if err == nil {
 			if head, err = p.waitIdle(ctx, st, head); err == nil {
-				err = p.Catch(ctx)
+				err = p.CatchUp(ctx)
 			}
 		}
 		switch {

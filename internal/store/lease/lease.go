@@ -67,7 +67,7 @@ type Lease struct {
 
 	lost, over atomic.Bool
 	valid      context.Context // ends when the lease is lost or let go, but not with the work
-	cancel       context.CancelFunc
+	cancel     context.CancelFunc
 }
 
 // At returns the URI of the work.

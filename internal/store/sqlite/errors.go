@@ -68,7 +68,7 @@ func (e *sqlError) coded(path string) error {
 		}
 		return readOnly(path, e)
 	case sqlite3.ResultBusy, sqlite3.ResultLocked:
-		return fault.New(fault.Unavailable, "store_busy", "another program holds the database %s: %w", path, e).
+		return fault.New(fault.Unavailable, "store_busy", "another program uses the database %s: %w", path, e).
 			WithHint("stop the other program, or wait").Retrying(fault.RetryBackoff, 0)
 	case sqlite3.ResultIOErr, sqlite3.ResultCantOpen:
 		if cause := tryToWrite(path); cause != nil {

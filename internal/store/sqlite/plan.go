@@ -197,7 +197,7 @@ func (p *planner) change(by author, c *store.Change) (uint64, error) {
 		return 0, err
 	}
 	exists := n.in(by.space)
-	if err := p.holds(c, n, exists); err != nil {
+	if err := p.checkPrecondition(c, n, exists); err != nil {
 		return 0, err
 	}
 	switch {
@@ -227,9 +227,9 @@ func (p *planner) remove(by author, c *store.Change, op resource.Op, n *node) {
 	p.record(by, c, op, n, gone)
 }
 
-// holds checks a change's precondition. A resource of another space does not
+// checkPrecondition checks a change's precondition. A resource of another space does not
 // exist to it.
-func (p *planner) holds(c *store.Change, n *node, exists bool) error {
+func (p *planner) checkPrecondition(c *store.Change, n *node, exists bool) error {
 	want := &c.If
 	if want.Absent && exists {
 		return alreadyExists(c.URI)

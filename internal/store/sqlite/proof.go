@@ -29,7 +29,7 @@ func (r *rows) proof(c *conn, p *proof) error {
 	err := r.entry(&p.Entry)
 	p.Prev = uint64(r.st.int(10))
 	if err == nil {
-		p.flaw, err = r.odd(&p.Entry)
+		p.flaw, err = r.checkColumns(&p.Entry)
 	}
 	var sql *sqlError
 	switch {
@@ -46,8 +46,8 @@ func (r *rows) proof(c *conn, p *proof) error {
 	return nil
 }
 
-// odd checks the columns that are not part of the entry.
-func (r *rows) odd(e *resource.Entry) (string, error) {
+// checkColumns checks the columns that are not part of the entry.
+func (r *rows) checkColumns(e *resource.Entry) (string, error) {
 	typ, err := r.s.names.text(r.st.c, r.st.int(11))
 	switch {
 	case err != nil:

@@ -36,18 +36,18 @@ const (
 //
 // It is part of the current transaction, and is reloaded after a failed one.
 type sealer struct {
-	s      *Store
-	c      *conn
-	next   uint64              // the entry to add next
-	sealed uint64              // the newest sealed entry
-	first  uint64              // the first entry of the open seal
-	chain  store.Hash          // the chain's hash before next
-	tags   []byte              // of the open seal
-	own    *saltSet            // of the open seal
-	at     time.Time           // when the last seal was written
-	urgent bool                // the current group must end with a seal
-	hole   bool                // entry next is missing or damaged: nothing more can be sealed
-	changedSalts   map[uint64]*saltSet // by the first entry of their seal: salts of which the group destroys some
+	s            *Store
+	c            *conn
+	next         uint64              // the entry to add next
+	sealed       uint64              // the newest sealed entry
+	first        uint64              // the first entry of the open seal
+	chain        store.Hash          // the chain's hash before next
+	tags         []byte              // of the open seal
+	own          *saltSet            // of the open seal
+	at           time.Time           // when the last seal was written
+	urgent       bool                // the current group must end with a seal
+	hole         bool                // entry next is missing or damaged: nothing more can be sealed
+	changedSalts map[uint64]*saltSet // by the first entry of their seal: salts of which the group destroys some
 }
 
 // saltSet is the salts of a seal.

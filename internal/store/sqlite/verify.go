@@ -67,16 +67,16 @@ func (v *verifier) name() error {
 
 type verifier struct {
 	store.Verdict
-	l       *ledger
-	next    uint64 // the sequence number of the expected entry
-	chain   store.Hash
-	at      proof                  // the entry that was read last
-	ahead   bool                   // at was read, but its turn has not come yet
-	end     bool                   // there are no more entries
-	old     []uint64               // a bit for each entry that has a successor
-	erased  map[string]*store.Flaw // by key: bodies that are missing, until their erasure is found
-	anchors []store.Head           // anchors after the current position
-	lastAnchor    uint64                 // the last anchor that was passed
+	l          *ledger
+	next       uint64 // the sequence number of the expected entry
+	chain      store.Hash
+	at         proof                  // the entry that was read last
+	ahead      bool                   // at was read, but its turn has not come yet
+	end        bool                   // there are no more entries
+	old        []uint64               // a bit for each entry that has a successor
+	erased     map[string]*store.Flaw // by key: bodies that are missing, until their erasure is found
+	anchors    []store.Head           // anchors after the current position
+	lastAnchor uint64                 // the last anchor that was passed
 
 	// each receives each verified entry. If it returns false, the verification
 	// ends with errEnough.

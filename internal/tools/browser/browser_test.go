@@ -214,7 +214,7 @@ func (w *world) refused(code, name string, args map[string]any) {
 	if !fault.HasCode(err, code) {
 		w.t.Errorf("browser.%s %v: %v %q, want %s", name, args, err, text(res), code)
 	}
-	if name == "click" && !tool.Certain(err) {
+	if name == "click" && !tool.CertainlyNotDone(err) {
 		w.t.Errorf("browser.%s %v: it may have happened", name, args)
 	}
 }
@@ -409,7 +409,7 @@ func TestABrowserThatCannotStart(t *testing.T) {
 	}
 	s := New(Options{Path: "/bin/false"})
 	defer s.Close() //nolint:errcheck // it never fails
-	_, _, err := s.take(t.Context(), tool.Invocation{User: "ann"}, true)
+	_, _, err := s.acquire(t.Context(), tool.Invocation{User: "ann"}, true)
 	if !fault.HasCode(err, "browser_failed") || fault.Of(err).Remedy == "" {
 		t.Error(err)
 	}

@@ -17,12 +17,12 @@ import (
 
 // Limits of one browser.
 const (
-	maxPages  = 10
-	startTime = 20 * time.Second
-	loadTime  = 15 * time.Second // for a page to load; it is read as far as it is there
-	clickLoadTime  = time.Second      // for a page to begin to load after a click
-	memory    = 2 << 30
-	cpuTime   = 30 * time.Minute
+	maxPages      = 10
+	startTime     = 20 * time.Second
+	loadTime      = 15 * time.Second // for a page to load; it is read as far as it is there
+	clickLoadTime = time.Second      // for a page to begin to load after a click
+	memory        = 2 << 30
+	cpuTime       = 30 * time.Minute
 )
 
 // Find returns the path of Chromium: the given one, or one of the usual programs. The programs

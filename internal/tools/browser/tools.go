@@ -165,7 +165,7 @@ func (b *chromium) outlineFrom(ctx context.Context, from int) (none tool.Result,
 	if err := b.call(ctx, p.session, "Accessibility.getFullAXTree", nil, &tree); err != nil {
 		return none, b.endCause(err)
 	}
-	part, next := local.Cut(outline(tree.Nodes), from, shown)
+	part, next := local.CutAtLine(outline(tree.Nodes), from, shown)
 	text := fmt.Sprintf("%s\n%s\n\n%s", oneLine(at.Title), at.URL, part)
 	if next > 0 {
 		text += fmt.Sprintf("\n[The page continues: read on from %d.]", next)

@@ -195,7 +195,7 @@ func (s *service) move(ctx context.Context, in tool.Invocation, a moveArgs, st *
 }
 
 func repeats(e Event) error {
-	return fault.New(fault.Unsupported, "event_repeats", "%q repeats", e.Title).WithHint("give the date of the occurrence that is meant; a whole series can only be removed (series) and added anew")
+	return fault.New(fault.Unsupported, "event_repeats", "%q repeats", e.Title).WithHint("give the date of the occurrence that is meant; a whole series can only be removed (series) and added again")
 }
 
 // mayChange checks that the people who are notified of a change are named in the call, so that whoever
@@ -256,20 +256,20 @@ func (s *service) find(ctx context.Context, in tool.Invocation, st *store, w eve
 		all, err = st.All(ctx, w.Calendar)
 	} else {
 		var date time.Time
-		if date, err = local.Day(w.Date, s.Time().In(s.Location(in.User))); err == nil {
+		if date, err = local.ParseDay(w.Date, s.Time().In(s.Location(in.User))); err == nil {
 			all, _, err = st.Between(ctx, date, date.AddDate(0, 0, 1), w.Calendar)
 		}
 	}
 	if err != nil {
 		return e, tool.NotDone(err)
 	}
-	return local.One("event", w.Event, named(all, w.Event, s.Time()), func(e Event) string { return e.shown(s.Location(in.User)) })
+	return local.ExactlyOne("event", w.Event, named(all, w.Event, s.Time()), func(e Event) string { return e.shown(s.Location(in.User)) })
 }
 
 // named returns the events with an id, with a title, or with all the words. Events that are not over take
 // precedence.
 func named(all []Event, words string, now time.Time) []Event {
-	return local.Pick(all, func(e Event) bool { return e.Repeats || e.End.After(now) },
+	return local.FirstMatches(all, func(e Event) bool { return e.Repeats || e.End.After(now) },
 		func(e Event) bool { return e.ID == words },
 		func(e Event) bool { return strings.EqualFold(e.Title, strings.TrimSpace(words)) },
 		func(e Event) bool { return e.has(words) })

@@ -136,11 +136,11 @@ func (s *service) queries(k *local.Kit) {
 
 func (s *service) list(ctx context.Context, in tool.Invocation, a listArgs) (string, error) {
 	zone := s.Location(in.User)
-	from, err := local.Day(a.Date, s.Time().In(zone))
+	from, err := local.ParseDay(a.Date, s.Time().In(zone))
 	if err != nil {
 		return "", err
 	}
-	to, err := local.Day(a.Until, from)
+	to, err := local.ParseDay(a.Until, from)
 	if err != nil {
 		return "", err
 	}
@@ -190,7 +190,7 @@ func (s *service) between(ctx context.Context, in tool.Invocation, from, to time
 
 func (s *service) free(ctx context.Context, in tool.Invocation, a freeArgs) (string, error) {
 	zone := s.Location(in.User)
-	date, err := local.Day(a.Date, s.Time().In(zone))
+	date, err := local.ParseDay(a.Date, s.Time().In(zone))
 	if err != nil {
 		return "", err
 	}

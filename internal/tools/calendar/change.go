@@ -24,9 +24,9 @@ type changeKind int
 
 const (
 	adding    changeKind = iota // the calendar assigns the ID
-	moving                 // the event with this ID, or one occurrence of it, gets this Start, End and AllDay, and these attendees
-	removing               // the event with this ID, or one occurrence of it
-	answering              // the invitation with this ID is answered
+	moving                      // the event with this ID, or one occurrence of it, gets this Start, End and AllDay, and these attendees
+	removing                    // the event with this ID, or one occurrence of it
+	answering                   // the invitation with this ID is answered
 )
 
 // editor changes the pieces of a text.

@@ -190,7 +190,7 @@ func TestChangedMeanwhile(t *testing.T) {
 	}
 	for name, args := range map[string]string{"calendar.move": `{"event":"lunch","start":"2026-03-07T12:00"}`, "calendar.remove": `{"event":"lunch"}`} {
 		w.Put(at, lunch)
-		if _, err := w.Try(name, name, args); !fault.HasCode(err, "changed_since") || !tool.Certain(err) {
+		if _, err := w.Try(name, name, args); !fault.HasCode(err, "changed_since") || !tool.CertainlyNotDone(err) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if got := w.In(davtest.Home)[0]; !dav.Same(got, theirs) {
@@ -219,7 +219,7 @@ func TestAnswerIsLost(t *testing.T) {
 		t.Error("settled before it was done")
 	}
 	w.Lose.Store(true)
-	if _, err := w.Try("a", "calendar.add", add); err == nil || tool.Certain(err) {
+	if _, err := w.Try("a", "calendar.add", add); err == nil || tool.CertainlyNotDone(err) {
 		t.Errorf("%v", err)
 	}
 	w.Lose.Store(false)
@@ -234,7 +234,7 @@ func TestAnswerIsLost(t *testing.T) {
 			w.Call("again", "calendar.add", add)
 			w.Lose.Store(true)
 		}
-		if _, err := w.Try(name, name, args); err == nil || tool.Certain(err) {
+		if _, err := w.Try(name, name, args); err == nil || tool.CertainlyNotDone(err) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if ok, _ := w.Settle(name, name, args); !ok {

@@ -59,13 +59,13 @@ func TestChangesAreTakenBack(t *testing.T) {
 func TestWhatWasChangedSinceStays(t *testing.T) {
 	s, path := open(t, "")
 	in := s.Invocation("a", "calendar.add", `{"title":"Tea","start":"2026-03-05T15:00:00+01:00"}`)
-	if _, err := s.Undo(in, "calendar.add"); !fault.HasCode(err, "undo_unknown") || !tool.Certain(err) {
+	if _, err := s.Undo(in, "calendar.add"); !fault.HasCode(err, "undo_unknown") || !tool.CertainlyNotDone(err) {
 		t.Errorf("what was not done: %v", err)
 	}
 	s.Call("a", "calendar.add", `{"title":"Tea","start":"2026-03-05T15:00:00+01:00"}`)
 	s.Call("b", "calendar.move", `{"event":"tea","start":"2026-03-08T09:00:00+01:00"}`)
 	before := file2(t, path)
-	if _, err := s.Undo(in, "calendar.add"); !fault.HasCode(err, "changed_since") || !tool.Certain(err) || file2(t, path) != before {
+	if _, err := s.Undo(in, "calendar.add"); !fault.HasCode(err, "changed_since") || !tool.CertainlyNotDone(err) || file2(t, path) != before {
 		t.Errorf("what was moved since: %v", err)
 	}
 }

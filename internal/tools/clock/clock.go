@@ -118,14 +118,14 @@ func convert(text string, now time.Time, from, to *time.Location) (string, error
 	}
 	t, note := c.Time, ""
 	if !c.Fixed {
-		t, note = wallIn(t, from)
+		t, note = wallTime(t, from)
 	}
 	return fmt.Sprintf("%s = %s%s", stamp(t.In(from)), stamp(t.In(to)), note), nil
 }
 
-// wallIn returns the moment at which the clocks of a zone show wall's time. If that time is skipped in
+// wallTime returns the moment at which the clocks of a zone show wall's time. If that time is skipped in
 // spring, note says so; if it comes twice in autumn, the moment is one of both.
-func wallIn(wall time.Time, zone *time.Location) (t time.Time, note string) {
+func wallTime(wall time.Time, zone *time.Location) (t time.Time, note string) {
 	t = time.Date(wall.Year(), wall.Month(), wall.Day(), wall.Hour(), wall.Minute(), wall.Second(), 0, zone)
 	if is, want := t.Format(time.DateTime), wall.Format(time.DateTime); is != want {
 		note = fmt.Sprintf("\nNote: %s does not exist in %s: the clocks are set forward then. %s is meant instead.", want[:16], zone, is[11:16])

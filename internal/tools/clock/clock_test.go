@@ -101,7 +101,7 @@ func TestWallClocks(t *testing.T) {
 		rapid.Check(t, func(t *rapid.T) {
 			at := time.Unix(rapid.Int64Range(1e9, 2e9).Draw(t, "at")/60*60, 0).In(zone)
 			wall := time.Date(at.Year(), at.Month(), at.Day(), at.Hour(), at.Minute(), 0, 0, time.UTC)
-			got, note := wallIn(wall, zone)
+			got, note := wallTime(wall, zone)
 			got = got.In(zone)
 			if got.Format("2006-01-02 15:04") != wall.Format("2006-01-02 15:04") {
 				t.Fatalf("%s in %s became %s (%s)", wall, name, got, note)
@@ -113,7 +113,7 @@ func TestWallClocks(t *testing.T) {
 	}
 	// Samoa skipped a whole day.
 	apia := zoneOf(t, "Pacific/Apia")
-	if _, note := wallIn(time.Date(2011, 12, 30, 12, 0, 0, 0, time.UTC), apia); !strings.Contains(note, "does not exist") {
+	if _, note := wallTime(time.Date(2011, 12, 30, 12, 0, 0, 0, time.UTC), apia); !strings.Contains(note, "does not exist") {
 		t.Errorf("%q", note)
 	}
 }

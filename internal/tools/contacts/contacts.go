@@ -146,7 +146,7 @@ func (f facts) check() error {
 			return fault.New(fault.Invalid, "contact_invalid", "%.100q is not an e-mail address", string(e)).WithHint("write it like ann@example.com")
 		}
 	}
-	_, err := local.Day(f.Birthday, time.Now())
+	_, err := local.ParseDay(f.Birthday, time.Now())
 	return err
 }
 
@@ -182,7 +182,7 @@ func (s *service) edit(ctx context.Context, in tool.Invocation, a editArgs, b da
 	if i := slices.IndexFunc(found, func(c contact) bool { return strings.EqualFold(c.name, strings.TrimSpace(a.Contact)) }); i >= 0 {
 		found = found[i : i+1]
 	}
-	c, err := local.One("contact", a.Contact, found, contact.shown)
+	c, err := local.ExactlyOne("contact", a.Contact, found, contact.shown)
 	if err != nil {
 		return "", err
 	}

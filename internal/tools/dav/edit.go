@@ -24,7 +24,7 @@ type Book struct {
 	Accounts Accounts
 	User     string
 	Media    string // text/calendar or text/vcard
-	Notes    string // the place beside which edits are noted; see local.Keep
+	Notes    string // the place beside which edits are noted; see local.SaveNote
 }
 
 func (b Book) client(ctx context.Context, account string) (*client, error) {
@@ -44,7 +44,7 @@ func (b Book) Do(ctx context.Context, key string, e Edit) (string, error) {
 	if e.Text != "" && e.ETag == "" {
 		return "", tool.NotDone(fault.New(fault.Unsupported, "dav_etag_missing", "the server sends no version (ETag) of %s, so a change could overwrite another one", e.What))
 	}
-	if err := local.Keep(b.Notes, key, e); err != nil {
+	if err := local.SaveNote(b.Notes, key, e); err != nil {
 		return "", tool.NotDone(err)
 	}
 	c, err := b.client(ctx, e.Account)
@@ -74,7 +74,7 @@ func (b Book) write(ctx context.Context, c *client, was Object, text string) err
 
 // load returns the edit under a key, and the object as it is now.
 func (b Book) load(ctx context.Context, key string) (e Edit, now Object, c *client, err error) {
-	if ok, err := local.Kept(b.Notes, key, &e); err != nil || !ok {
+	if ok, err := local.LoadNote(b.Notes, key, &e); err != nil || !ok {
 		return e, now, nil, err
 	}
 	if c, err = b.client(ctx, e.Account); err != nil {
@@ -99,7 +99,7 @@ func (b Book) Applied(ctx context.Context, key string) (reply string, ok bool, e
 	case Same(now.Text, e.Text):
 		return "", false, nil
 	}
-	return "", false, local.Unsettled(e.What)
+	return "", false, local.OutcomeUnknown(e.What)
 }
 
 // Revert implements local.Changes.

@@ -41,8 +41,8 @@ type changing struct {
 	k *kit
 }
 
-// changers adds the actions, which need the trash.
-func (k *kit) changers(to *local.Kit) {
+// addActions adds the actions, which need the trash.
+func (k *kit) addActions(to *local.Kit) {
 	gone := []tool.Strategy{{Kind: tool.Custom, Tools: []string{"files.list", "files.read"}}}
 	rewrite(k, to, tool.Spec{Name: "write", Targets: []string{"path"}, Tidy: rewritten, Sentences: withFolder(k.mainFolder(), writeFile...),
 		Description: "Writes a text file: creates it, or replaces its whole content (with overwrite). " + begin,
@@ -91,8 +91,8 @@ func (r rewriting) Preview(ctx context.Context, in tool.Invocation) (string, err
 	return r.preview(ctx, in)
 }
 
-// former is what is at the place of a file before it is rewritten.
-type former struct {
+// previousState is what is at the place of a file before it is rewritten.
+type previousState struct {
 	place
 	text  string
 	form  form // in which the new text is written
@@ -101,8 +101,8 @@ type former struct {
 
 // rewrite adds an action that writes the text that next returns to the text file that at names, with the reply
 // of the change.
-func rewrite[In any](k *kit, to *local.Kit, s tool.Spec, at func(In) (string, error), next func(In, *former) (now, reply string, err error)) {
-	prepared := func(ctx context.Context, user string, a In) (f former, root *os.Root, now, file, reply string, err error) {
+func rewrite[In any](k *kit, to *local.Kit, s tool.Spec, at func(In) (string, error), next func(In, *previousState) (now, reply string, err error)) {
+	prepared := func(ctx context.Context, user string, a In) (f previousState, root *os.Root, now, file, reply string, err error) {
 		shown, err := at(a)
 		if err == nil {
 			f.place, root, err = k.writable(ctx, user, shown)
@@ -186,7 +186,7 @@ func (p place) textOf(root *os.Root) (string, form, error) {
 	return said, how, nil
 }
 
-func (a editArgs) text(f *former) (now, reply string, err error) {
+func (a editArgs) text(f *previousState) (now, reply string, err error) {
 	now, n := replaceText(f.text, a.Old, a.New)
 	switch {
 	case !f.there:
@@ -203,7 +203,7 @@ func (a editArgs) text(f *former) (now, reply string, err error) {
 	return now, fmt.Sprintf("Changed %s:\n%s", f.shown, unified(f.shown, f.text, now)), nil
 }
 
-func (a writeArgs) text(f *former) (now, reply string, err error) {
+func (a writeArgs) text(f *previousState) (now, reply string, err error) {
 	what, was := "Wrote", f.form
 	f.form = utf8Form
 	if f.there {
@@ -322,7 +322,7 @@ func (r *recorded) close() {
 // findRecord finds the record of a call. It returns nil if there is none.
 func (k *kit) findRecord(ctx context.Context, user, key string) (*recorded, error) {
 	r := &recorded{}
-	if ok, err := local.Kept(k.changesOf(user), key, &r.note); err != nil || !ok {
+	if ok, err := local.LoadNote(k.changesOf(user), key, &r.note); err != nil || !ok {
 		return nil, err
 	}
 	var err error
@@ -376,7 +376,7 @@ func (c changes) Applied(ctx context.Context, key string) (reply string, ok bool
 		_ = r.root.Remove(tempName(r.p.rel, key)) // of a write; it is only untidy
 		return "", false, nil
 	}
-	return "", false, local.Unsettled(r.p.shown)
+	return "", false, local.OutcomeUnknown(r.p.shown)
 }
 
 // Revert implements local.Changes. Later changes by others are kept.

@@ -133,7 +133,7 @@ func TestChangesAreUndone(t *testing.T) {
 			at := filepath.Join(dir, filepath.FromSlash(c.disturb))
 			must.Do(t, os.MkdirAll(filepath.Dir(at), 0o755))
 			must.Do(t, os.WriteFile(at, []byte("of others"), 0o600))
-			if err := x.undo(); !fault.HasCode(err, "changed_since") || !tool.Certain(err) {
+			if err := x.undo(); !fault.HasCode(err, "changed_since") || !tool.CertainlyNotDone(err) {
 				t.Errorf("changed since: %v", err)
 			}
 			if content(t, at) != "of others" {
@@ -206,7 +206,7 @@ func TestTheTrashIsBounded(t *testing.T) {
 	dir, k, r := shop(t)
 	must.Do(t, os.Truncate(filepath.Join(dir, "a.txt"), maxFormer+1))
 	for _, row := range []localtest.Row{{"files.delete", `{"path":"notes/a.txt"}`, ""}, {"files.write", `{"path":"notes/a.txt","content":"","overwrite":true}`, ""}} {
-		if _, err := localtest.Call(t, r, row[0], row[1]); !fault.HasCode(err, "file_too_large") || !tool.Certain(err) {
+		if _, err := localtest.Call(t, r, row[0], row[1]); !fault.HasCode(err, "file_too_large") || !tool.CertainlyNotDone(err) {
 			t.Errorf("%s: %v", row[0], err)
 		}
 	}

@@ -38,17 +38,17 @@ func (k *kit) files(to *local.Kit) {
 	if len(k.opt.Folders) == 0 {
 		return
 	}
-	local.Query(to, tool.Spec{Name: "list", Yields: mine, Tidy: local.ReplacesEarlier("path", "offset"), Sentences: listFiles(k.mainFolder()),
+	local.Query(to, tool.Spec{Name: "list", Yields: ownLabels, Tidy: local.ReplacesEarlier("path", "offset"), Sentences: listFiles(k.mainFolder()),
 		Description: "Lists the files and folders in a folder: names, sizes and times. " + begin,
 		Log:         tool.LogSpec{Summary: "List {path|the granted folders}", Impact: []string{"path"}}}, k.list)
-	local.Query(to, tool.Spec{Name: "read", Yields: mine, Tidy: local.ReplacesEarlier("path", "line", "lines"), Sentences: withFolder(k.mainFolder(), readFile...),
+	local.Query(to, tool.Spec{Name: "read", Yields: ownLabels, Tidy: local.ReplacesEarlier("path", "line", "lines"), Sentences: withFolder(k.mainFolder(), readFile...),
 		Description: "Reads a file: shows the content of a text file, an image or a PDF. A long text is read page by page. " + begin,
 		Log:         tool.LogSpec{Summary: "Read {path}", Impact: []string{"path"}}}, k.read)
-	local.Query(to, tool.Spec{Name: "search", Yields: mine, Tidy: local.ReplacesEarlier("query", "regexp", "path", "glob"), Sentences: searchFiles,
+	local.Query(to, tool.Spec{Name: "search", Yields: ownLabels, Tidy: local.ReplacesEarlier("query", "regexp", "path", "glob"), Sentences: searchFiles,
 		Description: "Searches the text files of the granted folders for words or a regular expression, and returns the lines as PATH:LINE: TEXT. Hidden files and what .gitignore names are left out.",
 		Log:         tool.LogSpec{Summary: "Search files for {query}", Impact: []string{"path"}}}, k.search)
 	if k.changeable() {
-		k.changers(to)
+		k.addActions(to)
 	}
 }
 
@@ -68,9 +68,9 @@ func (k *kit) changeable() bool {
 	return k.opt.Trash != nil && slices.ContainsFunc(k.opt.Folders, func(f Folder) bool { return f.Write })
 }
 
-// mine are the labels of files in granted folders: they belong to the user, and anybody may have
+// ownLabels are the labels of files in granted folders: they belong to the user, and anybody may have
 // written them.
-const mine = message.Private | message.Untrusted
+const ownLabels = message.Private | message.Untrusted
 
 func (k *kit) list(ctx context.Context, in tool.Invocation, a listArgs) (string, error) {
 	mine, err := k.foldersOf(ctx, in.User)

@@ -40,21 +40,21 @@ func (k *kit) notes(to *local.Kit) {
 	if dir == "" || !k.changeable() {
 		return
 	}
-	local.Query(to, tool.Spec{Name: "list", Yields: mine, Sentences: listNotes,
+	local.Query(to, tool.Spec{Name: "list", Yields: ownLabels, Sentences: listNotes,
 		Description: "Lists the user's notes, which are Markdown files in " + dir + ".",
 		Log:         tool.LogSpec{Summary: "List the notes"}},
 		func(ctx context.Context, in tool.Invocation, _ struct{}) (string, error) {
 			out, err := k.list(ctx, in, listArgs{Path: dir})
 			return emptyIfMissing(out, err)
 		})
-	local.Query(to, tool.Spec{Name: "search", Yields: mine, Sentences: searchNotes,
+	local.Query(to, tool.Spec{Name: "search", Yields: ownLabels, Sentences: searchNotes,
 		Description: "Searches the user's notes for words, and returns the lines that have all of them.",
 		Log:         tool.LogSpec{Summary: "Search the notes for {query}"}, Tidy: local.ReplacesEarlier("query")},
 		func(ctx context.Context, in tool.Invocation, a noteSearchArgs) (string, error) {
 			out, err := k.search(ctx, in, searchArgs{Query: a.Query, Path: dir})
 			return emptyIfMissing(out, err)
 		})
-	local.Query(to, tool.Spec{Name: "read", Yields: mine, Sentences: readNote,
+	local.Query(to, tool.Spec{Name: "read", Yields: ownLabels, Sentences: readNote,
 		Description: "Reads a note of the user's by its title. A long note is read on with files.read.",
 		Log:         tool.LogSpec{Summary: "Read the note {title}", Impact: []string{"title"}}, Tidy: local.ReplacesEarlier("title")},
 		func(ctx context.Context, in tool.Invocation, a noteArgs) (tool.Result, error) {
@@ -70,7 +70,7 @@ func (k *kit) notes(to *local.Kit) {
 		Log:         tool.LogSpec{Summary: "Write the note {title}, {text:lines|empty}", Does: "changes a note", Parameters: []string{"title", "overwrite"}, Impact: []string{"title"}, Previewed: []string{"text"}},
 		Widths:      []tool.Width{{Name: "write the note {title}, whatever is in it", Any: []string{"text", "overwrite"}}}},
 		func(a noteWriteArgs) (string, error) { return notePath(dir, a.Title) },
-		func(a noteWriteArgs, f *former) (now, reply string, err error) {
+		func(a noteWriteArgs, f *previousState) (now, reply string, err error) {
 			return writeArgs{Content: a.Text, Overwrite: a.Overwrite}.text(f)
 		})
 	rewrite(k, to, tool.Spec{Name: "append", Targets: []string{"title"}, Tidy: changed, Sentences: appendNote,
@@ -97,7 +97,7 @@ func emptyIfMissing(out string, err error) (string, error) {
 	return out, err
 }
 
-func (a noteAppendArgs) text(f *former) (now, reply string, err error) {
+func (a noteAppendArgs) text(f *previousState) (now, reply string, err error) {
 	end, now := endOf(f.text), f.text
 	if now != "" && !strings.HasSuffix(now, end) {
 		now += end

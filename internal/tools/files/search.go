@@ -49,14 +49,14 @@ type finder struct {
 	hits  int
 	files int
 	bytes int64
-	not   unsearched
+	not   skippedFiles
 }
 
-// unsearched counts what a search has passed over.
-type unsearched struct{ binary, large, unreadable, hidden int }
+// skippedFiles counts what a search has passed over.
+type skippedFiles struct{ binary, large, unreadable, hidden int }
 
 // String says it in a line; there may be nothing to say.
-func (u unsearched) String() string {
+func (u skippedFiles) String() string {
 	var said []string
 	for _, c := range []struct {
 		n         int

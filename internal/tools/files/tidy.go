@@ -13,7 +13,7 @@ import (
 // Obsolete implements tool.Optimizer. A change makes the listings obsolete that would now look
 // different: those of its folder, and of a folder above that did not yet list the next folder on the
 // path. It also makes obsolete what was read there.
-func (c changing) Obsolete(_ context.Context, call tool.Past, earlier []tool.Past) ([]tool.Obsolete, error) {
+func (c changing) Obsolete(_ context.Context, call tool.PastCall, earlier []tool.PastCall) ([]tool.Obsolete, error) {
 	changed, err := pathsOf(call)
 	if err != nil {
 		return nil, err
@@ -39,7 +39,7 @@ func (c changing) Obsolete(_ context.Context, call tool.Past, earlier []tool.Pas
 }
 
 // changesListing reports whether writing the file changes a listing of a folder.
-func changesListing(folder, written string, listing tool.Past) bool {
+func changesListing(folder, written string, listing tool.PastCall) bool {
 	rest, ok := strings.CutPrefix(written, folder+"/")
 	if !ok {
 		return false
@@ -49,7 +49,7 @@ func changesListing(folder, written string, listing tool.Past) bool {
 }
 
 // pathsOf returns the paths of a call in their canonical form.
-func pathsOf(p tool.Past) (out []string, err error) {
+func pathsOf(p tool.PastCall) (out []string, err error) {
 	var a struct{ Path, From, To string }
 	err = json.Unmarshal(p.Args, &a, json.MatchCaseInsensitiveNames(true))
 	for _, shown := range []string{a.Path, a.From, a.To} {

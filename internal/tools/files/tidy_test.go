@@ -43,12 +43,12 @@ func TestAListingThatCannotBeUnderstoodStays(t *testing.T) {
 	if !ok {
 		t.Fatal("files.write is no optimizer")
 	}
-	earlier := []tool.Past{{Name: "files.list", Args: []byte(`{"path":`)}, {Name: "files.read", Args: []byte(`{"path":"notes"}`)}}
-	got, err := o.Obsolete(context.Background(), tool.Past{Args: []byte(`{"path":"notes/a.txt"}`)}, earlier)
+	earlier := []tool.PastCall{{Name: "files.list", Args: []byte(`{"path":`)}, {Name: "files.read", Args: []byte(`{"path":"notes"}`)}}
+	got, err := o.Obsolete(context.Background(), tool.PastCall{Args: []byte(`{"path":"notes/a.txt"}`)}, earlier)
 	if err != nil || len(got) != 0 {
 		t.Errorf("%v, %v", got, err)
 	}
-	if _, err := o.Obsolete(context.Background(), tool.Past{Args: []byte(`[]`)}, earlier); err == nil {
+	if _, err := o.Obsolete(context.Background(), tool.PastCall{Args: []byte(`[]`)}, earlier); err == nil {
 		t.Error("a call without a path was understood")
 	}
 }

@@ -65,7 +65,7 @@ func (k *kit) keep(ctx context.Context, user, key string, n note, p place, root 
 		return err
 	}
 	defer trash.Close()
-	if known, err := local.Kept(k.changesOf(user), key, &note{}); err != nil || known {
+	if known, err := local.LoadNote(k.changesOf(user), key, &note{}); err != nil || known {
 		return err // an earlier attempt has recorded it
 	}
 	if n.Before != "" && n.To == "" {
@@ -87,7 +87,7 @@ func (k *kit) keep(ctx context.Context, user, key string, n note, p place, root 
 			return fault.New(fault.Unavailable, "trash_unavailable", "the files to be replaced cannot be kept: %w", err)
 		}
 	}
-	if err := local.Keep(k.changesOf(user), key, n); err != nil {
+	if err := local.SaveNote(k.changesOf(user), key, n); err != nil {
 		return err
 	}
 	return emptyTrash(trash)

@@ -29,9 +29,9 @@ func noteOf(path, key string) string {
 	return filepath.Join(notesOf(path), id.Derive("undo", key).String()+".json")
 }
 
-// Keep stores durably a note of a change that is about to be made, beside a file, which need not exist. If
+// SaveNote stores durably a note of a change that is about to be made, beside a file, which need not exist. If
 // the change is then not made, the note does no harm. Error codes: change_too_large and those of Fault.
-func Keep(path, key string, note any) error {
+func SaveNote(path, key string, note any) error {
 	b, err := json.Marshal(note)
 	if err != nil {
 		return err
@@ -45,8 +45,8 @@ func Keep(path, key string, note any) error {
 	return prune(notesOf(path))
 }
 
-// Kept reads the note that was kept under a key, and reports whether there is one. Error code: undo_invalid.
-func Kept(path, key string, note any) (bool, error) {
+// LoadNote reads the note that was kept under a key, and reports whether there is one. Error code: undo_invalid.
+func LoadNote(path, key string, note any) (bool, error) {
 	b, err := ReadFile(noteOf(path, key), maxNote)
 	if err != nil || b == nil {
 		return false, err
@@ -97,9 +97,9 @@ func ChangedSince(what string) error {
 	return tool.NotDone(fault.New(fault.Conflict, "changed_since", "%.200s has changed since, or no longer exists", what).WithHint("undo it yourself"))
 }
 
-// Unsettled returns the error for a change whose outcome is unknown, because others
+// OutcomeUnknown returns the error for a change whose outcome is unknown, because others
 // have changed the same place since.
-func Unsettled(what string) error {
+func OutcomeUnknown(what string) error {
 	return fault.New(fault.Unavailable, "change_unsettled", "%.200s was changed by another program; it is unknown whether Steward's change was made", what).
 		WithHint("read it, and decide again")
 }
@@ -131,7 +131,7 @@ func (r Record) Read() (string, error) {
 // Applied implements Changes.
 func (r Record) Applied(_ context.Context, key string) (string, bool, error) {
 	var n Note
-	if ok, err := Kept(r.Path, key, &n); err != nil || !ok || n.Done {
+	if ok, err := LoadNote(r.Path, key, &n); err != nil || !ok || n.Done {
 		return n.Reply, ok, err
 	}
 	file, err := r.Read()
@@ -144,7 +144,7 @@ func (r Record) Applied(_ context.Context, key string) (string, bool, error) {
 	case r.Part(n.Before, n):
 		return n.Reply, false, nil
 	}
-	return "", false, Unsettled(n.What)
+	return "", false, OutcomeUnknown(n.What)
 }
 
 // Change makes changes, all or none, each once for its key, and returns the text of each. change notes one that
@@ -165,7 +165,7 @@ func (r Record) Change(ctx context.Context, keys []string, change func(i int, fi
 			}
 			n, err := change(i, now)
 			if err == nil {
-				err = Keep(r.Path, key, n)
+				err = SaveNote(r.Path, key, n)
 			}
 			if err != nil {
 				return nil, err
@@ -176,13 +176,13 @@ func (r Record) Change(ctx context.Context, keys []string, change func(i int, fi
 	}, func() {
 		for key, n := range fresh {
 			n.Done = true
-			_ = Keep(r.Path, key, n) // until the next change, the file itself tells
+			_ = SaveNote(r.Path, key, n) // until the next change, the file itself tells
 		}
 	})
 	if unsettled != nil {
 		return reply, unsettled
 	}
-	if err != nil && tool.Certain(err) {
+	if err != nil && tool.CertainlyNotDone(err) {
 		for key := range fresh {
 			err = errors.Join(err, Drop(r.Path, key))
 		}
@@ -193,7 +193,7 @@ func (r Record) Change(ctx context.Context, keys []string, change func(i int, fi
 // Revert implements Changes.
 func (r Record) Revert(ctx context.Context, key string) (string, error) {
 	var n Note
-	ok, err := Kept(r.Path, key, &n)
+	ok, err := LoadNote(r.Path, key, &n)
 	if err != nil || !ok {
 		return "", cmp.Or(tool.NotDone(err), NotApplied())
 	}

@@ -81,19 +81,19 @@ func (s service) Revert(_ context.Context, key string) (string, error) { return 
 func TestNotes(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "list")
 	var got string
-	if ok, err := local.Kept(path, "k", &got); ok || err != nil {
+	if ok, err := local.LoadNote(path, "k", &got); ok || err != nil {
 		t.Error(ok, err)
 	}
 	want := "a\r\nb\x00é"
 	for range 2 {
-		if err := local.Keep(path, "k", want); err != nil {
+		if err := local.SaveNote(path, "k", want); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if ok, err := local.Kept(path, "k", &got); got != want || !ok || err != nil {
+	if ok, err := local.LoadNote(path, "k", &got); got != want || !ok || err != nil {
 		t.Error(got, ok, err)
 	}
-	if err := local.Keep(path, "large", strings.Repeat("x", 5<<20)); !fault.HasCode(err, "change_too_large") {
+	if err := local.SaveNote(path, "large", strings.Repeat("x", 5<<20)); !fault.HasCode(err, "change_too_large") {
 		t.Error(err)
 	}
 	dir := filepath.Join(filepath.Dir(path), ".list.undo")
@@ -107,7 +107,7 @@ func TestNotes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := local.Keep(path, "new", want); err != nil {
+	if err := local.SaveNote(path, "new", want); err != nil {
 		t.Fatal(err)
 	}
 	list, err := os.ReadDir(dir)
@@ -115,7 +115,7 @@ func TestNotes(t *testing.T) {
 		t.Errorf("%d are kept, %v", len(list), err)
 	}
 	for _, key := range []string{"k", "new"} { // the newest are
-		if ok, err := local.Kept(path, key, &got); !ok || err != nil {
+		if ok, err := local.LoadNote(path, key, &got); !ok || err != nil {
 			t.Errorf("%s: %v %v", key, ok, err)
 		}
 	}
@@ -128,13 +128,13 @@ func TestNotes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := local.Kept(path, "new", &got); !fault.HasCode(err, "undo_invalid") {
+	if _, err := local.LoadNote(path, "new", &got); !fault.HasCode(err, "undo_invalid") {
 		t.Error(err)
 	}
-	if err := local.Keep(filepath.Join(path, "x"), "k", want); err != nil { // path is no file yet
+	if err := local.SaveNote(filepath.Join(path, "x"), "k", want); err != nil { // path is no file yet
 		t.Error(err)
 	}
-	if err := local.Keep("/dev/null/x", "k", want); err == nil {
+	if err := local.SaveNote("/dev/null/x", "k", want); err == nil {
 		t.Error("kept in no folder")
 	}
 }
@@ -158,11 +158,11 @@ func TestAChangeThatACrashEnded(t *testing.T) {
 	put := func(content string, done bool) { // the file and the note as a crash leaves them
 		t.Helper()
 		var n local.Note
-		if ok, err := local.Kept(path, "k", &n); !ok || err != nil {
+		if ok, err := local.LoadNote(path, "k", &n); !ok || err != nil {
 			t.Fatal(ok, err)
 		}
 		n.Done = done
-		if err := errors.Join(local.Keep(path, "k", n), os.WriteFile(path, []byte(content), 0o600)); err != nil {
+		if err := errors.Join(local.SaveNote(path, "k", n), os.WriteFile(path, []byte(content), 0o600)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -188,13 +188,13 @@ func TestAChangeThatACrashEnded(t *testing.T) {
 		}
 	}
 	put("others", false)
-	if _, _, err := r.Applied(t.Context(), "k"); !fault.HasCode(err, "change_unsettled") || tool.Certain(err) {
+	if _, _, err := r.Applied(t.Context(), "k"); !fault.HasCode(err, "change_unsettled") || tool.CertainlyNotDone(err) {
 		t.Error(err)
 	}
-	if _, err := change(); !fault.HasCode(err, "change_unsettled") || tool.Certain(err) {
+	if _, err := change(); !fault.HasCode(err, "change_unsettled") || tool.CertainlyNotDone(err) {
 		t.Error(err)
 	}
-	if _, err := r.Revert(t.Context(), "k"); !fault.HasCode(err, "changed_since") || !tool.Certain(err) {
+	if _, err := r.Revert(t.Context(), "k"); !fault.HasCode(err, "changed_since") || !tool.CertainlyNotDone(err) {
 		t.Error(err)
 	}
 }
@@ -209,7 +209,7 @@ func TestAChangeThatFailedLeavesNoNote(t *testing.T) {
 		})
 		return err
 	}
-	if err := add("too long"); !fault.HasCode(err, "file_too_large") || !tool.Certain(err) {
+	if err := add("too long"); !fault.HasCode(err, "file_too_large") || !tool.CertainlyNotDone(err) {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(path, []byte("x"), 0o600); err != nil {

@@ -128,7 +128,7 @@ func TestUpdatesThatFailChangeNothing(t *testing.T) {
 		"refused":  func([]byte) ([]byte, error) { return nil, refused },
 		"too long": func([]byte) ([]byte, error) { return make([]byte, 101), nil },
 	} {
-		if err := local.Update(t.Context(), path, 100, change, nil); err == nil || !tool.Certain(err) {
+		if err := local.Update(t.Context(), path, 100, change, nil); err == nil || !tool.CertainlyNotDone(err) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -141,7 +141,7 @@ func TestUpdatesThatFailChangeNothing(t *testing.T) {
 	if b, err := os.ReadFile(path); err != nil || string(b) != "old" {
 		t.Errorf("%q, %v", b, err)
 	}
-	if err := local.Update(t.Context(), filepath.Join(path, "below"), 2, nil, nil); err == nil || !tool.Certain(err) {
+	if err := local.Update(t.Context(), filepath.Join(path, "below"), 2, nil, nil); err == nil || !tool.CertainlyNotDone(err) {
 		t.Errorf("below a file: %v", err)
 	}
 	// While another one changes it, nobody waits longer than they want to.
@@ -150,7 +150,7 @@ func TestUpdatesThatFailChangeNothing(t *testing.T) {
 		defer stop()
 		return nil, local.Update(ctx, path, 100, nil, nil)
 	}, nil)
-	if !fault.HasCode(err, "file_busy") || !tool.Certain(err) {
+	if !fault.HasCode(err, "file_busy") || !tool.CertainlyNotDone(err) {
 		t.Errorf("while it is busy: %v", err)
 	}
 }

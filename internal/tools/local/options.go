@@ -53,8 +53,8 @@ type Health struct {
 	Remedy string // what to do; empty if nothing is wrong
 }
 
-// Day reads a date in the time zone of now. The empty text means the day of now.
-func Day(text string, now time.Time) (time.Time, error) {
+// ParseDay reads a date in the time zone of now. The empty text means the day of now.
+func ParseDay(text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Date(now.Year(), now.Month(), now.Day(), 0, 0, 0, 0, now.Location()), nil
 	}
@@ -148,9 +148,9 @@ func Line(s string, most int) string {
 	return s
 }
 
-// Cut returns a part of a text of at most the given number of bytes (but at least one character), if possible
+// CutAtLine returns a part of a text of at most the given number of bytes (but at least one character), if possible
 // of whole lines, and where the rest begins; 0: there is none.
-func Cut(text string, from, most int) (part string, next int) {
+func CutAtLine(text string, from, most int) (part string, next int) {
 	from = min(from, len(text))
 	for from < len(text) && !utf8.RuneStart(text[from]) {
 		from++
@@ -183,9 +183,9 @@ func Rule(text string) string {
 	return text
 }
 
-// Pick returns what the first of several conditions finds that finds anything: of that what is preferred, or
+// FirstMatches returns what the first of several conditions finds that finds anything: of that what is preferred, or
 // else all.
-func Pick[T any](all []T, prefer func(T) bool, conditions ...func(T) bool) []T {
+func FirstMatches[T any](all []T, prefer func(T) bool, conditions ...func(T) bool) []T {
 	for _, holds := range conditions {
 		var found, preferred []T
 		for _, x := range all {
@@ -206,9 +206,9 @@ func Pick[T any](all []T, prefer func(T) bool, conditions ...func(T) bool) []T {
 	return nil
 }
 
-// One returns the only one of what was found, or says which there are. kind is what it is, in one word. Error
+// ExactlyOne returns the only one of what was found, or says which there are. kind is what it is, in one word. Error
 // codes: KIND_not_found, KIND_ambiguous.
-func One[T any](kind, words string, found []T, show func(T) string) (one T, err error) {
+func ExactlyOne[T any](kind, words string, found []T, show func(T) string) (one T, err error) {
 	switch len(found) {
 	case 0:
 		if words == "" {

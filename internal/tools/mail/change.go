@@ -28,7 +28,7 @@ type change struct {
 type changes struct {
 	*service
 	user  string
-	notes string // the place beside which they are noted; see local.Keep
+	notes string // the place beside which they are noted; see local.SaveNote
 }
 
 func (s *service) of(_ context.Context, user string) (changes, error) {
@@ -55,7 +55,7 @@ func (s changes) move(ctx context.Context, in tool.Invocation, a moveArgs) (stri
 	if len(heads) == 0 {
 		return "", tool.NotDone(missing(p))
 	}
-	if err := local.Keep(s.notes, local.Key(in), change{ID: a.ID, Folder: to, Message: heads[0].MessageID}); err != nil {
+	if err := local.SaveNote(s.notes, local.Key(in), change{ID: a.ID, Folder: to, Message: heads[0].MessageID}); err != nil {
 		return "", tool.NotDone(err)
 	}
 	if err := c.moveMessage(p, to); err != nil {
@@ -141,9 +141,9 @@ func (s *service) flag(ctx context.Context, in tool.Invocation, a flagArgs, by c
 			}
 		}
 	}
-	known, err := local.Kept(by.notes, local.Key(in), &change{})
+	known, err := local.LoadNote(by.notes, local.Key(in), &change{})
 	if err == nil && !known { // a repeated call has nothing left to change
-		err = local.Keep(by.notes, local.Key(in), ch)
+		err = local.SaveNote(by.notes, local.Key(in), ch)
 	}
 	if err != nil {
 		return "", tool.NotDone(err)
@@ -171,7 +171,7 @@ func (c *client) mark(p place, add, remove []imap.Flag) error {
 // Applied implements local.Changes. Changes of flags are made again instead.
 func (s changes) Applied(ctx context.Context, key string) (string, bool, error) {
 	var ch change
-	ok, err := local.Kept(s.notes, key, &ch)
+	ok, err := local.LoadNote(s.notes, key, &ch)
 	if err != nil || !ok || ch.Folder == "" || ch.Message == "" {
 		return "", false, err
 	}
@@ -210,7 +210,7 @@ func (s *service) moved(ctx context.Context, user string, ch change) (*client, p
 // Revert implements local.Changes.
 func (s changes) Revert(ctx context.Context, key string) (string, error) {
 	var ch change
-	ok, err := local.Kept(s.notes, key, &ch)
+	ok, err := local.LoadNote(s.notes, key, &ch)
 	if err != nil || !ok || ch.Folder != "" && ch.Message == "" {
 		return "", cmp.Or(tool.NotDone(err), local.NotApplied())
 	}

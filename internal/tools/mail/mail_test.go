@@ -187,7 +187,7 @@ func TestAnswersThatAreLost(t *testing.T) {
 	w := newWorld(t)
 	a := args{"to": []string{"bob@example.net"}, "subject": "Once", "body": "x"}
 	w.Lose(true)
-	if err := w.refused("mail_unavailable", "send", a); tool.Certain(err) {
+	if err := w.refused("mail_unavailable", "send", a); tool.CertainlyNotDone(err) {
 		t.Errorf("it was accepted, and %v", err)
 	}
 	if _, _, err := w.settle("send", a); !fault.HasCode(err, "mail_unsettled") {
@@ -201,7 +201,7 @@ func TestAnswersThatAreLost(t *testing.T) {
 	w.Lose(false)
 	w.key = "k2"
 	w.Refuse(&smtp.SMTPError{Code: 552, Message: "too large"})
-	if err := w.refused("mail_rejected", "send", a); !tool.Certain(err) {
+	if err := w.refused("mail_rejected", "send", a); !tool.CertainlyNotDone(err) {
 		t.Error(err)
 	}
 	if done, _, err := w.settle("send", a); done || err != nil {
@@ -210,7 +210,7 @@ func TestAnswersThatAreLost(t *testing.T) {
 	w.Refuse(nil)
 	w.key = "k3"
 	a["to"] = []string{"nobody@example.com"}
-	if err := w.refused("mail_rejected", "send", a); !tool.Certain(err) {
+	if err := w.refused("mail_rejected", "send", a); !tool.CertainlyNotDone(err) {
 		t.Error(err)
 	}
 	if n := len(w.Sent()); n != 1 {
@@ -221,7 +221,7 @@ func TestAnswersThatAreLost(t *testing.T) {
 func TestHeadersCannotBeInjected(t *testing.T) {
 	w := newWorld(t)
 	for _, to := range []string{"bob@example.net\r\nBcc: eve@example.net", "Bob\nX: y <bob@example.net>", "bob"} {
-		if err := w.refused("mail_address_invalid", "send", args{"to": []string{to}, "subject": "x", "body": "x"}); !tool.Certain(err) {
+		if err := w.refused("mail_address_invalid", "send", args{"to": []string{to}, "subject": "x", "body": "x"}); !tool.CertainlyNotDone(err) {
 			t.Error(err)
 		}
 	}
@@ -300,7 +300,7 @@ func TestMoves(t *testing.T) {
 				t.Error(got)
 			}
 			w.key = "other"
-			if _, err := w.undo(name, a); !fault.HasCode(err, "undo_unknown") || !tool.Certain(err) {
+			if _, err := w.undo(name, a); !fault.HasCode(err, "undo_unknown") || !tool.CertainlyNotDone(err) {
 				t.Error(err)
 			}
 		})

@@ -53,7 +53,7 @@ func (a searchArgs) criteria(zone *time.Location) (*imap.SearchCriteria, error) 
 		if day.text == "" {
 			continue
 		}
-		at, err := local.Day(day.text, time.Now().In(zone))
+		at, err := local.ParseDay(day.text, time.Now().In(zone))
 		if err != nil {
 			return nil, err
 		}

@@ -150,7 +150,7 @@ func (s *service) draft(ctx context.Context, in tool.Invocation, a writeArgs) (s
 		return "", err
 	}
 	defer c.close()
-	if err := local.Keep(s.written(in.User), local.Key(in), letterNote{Account: o.account.Name, ID: o.id}); err != nil {
+	if err := local.SaveNote(s.written(in.User), local.Key(in), letterNote{Account: o.account.Name, ID: o.id}); err != nil {
 		return "", tool.NotDone(err)
 	}
 	p, err := c.keep("drafts", o.id, raw, imap.FlagDraft, imap.FlagSeen)
@@ -176,7 +176,7 @@ func (s *service) written(user string) string { return filepath.Join(s.notes.For
 // were sent may still have been accepted.
 func (s *service) wasDrafted(ctx context.Context, in tool.Invocation) (bool, tool.Result, error) {
 	var n letterNote
-	if ok, err := local.Kept(s.written(in.User), local.Key(in), &n); err != nil || !ok {
+	if ok, err := local.LoadNote(s.written(in.User), local.Key(in), &n); err != nil || !ok {
 		return false, tool.Result{}, err
 	}
 	c, err := s.connect(ctx, in.User, n.Account)
@@ -254,14 +254,14 @@ func (s *service) deliver(ctx context.Context, in tool.Invocation, o outgoing) (
 		return "", tool.NotDone(err)
 	}
 	notes, reply := s.written(in.User), sentReply(o)
-	if before, err := local.Kept(notes, local.Key(in), &letterNote{}); before || err != nil {
+	if before, err := local.LoadNote(notes, local.Key(in), &letterNote{}); before || err != nil {
 		return "", cmp.Or(err, outcomeUnknown())
 	}
 	err = s.transmit(ctx, o, raw, func() error {
-		return local.Keep(notes, local.Key(in), letterNote{o.account.Name, o.id, reply})
+		return local.SaveNote(notes, local.Key(in), letterNote{o.account.Name, o.id, reply})
 	})
 	if err != nil {
-		if tool.Certain(err) {
+		if tool.CertainlyNotDone(err) {
 			err = errors.Join(err, local.Drop(notes, local.Key(in)))
 		}
 		return "", err

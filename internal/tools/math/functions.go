@@ -77,9 +77,9 @@ var functions = map[string]function{
 		}
 		return approximate(math.Log(x) / math.Log(base))
 	}},
-	"sin":  floating(nearZero(math.Sin)),
-	"cos":  floating(nearZero(math.Cos)),
-	"tan":  floating(nearZero(math.Tan)),
+	"sin":  floating(roundNearZero(math.Sin)),
+	"cos":  floating(roundNearZero(math.Cos)),
+	"tan":  floating(roundNearZero(math.Tan)),
 	"asin": floating(math.Asin),
 	"acos": floating(math.Acos),
 	"atan": floating(math.Atan),
@@ -106,8 +106,8 @@ func floating(fn func(float64) float64) function {
 	}}
 }
 
-// nearZero returns 0 for results that differ from it only because pi is rounded.
-func nearZero(fn func(float64) float64) func(float64) float64 {
+// roundNearZero returns 0 for results that differ from it only because pi is rounded.
+func roundNearZero(fn func(float64) float64) func(float64) float64 {
 	return func(x float64) float64 {
 		if y := fn(x); math.Abs(y) > 1e-15 {
 			return y

@@ -247,7 +247,7 @@ func (s service) one(ctx context.Context, user, which string) (record.Alarm, err
 			found = append(found, a)
 		}
 	}
-	return local.One(s.kind, which, found, s.shown)
+	return local.ExactlyOne(s.kind, which, found, s.shown)
 }
 
 // settleCancel reports whether a call has cancelled an alarm.

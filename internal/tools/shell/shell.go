@@ -40,10 +40,10 @@ var skillNames = regexp.MustCompile(`/skills/([a-z0-9-]{1,64})`)
 
 // Limits of a call.
 const (
-	defaultTimeout  = 2 * time.Minute
-	maxTimeout    = time.Hour
-	background = 20 * time.Second // a call that takes longer continues in the background
-	maxCode    = 256 << 10
+	defaultTimeout = 2 * time.Minute
+	maxTimeout     = time.Hour
+	background     = 20 * time.Second // a call that takes longer continues in the background
+	maxCode        = 256 << 10
 )
 
 type shellArgs struct {

@@ -149,7 +149,7 @@ func TestSkillsRun(t *testing.T) {
 	if got, err := run("code.run", `{"language":"python","code":"import subprocess\nprint(subprocess.run(['sh','/skills/sums/scripts/add.sh','1','2'],capture_output=True,text=True).stdout)"}`); err != nil || !strings.Contains(got, "3\n") && !strings.Contains(got, "not found") {
 		t.Errorf("%q, %v", got, err)
 	}
-	if _, err := run("shell.run", `{"command":"sh /skills/changed/x.sh"}`); !fault.HasCode(err, "skill_changed") || !tool.Certain(err) {
+	if _, err := run("shell.run", `{"command":"sh /skills/changed/x.sh"}`); !fault.HasCode(err, "skill_changed") || !tool.CertainlyNotDone(err) {
 		t.Error(err)
 	}
 }
@@ -157,7 +157,7 @@ func TestSkillsRun(t *testing.T) {
 func TestRun(t *testing.T) {
 	workspace, run := kit(t)
 	if err := sandbox.Available(); err != nil {
-		if _, got := run("shell.run", `{"command":"true"}`); !fault.HasCode(got, "sandbox_unavailable") || !tool.Certain(got) {
+		if _, got := run("shell.run", `{"command":"true"}`); !fault.HasCode(got, "sandbox_unavailable") || !tool.CertainlyNotDone(got) {
 			t.Errorf("%v", got)
 		}
 		return
@@ -186,7 +186,7 @@ func TestRun(t *testing.T) {
 	must.Do(t, os.Symlink("..", filepath.Join(workspace, "up")))
 	for _, folder := range []string{"..", "/etc", "none", "sub/made", "up", "sub/../.."} {
 		_, err := run("shell.run", `{"command":"pwd","folder":"`+folder+`"}`)
-		if !fault.HasCode(err, "folder_invalid") || !tool.Certain(err) {
+		if !fault.HasCode(err, "folder_invalid") || !tool.CertainlyNotDone(err) {
 			t.Errorf("%s: %v", folder, err)
 		}
 	}

@@ -39,7 +39,7 @@ func TestOnAServer(t *testing.T) {
 	if got := s.Call("q", "todo.list", `{"show":"completed"}`); got != "4. Old thing (done) in cloud/Tasks" {
 		t.Errorf("completed %s", got)
 	}
-	if _, err := s.Try("x", "todo.complete", `{"task":"bins"}`); !fault.HasCode(err, "task_repeats") || !tool.Certain(err) {
+	if _, err := s.Try("x", "todo.complete", `{"task":"bins"}`); !fault.HasCode(err, "task_repeats") || !tool.CertainlyNotDone(err) {
 		t.Errorf("%v", err)
 	}
 	done := `{"task":"water"}`

@@ -184,7 +184,7 @@ func sameList(a, b string) bool {
 }
 
 func checkDate(date string) error {
-	_, err := local.Day(date, time.Now())
+	_, err := local.ParseDay(date, time.Now())
 	return err
 }
 
@@ -256,7 +256,7 @@ func (s *service) on(do editing, reply string) func(context.Context, tool.Invoca
 		if err != nil {
 			return "", tool.NotDone(err)
 		}
-		t, err := local.One("task", a.Task, find(all, a.Task), s.shown(in.User))
+		t, err := local.ExactlyOne("task", a.Task, find(all, a.Task), s.shown(in.User))
 		if err != nil {
 			return "", err
 		}
@@ -267,7 +267,7 @@ func (s *service) on(do editing, reply string) func(context.Context, tool.Invoca
 // find returns the tasks with a number, with a title, or with all the words. Open tasks take precedence.
 func find(all []Task, words string) []Task {
 	words = strings.TrimSpace(words)
-	return local.Pick(all, func(t Task) bool { return !t.Done },
+	return local.FirstMatches(all, func(t Task) bool { return !t.Done },
 		func(t Task) bool { return fmt.Sprint(t.Number) == strings.TrimPrefix(words, "#") },
 		func(t Task) bool { return strings.EqualFold(t.Title, words) },
 		func(t Task) bool { return t.has(words) })

@@ -182,7 +182,7 @@ func TestWhatCannotBe(t *testing.T) {
 		`task.list {"show":"done"}`:               "args_invalid",
 	} {
 		name, raw, _ := strings.Cut(args, " ")
-		if _, err := s.Try(args, name, raw); !fault.HasCode(err, code) || !tool.Certain(err) {
+		if _, err := s.Try(args, name, raw); !fault.HasCode(err, code) || !tool.CertainlyNotDone(err) {
 			t.Errorf("%s: %v, want %s", args, err, code)
 		}
 	}

@@ -35,7 +35,7 @@ func TestChangesAreTakenBack(t *testing.T) {
 	s.Call("y", "task.complete", `{"task":"Rare"}`)
 	tl, _ := s.Registry.Get("task.add")
 	u, _ := tool.UndoerOf(tl)
-	if _, err := u.Undo(t.Context(), s.Invocation("x", "task.add", `{"title":"Rare"}`), tool.Result{}); !fault.HasCode(err, "changed_since") || !tool.Certain(err) {
+	if _, err := u.Undo(t.Context(), s.Invocation("x", "task.add", `{"title":"Rare"}`), tool.Result{}); !fault.HasCode(err, "changed_since") || !tool.CertainlyNotDone(err) {
 		t.Errorf("changed since: %v", err)
 	}
 }
@@ -61,7 +61,7 @@ func TestSeveralAreAddedAtOnce(t *testing.T) {
 					t.Errorf("%d: %v", i, o)
 				}
 			}
-			if !fault.HasCode(out[20].Err, "time_invalid") || !tool.Certain(out[20].Err) {
+			if !fault.HasCode(out[20].Err, "time_invalid") || !tool.CertainlyNotDone(out[20].Err) {
 				t.Errorf("%v", out[20].Err)
 			}
 		})

@@ -102,7 +102,7 @@ func (p *page) text(from int) string {
 		}
 	}
 	b.WriteByte('\n')
-	part, next := local.Cut(d.Text, from, shown)
+	part, next := local.CutAtLine(d.Text, from, shown)
 	b.WriteString(part)
 	if next > 0 {
 		fmt.Fprintf(&b, "\n\n[The text continues: read on from %d.]", next)
