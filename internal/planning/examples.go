@@ -123,7 +123,7 @@ func (e *Engine) examplePlans(ctx context.Context, user, request string) (string
 	count := 0
 	var b strings.Builder
 	for _, own := range found {
-		p, err := e.requests.PlanOf(ctx, store.ForUser(user), own)
+		p, err := e.requests.FindPlan(ctx, store.ForUser(user), own)
 		if err != nil {
 			return "", err
 		}

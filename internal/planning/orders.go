@@ -20,7 +20,7 @@ type liveTree struct {
 // least the first 8 characters of it.
 func (e *Engine) liveTask(user, which string) (live *liveTree, own id.ID, ok bool) {
 	which = strings.ToLower(strings.TrimSpace(which))
-	if len(which) < requests.Shortest {
+	if len(which) < requests.MinPrefix {
 		return nil, own, false
 	}
 	e.mu.Lock()

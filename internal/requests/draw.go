@@ -104,7 +104,7 @@ func (d *drawer) fill(v *client.Request, inter resource.URI, depth int) error {
 		if b := &below[i]; b.Intent == "" || !b.Call.Message.Zero() {
 			continue
 		}
-		wish, err := d.led(viewOf(&below[i]), &below[i], depth) // a person's later request about an intent
+		wish, err := d.ledTo(viewOf(&below[i]), &below[i], depth) // a person's later request about an intent
 		if err != nil {
 			return err
 		}
@@ -152,12 +152,12 @@ func (d *drawer) call(inter resource.URI, m *message.Message, c message.Call, re
 	if b.Kind == record.RequestAgent {
 		out.Status, out.Message = v.Status, v.Message
 	}
-	return d.led(out, b, depth)
+	return d.ledTo(out, b, depth)
 }
 
-// led adds to a request's view what the request led to.
-func (d *drawer) led(out client.Request, b *Stored, depth int) (client.Request, error) {
-	at, err := Places(d.ctx, d.st, d.sc, b)
+// ledTo adds to a request's view what the request led to.
+func (d *drawer) ledTo(out client.Request, b *Stored, depth int) (client.Request, error) {
+	at, err := Interactions(d.ctx, d.st, d.sc, b)
 	if err != nil {
 		return out, err
 	}
@@ -226,7 +226,7 @@ type Tally struct {
 
 // All adds the usage of a request itself and of the requests below it.
 func (t *Tally) All(ctx context.Context, st store.Store, sc store.Scope, r *Stored) error {
-	at, err := Places(ctx, st, sc, r)
+	at, err := Interactions(ctx, st, sc, r)
 	if err != nil {
 		return err
 	}

@@ -29,8 +29,8 @@ func LastRun(ctx context.Context, st store.Store, sc store.Scope, inter resource
 	return run, found, nil
 }
 
-// Gist sums up all messages below a place.
-type Gist struct {
+// Outcome sums up all messages below a place.
+type Outcome struct {
 	Final   *message.Message // the newest one; nil: there is none
 	Labels  message.Labels
 	Sources []string
@@ -42,10 +42,10 @@ type Gist struct {
 }
 
 // SumUp reads all messages below a place.
-func SumUp(ctx context.Context, st store.Store, sc store.Scope, under resource.URI) (s Gist, err error) {
+func SumUp(ctx context.Context, st store.Store, sc store.Scope, under resource.URI) (s Outcome, err error) {
 	for m, err := range MessagesUnder(ctx, st, sc, under) {
 		if err != nil {
-			return Gist{}, err
+			return Outcome{}, err
 		}
 		s.Labels |= message.LabelsOf(m.Blocks)
 		s.Sources = message.JoinSources(s.Sources, message.SourcesOf(m.Blocks))

@@ -174,7 +174,7 @@ func (e *Engine) FindIntent(ctx context.Context, sc store.Scope, which string) (
 		}
 		return uri, err
 	}
-	own, err := ByPrefix(which, "intent", "actions", missing, func(yield func(id.ID, error) bool) {
+	own, err := ResolvePrefix(which, "intent", "actions", missing, func(yield func(id.ID, error) bool) {
 		q := store.Query{Term: store.Term{Name: effect.TermIntents}, Type: effect.TypeIntent, Reverse: true, NoBody: true, Limit: 1000}
 		for it, err := range store.Items(ctx, e.store, sc, q) {
 			if !yield(effect.IntentID(it.URI), err) {

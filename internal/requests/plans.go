@@ -23,7 +23,7 @@ const (
 // limit of them, without what stands in them.
 func (e *Engine) Plans(ctx context.Context, user string, limit int) ([]client.Plan, error) {
 	var out []client.Plan
-	err := e.plans(ctx, store.ForUser(user), store.Term{Name: TermPlans}, func(p client.Plan) bool {
+	err := e.eachPlan(ctx, store.ForUser(user), store.Term{Name: TermPlans}, func(p client.Plan) bool {
 		p.Plan, p.Tasks = nil, nil
 		out = append(out, p)
 		return len(out) < limit
@@ -36,7 +36,7 @@ func (e *Engine) Plans(ctx context.Context, user string, limit int) ([]client.Pl
 func (e *Engine) Plan(ctx context.Context, user, which string) (client.Plan, error) {
 	sc := store.ForUser(user)
 	missing := fault.New(fault.NotFound, "plan_not_found", "there is no plan %.80q", which).WithHint("steward plans list shows those that were carried out")
-	own, err := ByPrefix(which, "plan", "plans", missing, func(yield func(id.ID, error) bool) {
+	own, err := ResolvePrefix(which, "plan", "plans", missing, func(yield func(id.ID, error) bool) {
 		for it, err := range store.Items(ctx, e.store, sc, store.Query{Term: store.Term{Name: TermPlans}, Type: TypePlan, Reverse: true, NoBody: true, Limit: 1000}) {
 			if !yield(record.IDOf(it.URI, TypePlan), err) {
 				return
@@ -46,7 +46,7 @@ func (e *Engine) Plan(ctx context.Context, user, which string) (client.Plan, err
 	if err != nil {
 		return client.Plan{}, err
 	}
-	out, err := e.PlanOf(ctx, sc, own.String())
+	out, err := e.FindPlan(ctx, sc, own.String())
 	if err == nil && out == nil {
 		err = missing
 	}
@@ -56,15 +56,15 @@ func (e *Engine) Plan(ctx context.Context, user, which string) (client.Plan, err
 	return *out, nil
 }
 
-// PlanOf returns the plan with an id, or nil if there is none.
-func (e *Engine) PlanOf(ctx context.Context, sc store.Scope, own string) (out *client.Plan, err error) {
-	err = e.plans(ctx, sc, store.Term{Name: TermPlan, Value: own}, func(p client.Plan) bool { out = &p; return false })
+// FindPlan returns the plan with an id, or nil if there is none.
+func (e *Engine) FindPlan(ctx context.Context, sc store.Scope, own string) (out *client.Plan, err error) {
+	err = e.eachPlan(ctx, sc, store.Term{Name: TermPlan, Value: own}, func(p client.Plan) bool { out = &p; return false })
 	return out, err
 }
 
-// plans calls see with the plans that carry a term, the newest first, until it
+// eachPlan calls see with the plans that carry a term, the newest first, until it
 // returns false. Those of deleted conversations are left out.
-func (e *Engine) plans(ctx context.Context, sc store.Scope, term store.Term, see func(client.Plan) bool) error {
+func (e *Engine) eachPlan(ctx context.Context, sc store.Scope, term store.Term, see func(client.Plan) bool) error {
 	for it, err := range store.Items(ctx, e.store, sc, store.Query{Term: term, Type: TypePlan, Reverse: true}) {
 		if err != nil {
 			return err

@@ -76,23 +76,23 @@ func New(o Options) *Engine {
 		rows: map[id.ID]struct{}{}}
 }
 
-// Note records that requests exist below an interaction.
-func (e *Engine) Note(inter id.ID) {
+// MarkRequests records that requests exist below an interaction.
+func (e *Engine) MarkRequests(inter id.ID) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.rows[inter] = struct{}{}
 }
 
-// Noted reports whether requests exist below an interaction.
-func (e *Engine) Noted(inter id.ID) bool {
+// HasRequests reports whether requests exist below an interaction.
+func (e *Engine) HasRequests(inter id.ID) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	_, ok := e.rows[inter]
 	return ok
 }
 
-// Forget removes an interaction's note. It reports whether there was one.
-func (e *Engine) Forget(inter id.ID) bool {
+// UnmarkRequests removes an interaction's note. It reports whether there was one.
+func (e *Engine) UnmarkRequests(inter id.ID) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	_, ok := e.rows[inter]
@@ -109,7 +109,7 @@ func (e *Engine) Open(ctx context.Context, user string, at resource.URI, r recor
 		_, err := e.store.Get(ctx, sc, at)
 		if fault.Is(err, fault.NotFound) {
 			var rows []store.Change
-			if rows, err = e.Opening(ctx, sc, at, r); err == nil && len(rows) > 0 {
+			if rows, err = e.OpenChanges(ctx, sc, at, r); err == nil && len(rows) > 0 {
 				_, err = e.store.Commit(ctx, sc, store.Batch{Request: turn, Changes: rows})
 			}
 		}
@@ -117,7 +117,7 @@ func (e *Engine) Open(ctx context.Context, user string, at resource.URI, r recor
 			continue
 		}
 		if err == nil {
-			e.Note(turn)
+			e.MarkRequests(turn)
 		}
 		return err
 	}
@@ -127,20 +127,20 @@ func (e *Engine) Open(ctx context.Context, user string, at resource.URI, r recor
 // that is recorded with something else.
 func (e *Engine) OpenTurn(ctx context.Context, user string, inter resource.URI, attended bool) error {
 	turn := record.IDOf(inter, record.TypeInteraction)
-	if e.Noted(turn) {
+	if e.HasRequests(turn) {
 		return nil
 	}
 	return e.Open(ctx, user, inter.ChildID(record.TypeRequest, turn), record.Request{Kind: record.RequestTurn, Attended: attended})
 }
 
-// Opening returns the changes that record a request below a turn, and the first
+// OpenChanges returns the changes that record a request below a turn, and the first
 // time also the turn itself.
-func (e *Engine) Opening(ctx context.Context, sc store.Scope, at resource.URI, r record.Request) ([]store.Change, error) {
+func (e *Engine) OpenChanges(ctx context.Context, sc store.Scope, at resource.URI, r record.Request) ([]store.Change, error) {
 	var turn []store.Change
-	if inter := at.Parent(); !e.Noted(record.IDOf(inter, record.TypeInteraction)) {
+	if inter := at.Parent(); !e.HasRequests(record.IDOf(inter, record.TypeInteraction)) {
 		c, err := e.conversations.Get(ctx, sc, record.IDOf(inter, record.TypeConversation))
 		if err == nil {
-			turn, err = e.TurnRow(ctx, sc, c, inter, r.Attended)
+			turn, err = e.TurnChanges(ctx, sc, c, inter, r.Attended)
 		}
 		if err != nil {
 			return nil, err
@@ -156,9 +156,9 @@ func (e *Engine) Opening(ctx context.Context, sc store.Scope, at resource.URI, r
 	return append(turn, Put(at, &r, record.RequestOpen, store.If{Absent: true})), nil
 }
 
-// TurnRow returns the change that records the turn of an interaction, unless it is
+// TurnChanges returns the change that records the turn of an interaction, unless it is
 // recorded already or is itself the work of a recorded request.
-func (e *Engine) TurnRow(ctx context.Context, sc store.Scope, c record.Conversation, inter resource.URI, attended bool) ([]store.Change, error) {
+func (e *Engine) TurnChanges(ctx context.Context, sc store.Scope, c record.Conversation, inter resource.URI, attended bool) ([]store.Change, error) {
 	own := record.IDOf(inter, record.TypeInteraction)
 	rc, above, err := Lineage(ctx, e.store, sc, c, own)
 	if err != nil {
@@ -198,11 +198,11 @@ const MaxLevels = 9
 func Lineage(ctx context.Context, st store.Store, sc store.Scope, c record.Conversation, inter id.ID) (rc request.Context, above Stored, err error) {
 	rc.ID = inter
 	if !c.Asked.Zero() {
-		if above, err = Load(ctx, st, sc, c.Asked); NotThere(err) != nil {
+		if above, err = Load(ctx, st, sc, c.Asked); IgnoreNotFound(err) != nil {
 			return rc, above, err
 		}
 		rc.Lineage = above.Lineage
-		for _, err := range upward(ctx, st, sc, record.IDOf(c.Asked, record.TypeConversation)) {
+		for _, err := range ancestors(ctx, st, sc, record.IDOf(c.Asked, record.TypeConversation)) {
 			if err != nil {
 				return rc, above, err
 			}
@@ -305,17 +305,17 @@ func (e *Engine) AnswerTo(ctx context.Context, sc store.Scope, r *Stored, outcom
 	if r.Kind == record.RequestTask { // whoever delivers its result has to see that it was answered
 		return nil
 	}
-	return e.shut(ctx, sc, r, final)
+	return e.close(ctx, sc, r, final)
 }
 
-// WorksOn returns the recorded request that a session's turn works on: that of the
+// RequestOf returns the recorded request that a session's turn works on: that of the
 // asker, or the turn's own. It is zero if there is none.
-func (e *Engine) WorksOn(s *conversation.Session) resource.URI {
+func (e *Engine) RequestOf(s *conversation.Session) resource.URI {
 	inter := record.IDOf(s.Interaction(), record.TypeInteraction)
 	if asked := s.Conversation().Asked; record.IDOf(asked, record.TypeRequest) == inter {
 		return asked
 	}
-	if e.Noted(inter) {
+	if e.HasRequests(inter) {
 		return s.Interaction().ChildID(record.TypeRequest, inter)
 	}
 	return resource.URI{}
@@ -340,7 +340,7 @@ func (e *Engine) CloseDone(ctx context.Context, user string, at resource.URI) er
 	ctx, sc := context.WithoutCancel(ctx), store.ForUser(user)
 	for !at.Zero() {
 		r, err := e.Change(ctx, sc, at, func(r *Stored) error {
-			if err := e.shut(ctx, sc, r, nil); err != nil {
+			if err := e.close(ctx, sc, r, nil); err != nil {
 				return err
 			}
 			if r.State != "" {
@@ -358,14 +358,14 @@ func (e *Engine) CloseDone(ctx context.Context, user string, at resource.URI) er
 	return nil
 }
 
-// shut makes an answered request a closed one if nothing below it is open. final is
+// close makes an answered request a closed one if nothing below it is open. final is
 // its answer, if it is not stored yet.
-func (e *Engine) shut(ctx context.Context, sc store.Scope, r *Stored, final *message.Message) error {
+func (e *Engine) close(ctx context.Context, sc store.Scope, r *Stored, final *message.Message) error {
 	if r.State != record.RequestAnswered {
 		return nil
 	}
-	if r.Kind == record.RequestTask && r.Error != CodeUntold && !r.Quiet() {
-		if told, err := e.toldThrough(ctx, sc, r); !told || err != nil {
+	if r.Kind == record.RequestTask && r.Error != CodeUndelivered && !r.Quiet() {
+		if told, err := e.delivered(ctx, sc, r); !told || err != nil {
 			return err
 		}
 	}
@@ -384,12 +384,12 @@ func (e *Engine) shut(ctx context.Context, sc store.Scope, r *Stored, final *mes
 // wasClosed returns the request above one that was closed.
 func (e *Engine) wasClosed(ctx context.Context, sc store.Scope, r Stored) (resource.URI, error) {
 	e.log.Debug("a request is closed", "request", r.ID.String(), "kind", r.Kind, "outcome", r.Outcome, "error", r.Error)
-	return e.above(ctx, sc, r)
+	return e.parent(ctx, sc, r)
 }
 
-// Places returns the interactions in which the work of a request is done. The
+// Interactions returns the interactions in which the work of a request is done. The
 // requests that it led to are below them.
-func Places(ctx context.Context, st store.Store, sc store.Scope, r *Stored) ([]resource.URI, error) {
+func Interactions(ctx context.Context, st store.Store, sc store.Scope, r *Stored) ([]resource.URI, error) {
 	switch r.Kind {
 	case record.RequestTurn, "": // a turn that led to no request has no record
 		return []resource.URI{r.At.Parent()}, nil
@@ -405,8 +405,8 @@ func Places(ctx context.Context, st store.Store, sc store.Scope, r *Stored) ([]r
 	return nil, nil
 }
 
-// above returns the request that waits for r, or the zero URI if none does.
-func (e *Engine) above(ctx context.Context, sc store.Scope, r Stored) (resource.URI, error) {
+// parent returns the request that waits for r, or the zero URI if none does.
+func (e *Engine) parent(ctx context.Context, sc store.Scope, r Stored) (resource.URI, error) {
 	inter := r.At.Parent()
 	own := record.IDOf(inter, record.TypeInteraction)
 	if own.Zero() || r.Kind == record.RequestTurn && r.Parent.Zero() { // a person asked
@@ -420,18 +420,18 @@ func (e *Engine) above(ctx context.Context, sc store.Scope, r Stored) (resource.
 	}
 	c, err := e.store.Get(ctx, sc, record.ConversationURI(record.IDOf(inter, record.TypeConversation)))
 	if err != nil {
-		return resource.URI{}, NotThere(err)
+		return resource.URI{}, IgnoreNotFound(err)
 	}
 	conv, err := record.DecodeConversation(c.URI, c.Body)
 	if err != nil {
 		return resource.URI{}, err
 	}
 	_, above, err := Lineage(ctx, e.store, sc, conv, own)
-	return above.At, NotThere(err)
+	return above.At, IgnoreNotFound(err)
 }
 
-// NotThere ignores an error that says that something has been erased meanwhile.
-func NotThere(err error) error {
+// IgnoreNotFound ignores an error that says that something has been erased meanwhile.
+func IgnoreNotFound(err error) error {
 	if fault.Is(err, fault.NotFound) {
 		return nil
 	}

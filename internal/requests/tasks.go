@@ -137,7 +137,7 @@ func (d *drawer) task(t PlannedTask, below []Stored, depth int) (client.Request,
 		worked := viewOf(b)
 		if depth < maxDrawn {
 			var err error
-			if worked, err = d.led(worked, b, depth); err != nil {
+			if worked, err = d.ledTo(worked, b, depth); err != nil {
 				return v, err
 			}
 		}

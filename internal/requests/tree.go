@@ -83,14 +83,14 @@ func (e *Engine) requests(ctx context.Context, sc store.Scope, all bool, limit i
 			out = append(out, viewOf(&open[i]))
 		}
 	}
-	if err := e.held(ctx, sc, &out); err != nil {
+	if err := e.markHeld(ctx, sc, &out); err != nil {
 		return nil, err
 	}
 	slices.SortStableFunc(out, func(a, b client.Request) int { return b.Started.Compare(a.Started) })
 	out = out[:min(len(out), limit)]
 	d := drawer{ctx: ctx, st: st, sc: sc}
 	for i := range out {
-		if err := d.entitle(&out[i]); err != nil {
+		if err := d.setTitle(&out[i]); err != nil {
 			return nil, err
 		}
 	}
@@ -103,9 +103,9 @@ const (
 	requestWaiting = "waiting for its model"
 )
 
-// held marks the turns that are parked or wait for their model, and adds those
+// markHeld marks the turns that are parked or wait for their model, and adds those
 // that have no record because they led to no other request.
-func (e *Engine) held(ctx context.Context, sc store.Scope, list *[]client.Request) error {
+func (e *Engine) markHeld(ctx context.Context, sc store.Scope, list *[]client.Request) error {
 	runs, err := e.conversations.OpenRuns(ctx, sc, resource.URI{})
 	for i := range runs {
 		r := &runs[i]
@@ -126,8 +126,8 @@ func (e *Engine) held(ctx context.Context, sc store.Scope, list *[]client.Reques
 	return err
 }
 
-// entitle sets the title of a turn or of an asked agent to what was asked.
-func (d *drawer) entitle(v *client.Request) error {
+// setTitle sets the title of a turn or of an asked agent to what was asked.
+func (d *drawer) setTitle(v *client.Request) error {
 	conv, inside := id.Parse(v.Conversation)
 	inter, _ := id.Parse(v.Interaction)
 	if !inside { // a call from outside: its tool says what it is
@@ -138,7 +138,7 @@ func (d *drawer) entitle(v *client.Request) error {
 	case record.RequestAgent:
 		r, err := d.st.Get(d.ctx, d.sc, at.Child(record.TypeRequest, v.ID))
 		if err != nil {
-			return NotThere(err)
+			return IgnoreNotFound(err)
 		}
 		own, err := decode(r)
 		if err != nil || own.Conversation.Zero() {
@@ -188,13 +188,13 @@ func requestNotFound(which string) error {
 		WithHint("steward requests list --all shows the newest ones")
 }
 
-// Shortest is the least number of characters of an id that names a request.
-const Shortest = 8
+// MinPrefix is the least number of characters of an id that names a request.
+const MinPrefix = 8
 
 // ResolveRequest returns the id, of a request or of an interaction, that a text
 // names.
 func ResolveRequest(ctx context.Context, st store.Store, sc store.Scope, which string) (id.ID, error) {
-	return ByPrefix(which, "request", "requests", requestNotFound(which), func(yield func(id.ID, error) bool) {
+	return ResolvePrefix(which, "request", "requests", requestNotFound(which), func(yield func(id.ID, error) bool) {
 		for _, typ := range []string{record.TypeRequest, record.TypeInteraction} {
 			for it, err := range store.Items(ctx, st, sc, store.Query{Type: typ, NoBody: true, Limit: 1000}) {
 				if own, ok := id.Parse(it.URI.ID()); (ok || err != nil) && !yield(own, err) {
@@ -205,16 +205,16 @@ func ResolveRequest(ctx context.Context, st store.Store, sc store.Scope, which s
 	})
 }
 
-// ByPrefix returns the id that which spells out, or the only id among all that
+// ResolvePrefix returns the id that which spells out, or the only id among all that
 // begins with it. kind is the prefix of the error codes.
-func ByPrefix(which, kind, things string, missing error, all iter.Seq2[id.ID, error]) (id.ID, error) {
+func ResolvePrefix(which, kind, things string, missing error, all iter.Seq2[id.ID, error]) (id.ID, error) {
 	which = strings.ToLower(strings.TrimSpace(which))
 	if own, ok := id.Parse(which); ok && !own.Zero() {
 		return own, nil
 	}
-	if len(which) < Shortest {
+	if len(which) < MinPrefix {
 		return id.ID{}, fault.New(fault.Invalid, kind+"_ambiguous", "%q may be the beginning of many %s", which, things).
-			WithHint("name at least %d characters of the id", Shortest)
+			WithHint("name at least %d characters of the id", MinPrefix)
 	}
 	var found []id.ID
 	for own, err := range all {
@@ -279,7 +279,7 @@ func rootOf(ctx context.Context, st store.Store, sc store.Scope, r *Stored) (con
 			return conv, inter, nil
 		}
 	}
-	for c, err = range upward(ctx, st, sc, conv) {
+	for c, err = range ancestors(ctx, st, sc, conv) {
 		if err != nil {
 			return conv, root, err
 		}

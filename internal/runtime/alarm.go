@@ -25,11 +25,11 @@ func (n *Node) runAlarms() {
 	}
 	var notified sync.Map // the occurrences for which a notification was sent, by id
 	tell := func(ctx context.Context, a record.Alarm, o jobs.Occurrence) (final bool, err error) {
-		text := alarmTold(a, o, time.Now())
+		text := alarmText(a, o, time.Now())
 		if _, again := notified.LoadOrStore(o.ID, true); !again && n.opt.Notify != nil {
-			n.life.Go(func() { n.notifyOf(a, text) })
+			n.life.Go(func() { n.notify(a, text) })
 		}
-		final, err = n.tellAlarm(ctx, a, o, text)
+		final, err = n.deliverAlarm(ctx, a, o, text)
 		if final || err == nil {
 			notified.Delete(o.ID)
 		}
@@ -42,19 +42,19 @@ func (n *Node) runAlarms() {
 	})
 }
 
-// notifyOf notifies the user of an alarm. After a crash it may do so again.
-func (n *Node) notifyOf(a record.Alarm, text string) {
+// notify notifies the user of an alarm. After a crash it may do so again.
+func (n *Node) notify(a record.Alarm, text string) {
 	if err := n.opt.Notify(n.life, a.User, strings.ToUpper(a.Kind[:1])+a.Kind[1:], text); err != nil {
-		n.log.Warn("nobody was notified of an alarm", "alarm", a.ID.String(), "error", err)
+		n.log.Warn("an alarm notified nobody", "alarm", a.ID.String(), "error", err)
 	}
 }
 
-// tellAlarm opens an interaction in the conversation in which the alarm was set, or in a new one
+// deliverAlarm opens an interaction in the conversation in which the alarm was set, or in a new one
 // if that was deleted. An agent that another one asked sets alarms for the user's conversation, because
 // nobody can speak in its own. While a turn runs there, perhaps waiting for a person, the interaction
 // waits for its end; FollowReminders yields the reminder at once. Telling an occurrence again changes
 // nothing.
-func (n *Node) tellAlarm(ctx context.Context, a record.Alarm, o jobs.Occurrence, text string) (final bool, err error) {
+func (n *Node) deliverAlarm(ctx context.Context, a record.Alarm, o jobs.Occurrence, text string) (final bool, err error) {
 	conv := a.Conversation
 	for !conv.Zero() {
 		c, found, err := requests.Conversation(ctx, n.opt.Store, store.ForUser(a.User), conv)
@@ -96,8 +96,8 @@ func (n *Node) tellAlarm(ctx context.Context, a record.Alarm, o jobs.Occurrence,
 	return final, err
 }
 
-// alarmTold returns what the user is told of an alarm.
-func alarmTold(a record.Alarm, o jobs.Occurrence, now time.Time) string {
+// alarmText returns what the user is told of an alarm.
+func alarmText(a record.Alarm, o jobs.Occurrence, now time.Time) string {
 	zone, err := time.LoadLocation(a.Zone)
 	if err != nil {
 		zone = time.UTC

@@ -64,7 +64,7 @@ func (n *Node) Rewind(ctx context.Context, user string, conv, msg id.ID, withdra
 		c := n.Turns.Enter(user, conv)
 		defer n.Turns.Exit(c)
 		defer c.BlockTurns()()
-		if open, err = n.stopped(ctx, user, conv, msg); err != nil {
+		if open, err = n.stopForRewind(ctx, user, conv, msg); err != nil {
 			return b, 0, err
 		}
 	}
@@ -78,9 +78,9 @@ func (n *Node) Rewind(ctx context.Context, user string, conv, msg id.ID, withdra
 	return b, withdrawn, err
 }
 
-// stopped stops the turn of a conversation that is about to be rewound to a
+// stopForRewind stops the turn of a conversation that is about to be rewound to a
 // message, and returns the actions that were open before.
-func (n *Node) stopped(ctx context.Context, user string, conv, msg id.ID) ([]resource.URI, error) {
+func (n *Node) stopForRewind(ctx context.Context, user string, conv, msg id.ID) ([]resource.URI, error) {
 	sc := store.ForUser(user)
 	if _, err := n.Conversations.Find(ctx, sc, conv, msg); err != nil {
 		return nil, err

@@ -274,7 +274,7 @@ func TestDeletedResultIsNotReadOn(t *testing.T) {
 	u := big.URI(w.conv)
 	ok(t, second(w.Mark(t.Context(), "anna", w.conv, conversation.Verdict{State: record.Deleted}, big.ID)))
 	w.isNotRead(u.String(), "that was deleted", func() {})
-	ok(t, w.Tend(t.Context(), time.Now().Add(1000*time.Hour)))
+	ok(t, w.RunMaintenance(t.Context(), time.Now().Add(1000*time.Hour)))
 	w.isNotRead(u.String(), "that was erased", func() {})
 	in := record.InteractionURI(w.conv, big.Interaction)
 	w.isNotRead(in.String(), "that is none", func() {})
@@ -301,7 +301,7 @@ func TestCalibrationIsKept(t *testing.T) {
 	msg := &message.Message{ID: id.New(), Role: message.User, Blocks: text(strings.Repeat("so it goes. ", 100))}
 	learned := w.models.Counter("test/m").Message(msg)
 	kind := w.models.Counter("test/m").Kind()
-	if err := w.Tend(t.Context(), time.Now()); err != nil { // once an hour, should nobody close it
+	if err := w.RunMaintenance(t.Context(), time.Now()); err != nil { // once an hour, should nobody close it
 		t.Fatal(err)
 	}
 	kept := func() (n int) {

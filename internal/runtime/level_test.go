@@ -383,7 +383,7 @@ func TestConversationsOfAskedAgents(t *testing.T) {
 		t.Errorf("brought back: %+v, %v", c, err)
 	}
 	ok(t, w.Delete(t.Context(), "anna", conv))
-	ok(t, w.Tend(t.Context(), time.Now().Add(365*24*time.Hour)))
+	ok(t, w.RunMaintenance(t.Context(), time.Now().Add(365*24*time.Hour)))
 	if all := w.requests(); len(all) != 0 {
 		t.Errorf("erased, and there are: %+v", all)
 	}

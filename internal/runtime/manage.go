@@ -165,7 +165,7 @@ func (n *Node) EraseUser(ctx context.Context, by, user string) error {
 			return err
 		}
 	}
-	return n.expunge(ctx, user, 1)
+	return n.dropErased(ctx, user, 1)
 }
 
 // Agents returns the agents that may be used, sorted by path; "assistant" comes

@@ -207,7 +207,7 @@ func Open(ctx context.Context, opt Options) (*Node, error) {
 	if err := n.Turns.LoadCalibration(ctx); err != nil {
 		return nil, err
 	}
-	n.life.Go(n.keep)
+	n.life.Go(n.maintain)
 	if opt.Idle {
 		return n, nil
 	}
@@ -218,7 +218,7 @@ func Open(ctx context.Context, opt Options) (*Node, error) {
 		return nil, fmt.Errorf("resuming open requests: %w", err)
 	}
 	n.followLog()
-	n.anchor()
+	n.anchorLog()
 	n.runAlarms()
 	return n, nil
 }

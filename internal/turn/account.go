@@ -64,7 +64,7 @@ func (a *Account) Load(ctx context.Context, meter *llm.Meter) error {
 // usageBelow returns the usage so far of the agents and tasks that a turn asked.
 // It reads nothing if there are none.
 func (e *Engine) usageBelow(ctx context.Context, c *Conversation, inter resource.URI) message.Usage {
-	if !e.requests.Noted(record.IDOf(inter, record.TypeInteraction)) {
+	if !e.requests.HasRequests(record.IDOf(inter, record.TypeInteraction)) {
 		return message.Usage{}
 	}
 	sc, sum := store.ForUser(c.User), requests.Tally{}

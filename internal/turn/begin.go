@@ -117,7 +117,7 @@ func (e *Engine) begin(ctx context.Context, c *Conversation, t Input, m *message
 	seq, err := commit(context.WithoutCancel(ctx))
 	if err == nil {
 		if run.Agent == kits.PlannerAgent {
-			e.requests.Note(inter)
+			e.requests.MarkRequests(inter)
 		}
 		c.Feed.beginTurn(m, inter, seq, t.ClientID)
 		e.announceAgent(c, &run, cmp.Or(conv.Agent, kits.DefaultAgent))
@@ -133,9 +133,9 @@ func (e *Engine) begin(ctx context.Context, c *Conversation, t Input, m *message
 func (e *Engine) openingChanges(ctx context.Context, c *Conversation, s *conversation.Session, t *Input, run *record.Run, inter id.ID) ([]store.Change, error) {
 	switch sc := store.ForUser(c.User); {
 	case t.Request.Kind != "":
-		return e.requests.Opening(ctx, sc, t.AskedBy, t.Request)
+		return e.requests.OpenChanges(ctx, sc, t.AskedBy, t.Request)
 	case run.Agent == kits.PlannerAgent:
-		return e.requests.TurnRow(ctx, sc, s.Conversation(), record.InteractionURI(c.ID, inter), run.Attended)
+		return e.requests.TurnChanges(ctx, sc, s.Conversation(), record.InteractionURI(c.ID, inter), run.Attended)
 	}
 	return nil, nil
 }

@@ -25,13 +25,13 @@ func (e *Engine) Journal(c *Conversation, s *conversation.Session) Journal { ret
 func (j Journal) Finish(ctx context.Context, final *message.Message, outcome, code string) (uint64, error) {
 	sc := store.ForUser(j.conversation.User)
 	return j.Session.Finish(ctx, final, outcome, code, func() ([]store.Change, error) {
-		at := j.engine.requests.WorksOn(j.Session)
+		at := j.engine.requests.RequestOf(j.Session)
 		if at.Zero() {
 			return nil, nil
 		}
 		r, err := requests.Load(ctx, j.engine.opt.Store, sc, at)
 		if err != nil || r.State != record.RequestOpen {
-			return nil, requests.NotThere(err)
+			return nil, requests.IgnoreNotFound(err)
 		}
 		if err := j.engine.requests.AnswerTo(ctx, sc, &r, outcome, code, final); err != nil {
 			return nil, err

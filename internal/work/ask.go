@@ -111,7 +111,7 @@ func (t *askTool) Call(ctx context.Context, in tool.Invocation) (tool.Result, er
 // takes these labels even if the agent did not answer, failed or was stopped,
 // since that alone may reveal what it read. If the labels cannot be read, GistOf
 // assumes the worst.
-func (e *Engine) GistOf(ctx context.Context, user string, conv id.ID) requests.Gist {
+func (e *Engine) GistOf(ctx context.Context, user string, conv id.ID) requests.Outcome {
 	m, err := requests.SumUp(context.WithoutCancel(ctx), e.store, store.ForUser(user), record.ConversationURI(conv))
 	if err != nil {
 		e.log.ErrorContext(ctx, "cannot find out what an agent has read: its answer counts as private and untrusted", "conversation", conv.String(), "error", err)

@@ -87,7 +87,7 @@ func (e *Engine) cancelRequest(ctx context.Context, user string, r *requests.Sto
 		}
 		return nil
 	}
-	at, err := requests.Places(ctx, e.store, sc, r)
+	at, err := requests.Interactions(ctx, e.store, sc, r)
 	if err != nil {
 		return err
 	}

@@ -113,10 +113,10 @@ func (e *Engine) giveUpDelivery(t *backgroundCall, level int, why error) error {
 	e.log.Warn("cannot deliver the result of a task", "task", t.id.String(), "tool", t.spec.Name, "level", level, "error", why)
 	ctx := context.WithoutCancel(e.life)
 	_, err := e.requests.Change(ctx, t.call.Scope, t.at, func(r *requests.Stored) error {
-		if r.Error == requests.CodeUntold {
+		if r.Error == requests.CodeUndelivered {
 			return requests.ErrUnchanged
 		}
-		r.Error, r.Message = requests.CodeUntold, llm.Line(cause.Error())
+		r.Error, r.Message = requests.CodeUndelivered, llm.Line(cause.Error())
 		return nil
 	})
 	if err != nil {

@@ -58,7 +58,7 @@ func (e *Engine) repeatIntent(ctx context.Context, user, which string, step effe
 		return inter.ChildID(record.TypeRequest, id.Derive("again", at.String()))
 	}
 	at, err := e.effects.Again(ctx, sc, original, step, t, func(at resource.URI) ([]store.Change, error) {
-		return e.requests.Opening(ctx, sc, requestURI(at), intentRequest(at, &in, string(step)))
+		return e.requests.OpenChanges(ctx, sc, requestURI(at), intentRequest(at, &in, string(step)))
 	})
 	if err != nil {
 		return client.Intent{}, err
@@ -91,17 +91,17 @@ func (e *Engine) carryOut(user string, at resource.URI) (*backgroundCall, error)
 	}
 	ctx, inter := context.WithoutCancel(e.life), at.Parent()
 	own := record.IDOf(inter, record.TypeInteraction)
-	e.requests.Note(own)
+	e.requests.MarkRequests(own)
 	ended, err := e.requests.AnswerByRun(ctx, user, inter.ChildID(record.TypeRequest, own), inter) // the turn had ended before it led to anything
 	if err != nil {
 		return nil, err
 	}
 	if ended {
-		e.requests.Forget(own)
+		e.requests.UnmarkRequests(own)
 	}
 	row, err := requests.Load(ctx, e.store, store.ForUser(user), at)
 	if err != nil || row.State == "" {
-		return nil, requests.NotThere(err)
+		return nil, requests.IgnoreNotFound(err)
 	}
 	if !e.resumeCall(user, &row) {
 		return nil, turn.ErrClosed

@@ -18,7 +18,7 @@ func (e *Engine) RecoverRequests(ctx context.Context) error {
 		return err
 	}
 	for i := range found {
-		e.requests.Note(record.IDOf(found[i].At, record.TypeInteraction))
+		e.requests.MarkRequests(record.IDOf(found[i].At, record.TypeInteraction))
 	}
 	queues := map[resource.URI]string{} // interactions with queued actions, and their users
 	for i := range found {

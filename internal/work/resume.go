@@ -84,7 +84,7 @@ func (e *Engine) endRun(ctx context.Context, c *turn.Conversation, s *conversati
 	if err := e.answerOpenCalls(ctx, c, s, r); err != nil {
 		return err
 	}
-	e.requests.Note(r.Interaction) // there may be requests below it
+	e.requests.MarkRequests(r.Interaction) // there may be requests below it
 	if _, err := e.turns.Journal(c, s).Finish(ctx, nil, string(out), code); err != nil {
 		return err
 	}
@@ -159,7 +159,7 @@ func (e *Engine) addUsageBelow(ctx context.Context, c *turn.Conversation, live *
 		return err
 	}
 	if len(below) > 0 {
-		e.requests.Note(live.Interaction)
+		e.requests.MarkRequests(live.Interaction)
 	}
 	for i := range below {
 		r := &below[i]

@@ -20,7 +20,7 @@ import (
 func (e *Engine) RunEnded(c *turn.Conversation, s *conversation.Session, live *turn.Run) (hasRequests bool) {
 	ctx := context.WithoutCancel(e.life) // the end is recorded even if the node closes now
 	closed := false
-	if at, run := e.requests.WorksOn(s), s.Run(); !at.Zero() {
+	if at, run := e.requests.RequestOf(s), s.Run(); !at.Zero() {
 		answer := func() (bool, error) { return e.requests.Answer(ctx, c.User, at, run.Outcome, run.Error) }
 		var err error
 		if closed, err = answer(); err != nil {
@@ -29,7 +29,7 @@ func (e *Engine) RunEnded(c *turn.Conversation, s *conversation.Session, live *t
 			})
 		}
 	}
-	if hasRequests = e.requests.Forget(live.Interaction) && !closed; hasRequests {
+	if hasRequests = e.requests.UnmarkRequests(live.Interaction) && !closed; hasRequests {
 		if err := e.stopBelow(ctx, c.User, record.InteractionURI(c.ID, live.Interaction)); err != nil {
 			e.log.Error("cannot stop the agents that a turn has asked", "conversation", c.ID.String(), "error", err)
 		}

@@ -20,8 +20,8 @@ const (
 	keepEvery   = time.Hour
 )
 
-// keep erases and packs, a minute after the start and then every hour.
-func (n *Node) keep() {
+// maintain erases and packs, a minute after the start and then every hour.
+func (n *Node) maintain() {
 	next := time.NewTimer(time.Minute)
 	defer next.Stop()
 	for {
@@ -30,17 +30,17 @@ func (n *Node) keep() {
 		case <-n.life.Done():
 			return
 		}
-		if err := n.Tend(n.life, time.Now()); err != nil && n.life.Err() == nil {
+		if err := n.RunMaintenance(n.life, time.Now()); err != nil && n.life.Err() == nil {
 			n.log.Error("what was deleted could not be erased, or what is old packed", "error", err)
 		}
 		next.Reset(keepEvery)
 	}
 }
 
-// Tend erases for good what was deleted long enough before now, and packs
+// RunMaintenance erases for good what was deleted long enough before now, and packs
 // conversations that are unused and messages that are no longer shown to a model.
 // The node calls it every hour.
-func (n *Node) Tend(ctx context.Context, now time.Time) error {
+func (n *Node) RunMaintenance(ctx context.Context, now time.Time) error {
 	if n.opt.KeepDeleted >= 0 {
 		erased, err := n.Conversations.Purge(ctx, now.Add(-orDefault(n.opt.KeepDeleted, keepDeleted)))
 		if erased > 0 {
@@ -49,7 +49,7 @@ func (n *Node) Tend(ctx context.Context, now time.Time) error {
 		if err != nil {
 			return err
 		}
-		if err := n.expunge(ctx, "", erased); err != nil {
+		if err := n.dropErased(ctx, "", erased); err != nil {
 			return err
 		}
 	}
@@ -70,7 +70,7 @@ func (n *Node) Erase(ctx context.Context, user string, conv id.ID, names ...stri
 	if err != nil {
 		return err
 	}
-	return n.expunge(ctx, user, erased)
+	return n.dropErased(ctx, user, erased)
 }
 
 // EraseMessages is Erase for messages, and for what was deleted together with
@@ -80,7 +80,7 @@ func (n *Node) EraseMessages(ctx context.Context, user string, conv id.ID, msgs 
 	if err != nil {
 		return err
 	}
-	return n.expunge(ctx, user, erased)
+	return n.dropErased(ctx, user, erased)
 }
 
 // eraseAtOnce is Erase if deleted resources are not kept at all.
@@ -91,8 +91,8 @@ func (n *Node) eraseAtOnce(ctx context.Context, user string, conv id.ID, names .
 	return n.Erase(ctx, user, conv, names...)
 }
 
-// expunge makes the projections of the log drop what was erased.
-func (n *Node) expunge(ctx context.Context, user string, erased int) error {
+// dropErased makes the projections of the log drop what was erased.
+func (n *Node) dropErased(ctx context.Context, user string, erased int) error {
 	if erased > 0 {
 		n.Planning.Examples.Forget(user)
 	}
@@ -134,7 +134,7 @@ func (n *Node) pack(ctx context.Context, k turn.Key, whole bool) (bool, error) {
 		_, err := n.Conversations.Pack(ctx, sc, k.ID, whole)
 		return err
 	})
-	return packed, requests.NotThere(err)
+	return packed, requests.IgnoreNotFound(err)
 }
 
 // packUnused packs the conversations that were last used before a time.
@@ -177,9 +177,9 @@ func (n *Node) packAll(ctx context.Context, user string, conv id.ID) error {
 // Options say otherwise.
 const anchorEvery = time.Hour
 
-// anchor stores the head of the log elsewhere, periodically and when the node
+// anchorLog stores the head of the log elsewhere, periodically and when the node
 // closes.
-func (n *Node) anchor() {
+func (n *Node) anchorLog() {
 	if n.opt.Anchor == nil {
 		return
 	}

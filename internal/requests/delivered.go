@@ -18,15 +18,15 @@ func Opened(task id.ID, level int) id.ID {
 	return id.Derive("opened", task.String(), strconv.Itoa(level))
 }
 
-// CodeUntold is the code of a background call whose result could not be
+// CodeUndelivered is the code of a background call whose result could not be
 // delivered.
-const CodeUntold = "untold"
+const CodeUndelivered = "untold"
 
 // passage returns the interactions that deliver the result of a background call
 // and the answers to it, as far as their conversations exist.
 func passage(ctx context.Context, st store.Store, sc store.Scope, r *Stored) ([]resource.URI, error) {
 	var out []resource.URI
-	for c, err := range upward(ctx, st, sc, record.IDOf(r.At, record.TypeConversation)) {
+	for c, err := range ancestors(ctx, st, sc, record.IDOf(r.At, record.TypeConversation)) {
 		if err != nil {
 			return nil, err
 		}
@@ -35,9 +35,9 @@ func passage(ctx context.Context, st store.Store, sc store.Scope, r *Stored) ([]
 	return out, nil
 }
 
-// upward yields a conversation, the one whose turn asked for it, and so on up to
+// ancestors yields a conversation, the one whose turn asked for it, and so on up to
 // the user's. It ends early at one that was erased or deleted.
-func upward(ctx context.Context, st store.Store, sc store.Scope, conv id.ID) iter.Seq2[record.Conversation, error] {
+func ancestors(ctx context.Context, st store.Store, sc store.Scope, conv id.ID) iter.Seq2[record.Conversation, error] {
 	return func(yield func(record.Conversation, error) bool) {
 		for range MaxLevels {
 			c, found, err := Conversation(ctx, st, sc, conv)
@@ -54,15 +54,15 @@ func upward(ctx context.Context, st store.Store, sc store.Scope, conv id.ID) ite
 func Conversation(ctx context.Context, st store.Store, sc store.Scope, conv id.ID) (c record.Conversation, found bool, err error) {
 	r, err := st.Get(ctx, sc, record.ConversationURI(conv))
 	if err != nil {
-		return c, false, NotThere(err)
+		return c, false, IgnoreNotFound(err)
 	}
 	c, err = record.DecodeConversation(r.URI, r.Body)
 	return c, err == nil && c.Deleted.IsZero(), err
 }
 
-// toldThrough reports whether the result of a background call was delivered and
+// delivered reports whether the result of a background call was delivered and
 // each answer to it passed on.
-func (e *Engine) toldThrough(ctx context.Context, sc store.Scope, r *Stored) (bool, error) {
+func (e *Engine) delivered(ctx context.Context, sc store.Scope, r *Stored) (bool, error) {
 	if !r.Told {
 		return false, nil
 	}

@@ -52,7 +52,7 @@ func TestErasingAfterTheRetentionTime(t *testing.T) {
 		ctx := t.Context()
 		tend := func(after time.Duration) {
 			t.Helper()
-			ok(t, w.Tend(ctx, time.Now().Add(after)))
+			ok(t, w.RunMaintenance(ctx, time.Now().Add(after)))
 		}
 		w.answered("Quittenbrot", "ok")
 		ok(t, w.Delete(ctx, "anna", w.conv))
@@ -95,7 +95,7 @@ func TestErasingReportsFailedProjections(t *testing.T) {
 	w.open()
 	w.answered("hello", "ok")
 	ok(t, w.Delete(t.Context(), "anna", w.conv))
-	if err := w.Tend(t.Context(), time.Now().Add(31*day)); !errors.Is(err, behind) {
+	if err := w.RunMaintenance(t.Context(), time.Now().Add(31*day)); !errors.Is(err, behind) {
 		t.Error(err)
 	}
 }
@@ -107,7 +107,7 @@ func TestPacking(t *testing.T) {
 	ctx := t.Context()
 	tend := func(after time.Duration) int {
 		t.Helper()
-		ok(t, w.Tend(ctx, time.Now().Add(after)))
+		ok(t, w.RunMaintenance(ctx, time.Now().Add(after)))
 		return w.faulty.count()
 	}
 	w.answered("work 12", "ok")
@@ -201,7 +201,7 @@ func TestTendingFails(t *testing.T) {
 			"what is old":     func(q store.Query) bool { return q.Term.Name == record.TermRecent },
 		} {
 			w.faulty.breaks(fail)
-			if err := w.Tend(t.Context(), time.Now()); !fault.HasCode(err, "disk_full") {
+			if err := w.RunMaintenance(t.Context(), time.Now()); !fault.HasCode(err, "disk_full") {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
@@ -227,7 +227,7 @@ func TestErasingOfSeveralUsers(t *testing.T) {
 		t.Error(err)
 	}
 	ok(t, w.Undelete(t.Context(), "bert", convs["bert"], ""))
-	ok(t, w.Tend(t.Context(), time.Now().Add(31*day)))
+	ok(t, w.RunMaintenance(t.Context(), time.Now().Add(31*day)))
 	if says(t, w.store, "hello from anna") || !says(t, w.store, "hello from bert") {
 		t.Error("the wrong one was erased")
 	}
@@ -273,7 +273,7 @@ func TestErasedFromTheFiles(t *testing.T) {
 		all = append(all, m.ID)
 	}
 	ok(t, second(w.Mark(t.Context(), "anna", conv, conversation.Verdict{State: record.Deleted, Reason: word}, all...)))
-	ok(t, w.Tend(t.Context(), time.Now().Add(31*day)))
+	ok(t, w.RunMaintenance(t.Context(), time.Now().Add(31*day)))
 	if n := count(); n != 0 {
 		t.Errorf("after its messages were erased, it stands there %d times", n)
 	}
@@ -284,7 +284,7 @@ func TestErasedFromTheFiles(t *testing.T) {
 	w.turn(conv, "say on")
 	w.turn(conv, "say "+word)
 	ok(t, w.Delete(t.Context(), "anna", conv))
-	ok(t, w.Tend(t.Context(), time.Now().Add(31*day)))
+	ok(t, w.RunMaintenance(t.Context(), time.Now().Add(31*day)))
 	if n := count(); n != 0 {
 		t.Errorf("after the conversation was erased, it stands there %d times", n)
 	}
@@ -299,7 +299,7 @@ func TestTendingSkipsBusyConversations(t *testing.T) {
 		w.talk()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		if err := w.Tend(ctx, time.Now().Add(31*day)); err != nil {
+		if err := w.RunMaintenance(ctx, time.Now().Add(31*day)); err != nil {
 			t.Errorf("while a turn waits: %v", err)
 		}
 		if n := w.faulty.count(); n != 2 {
@@ -307,7 +307,7 @@ func TestTendingSkipsBusyConversations(t *testing.T) {
 		}
 		close(w.model.gate)
 		synctest.Wait()
-		if err := w.Tend(ctx, time.Now().Add(31*day)); err != nil || w.Running("anna", busy) {
+		if err := w.RunMaintenance(ctx, time.Now().Add(31*day)); err != nil || w.Running("anna", busy) {
 			t.Error(err)
 		}
 		if n := w.faulty.count(); n != 2 {
@@ -357,7 +357,7 @@ func TestPackingOfABusyConversationIsTriedAgain(t *testing.T) {
 		})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		if err := w.Tend(ctx, time.Now()); err != nil {
+		if err := w.RunMaintenance(ctx, time.Now()); err != nil {
 			t.Errorf("while one is busy: %v", err)
 		}
 		if n := w.faulty.count(); n == 0 {
@@ -366,7 +366,7 @@ func TestPackingOfABusyConversationIsTriedAgain(t *testing.T) {
 		close(gate)
 		ok(t, <-left)
 		synctest.Wait()
-		if err := w.Tend(ctx, time.Now()); err != nil {
+		if err := w.RunMaintenance(ctx, time.Now()); err != nil {
 			t.Error(err)
 		}
 		if n := w.faulty.count(); n == 0 {
