@@ -88,10 +88,8 @@ func TestLaterWatcherGetsTheFailureOnce(t *testing.T) {
 		t.Errorf("%+v", again)
 	}
 	seen := first[len(first)-1].Cursor
-	next := make(chan []turn.Frame)
-	go func() { next <- w.until(acc.Conversation, seen, isKind(turn.FrameComplete)) }()
 	w.send(acc.Conversation, "say on")
-	if frames := <-next; count(frames, turn.FrameError)+count(frames, turn.FrameReset) > 0 || said(frames) != "on" {
+	if frames := w.until(acc.Conversation, seen, isKind(turn.FrameComplete)); count(frames, turn.FrameError) > 0 || said(frames) != "on" {
 		t.Errorf("%s: %q", kinds(frames), said(frames))
 	}
 }
