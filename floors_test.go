@@ -57,6 +57,7 @@ func floors() map[string]floor {
 	add(3, "", "internal/store/sqlite")
 	add(3, "", "internal/catalog")
 	add(3, "", "internal/policy/rego")
+	add(3, "", "internal/daemon")
 	add(3, "", "internal/tree")
 	add(3, "", "internal/events")
 	add(3, "", "internal/secret")
