@@ -145,7 +145,7 @@ func in(t *testing.T, stdin string, env []string, args ...string) (code int, std
 	t.Helper()
 	var out bytes.Buffer
 	var err locked.Buffer
-	a := &program{stdin: strings.NewReader(stdin), stdout: &out, App: app.App{Stderr: &err, Environ: env, Dir: t.TempDir(), Version: "test", ProbeTimeout: time.Hour, ListTimeout: time.Hour}}
+	a := &program{stdin: strings.NewReader(stdin), stdout: &out, joinFor: time.Millisecond, App: app.App{Stderr: &err, Environ: env, Dir: t.TempDir(), Version: "test", ProbeTimeout: time.Hour, ListTimeout: time.Hour}}
 	code = a.run(context.Background(), args)
 	return code, out.String(), err.String()
 }

@@ -16,6 +16,7 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -44,6 +45,8 @@ type program struct {
 	exit    func(int)        // ends the process at once
 	agent   string           // --agent: the agent to talk to
 	json    bool             // --json
+
+	joinFor time.Duration // how long another Steward may take to say where it serves; zero: joinPatience
 }
 
 // run runs the program and returns its exit code.

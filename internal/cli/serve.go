@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -21,6 +23,7 @@ import (
 
 func (a *program) serveCommand() *cobra.Command {
 	var listen string
+	var wait bool
 	c := &cobra.Command{
 		Use: "serve", Short: "Serve the chat and the APIs over HTTP", GroupID: "talk", Args: cobra.NoArgs,
 		Long: "Serve the WebSocket chat at /ws (docs/reference/websocket.md), OpenAI's API at /v1 (docs/reference/openai.md),\n" +
@@ -32,14 +35,15 @@ func (a *program) serveCommand() *cobra.Command {
 			if listen != "" {
 				a.Flags = append(a.Flags, settings.Flag{Key: "listen", Value: listen, Name: "--listen"})
 			}
-			return a.serve(c.Context())
+			return a.serve(c.Context(), wait)
 		},
 	}
 	c.Flags().StringVar(&listen, "listen", "", "`HOST:PORT` to listen on; port 0 picks a free one")
+	c.Flags().BoolVar(&wait, "wait", false, "if another Steward uses the data folder, wait for its end")
 	return c
 }
 
-func (a *program) serve(ctx context.Context) error {
+func (a *program) serve(ctx context.Context, wait bool) error {
 	a.Serving = true
 	app.RespectMemoryLimit(a.Getenv, "/")
 	set, err := a.Settings()
@@ -48,6 +52,12 @@ func (a *program) serve(ctx context.Context) error {
 	}
 	log := a.Logger(set, a.Stderr)
 	l, err := a.OpenLocal(ctx, set, log)
+	if wait && fault.HasCode(err, "data_in_use") {
+		a.Note("steward: waiting until the Steward that uses %s ends", set.Data)
+		if l, err = a.openWhenFree(ctx, set, log); ctx.Err() != nil {
+			return err
+		}
+	}
 	if err != nil {
 		if n, other := app.ReadNotice(set.Data); other == nil && fault.HasCode(err, "data_in_use") {
 			return fault.Of(err).WithHint("it serves at %s: use it, stop it, or name another folder with --data", n.URL)
@@ -68,6 +78,23 @@ func (a *program) serve(ctx context.Context) error {
 	case err = <-s.Failed:
 	}
 	return errors.Join(err, s.Close(), l.Close())
+}
+
+// freeAgain is how often serve --wait tries to open the data folder.
+const freeAgain = time.Second
+
+// openWhenFree opens the data folder once no other Steward uses it. If ctx ends first, it returns nothing.
+func (a *program) openWhenFree(ctx context.Context, set *settings.Loaded, log *slog.Logger) (*app.Local, error) {
+	for {
+		select {
+		case <-time.After(freeAgain):
+		case <-ctx.Done():
+			return nil, nil
+		}
+		if l, err := a.OpenLocal(ctx, set, log); !fault.HasCode(err, "data_in_use") {
+			return l, err
+		}
+	}
 }
 
 // welcome prints where Steward serves and what to do next.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -79,17 +80,30 @@ func (a *program) connect(ctx context.Context, set *settings.Loaded, n need, log
 		}
 		return a.readStored(ctx, set, log)
 	}
-	s, err := a.openStored(ctx, set, n, log)
-	if !fault.HasCode(err, "data_in_use") {
-		return s, err
+	for until := time.Now().Add(cmp.Or(a.joinFor, joinPatience)); ; {
+		s, err := a.openStored(ctx, set, n, log)
+		if !fault.HasCode(err, "data_in_use") {
+			return s, err
+		}
+		s, joined := a.join(set)
+		if joined == nil {
+			a.noteUnused(s)
+			return s, nil
+		}
+		if time.Now().After(until) || !fault.HasCode(joined, "server_unknown") {
+			return nil, fault.Of(err).WithHint("it cannot be joined: %s", joined)
+		}
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
 	}
-	s, joined := a.join(set)
-	if joined != nil {
-		return nil, fault.Of(err).WithHint("it cannot be joined: %s", joined)
-	}
-	a.noteUnused(s)
-	return s, nil
 }
+
+// joinPatience is how long a Steward that uses the data folder may take to say where it can be reached: a
+// service, for example, that has just started because a chat has ended.
+const joinPatience = 5 * time.Second
 
 // noteUnused names the flags that a Steward that already runs does not take.
 func (a *program) noteUnused(s *session) {
@@ -124,7 +138,7 @@ func (a *program) join(set *settings.Loaded) (*session, error) {
 // may have its process id or its port, and would receive the token.
 func (s *session) listens(ctx context.Context) bool {
 	u, err := url.Parse(s.server.URL)
-	if err != nil || s.server.PID <= 0 || errors.Is(unix.Kill(s.server.PID, 0), unix.ESRCH) {
+	if err != nil || !alive(s.server.PID) {
 		return false
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
@@ -135,6 +149,9 @@ func (s *session) listens(ctx context.Context) bool {
 
 // isLocal reports whether no Steward serves the data folder.
 func (s *session) isLocal() bool { return s.server.URL == "" }
+
+// alive reports whether there is a process with this id.
+func alive(pid int) bool { return pid > 0 && !errors.Is(unix.Kill(pid, 0), unix.ESRCH) }
 
 // end closes the session.
 func (s *session) end() error {

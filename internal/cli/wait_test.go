@@ -1,0 +1,83 @@
+package cli
+
+import (
+	"bufio"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"steward/internal/app"
+	"steward/internal/store/sqlite"
+)
+
+// serve --wait serves once the data folder is free, and a command that finds the folder in use waits until
+// whoever uses it says where it serves.
+func TestServeWaitsForTheFolder(t *testing.T) {
+	env := user(t)
+	data := filepath.Join(homeOf(env), ".local/share/steward")
+	if err := os.MkdirAll(data, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	st, err := sqlite.Open(t.Context(), sqlite.Options{Path: app.Database(data)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := buildProgram(t, env, "serve", "--wait")
+	said, err := cmd.StderrPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(said)
+	for lines.Scan() && !strings.Contains(lines.Text(), "waiting until the Steward that uses") {
+	}
+	var out strings.Builder
+	asked := make(chan int)
+	go func() {
+		a := &program{stdin: strings.NewReader(""), stdout: &out, joinFor: time.Hour, App: app.App{Stderr: io.Discard, Environ: env, Dir: t.TempDir(), Version: "test"}}
+		asked <- a.run(t.Context(), []string{"ask", "-q", "What is 6 times 7?"})
+	}()
+	if err := st.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if code := <-asked; code != exitOK || !strings.Contains(out.String(), "42") {
+		t.Errorf("%d %s", code, &out)
+	}
+	for n, err := app.ReadNotice(data); err != nil || n.PID != cmd.Process.Pid; n, err = app.ReadNotice(data) {
+		time.Sleep(10 * time.Millisecond)
+	}
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	io.Copy(io.Discard, said) //nolint:errcheck // what it says at its end
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+// One that still waits ends at once when it is told to.
+func TestServeThatWaitsEnds(t *testing.T) {
+	env := user(t)
+	data := filepath.Join(homeOf(env), ".local/share/steward")
+	if err := os.MkdirAll(data, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	st, err := sqlite.Open(t.Context(), sqlite.Options{Path: app.Database(data)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	signals := make(chan os.Signal, 1)
+	signals <- syscall.SIGTERM
+	var errs output
+	a := &program{stdout: io.Discard, signals: signals, App: app.App{Stderr: &errs, Environ: env, Dir: t.TempDir()}}
+	if code := a.run(t.Context(), []string{"serve", "--wait"}); code != exitOK && code != exitInterrupted {
+		t.Errorf("%d %s", code, &errs)
+	}
+}
