@@ -30,6 +30,9 @@ type Alarms interface {
 type Options struct {
 	local.Options
 	Alarms Alarms
+	// Note returns a sentence for whoever has set an alarm, about whether anything will run at its time;
+	// empty, or a nil function: there is nothing to say.
+	Note func(ctx context.Context) string
 }
 
 // The kinds of alarms.
@@ -111,11 +114,15 @@ func (s service) set(ctx context.Context, in tool.Invocation, a record.Alarm) (s
 	if err != nil {
 		return "", err
 	}
-	return s.setReply(a), nil
+	return s.setReply(ctx, a), nil
 }
 
-func (s service) setReply(a record.Alarm) string {
-	return fmt.Sprintf("The %s is set for %s%s.", s.kind, s.clock(a.User, a.Start), repeated(a))
+func (s service) setReply(ctx context.Context, a record.Alarm) string {
+	text := fmt.Sprintf("The %s is set for %s%s.", s.kind, s.clock(a.User, a.Start), repeated(a))
+	if s.Note != nil {
+		text = strings.TrimSpace(text + " " + s.Note(ctx))
+	}
+	return text
 }
 
 func repeated(a record.Alarm) string {
@@ -174,7 +181,7 @@ func (s setting) Applied(ctx context.Context, key string) (string, bool, error) 
 	if fault.Is(err, fault.NotFound) {
 		return "", false, nil
 	}
-	return s.setReply(a), err == nil, err
+	return s.setReply(ctx, a), err == nil, err
 }
 
 // Revert implements local.Changes.

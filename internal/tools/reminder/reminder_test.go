@@ -1,6 +1,7 @@
 package reminder
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -22,13 +23,15 @@ type world struct {
 	tools map[string]tool.Tool
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t *testing.T) *world { return newWorldWith(t, nil) }
+
+func newWorldWith(t *testing.T, note func(context.Context) string) *world {
 	t.Helper()
 	zone, err := time.LoadLocation("Europe/Vienna")
 	if err != nil {
 		t.Fatal(err)
 	}
-	opt := Options{Options: local.Options{Zone: func(string) *time.Location { return zone }}, Alarms: jobs.New(jobs.Options{Store: storetest.NewModel()})}
+	opt := Options{Options: local.Options{Zone: func(string) *time.Location { return zone }}, Alarms: jobs.New(jobs.Options{Store: storetest.NewModel()}), Note: note}
 	w := &world{t, map[string]tool.Tool{}}
 	for name, add := range map[string]func(*local.Kit, Options){Reminder: AddReminders, Timer: AddTimers} {
 		k := local.NewKit(tool.Env{Name: name}, tool.OriginOwn)
@@ -154,6 +157,21 @@ func TestCancelling(t *testing.T) {
 			}
 		}
 		if got := w.call("l", "timer.list", m{}) + w.call("l", "reminder.list", m{}); !strings.HasPrefix(got, "No timer is set.- Sat 1 Jan 2000 01:05:00 CET \"tea with Ann\" (id ") {
+			t.Error(got)
+		}
+	})
+}
+
+// A note on whether anything will run then stands behind what was set.
+func TestANoteIsAdded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		say := "Steward has to be running then."
+		w := newWorldWith(t, func(context.Context) string { return say })
+		if got := w.call("1", "timer.set", m{"seconds": 60}); got != "The timer is set for Sat 1 Jan 2000 01:01:00 CET. "+say {
+			t.Error(got)
+		}
+		say = ""
+		if got := w.call("2", "reminder.set", m{"text": "tea", "in_minutes": 1}); got != "The reminder is set for Sat 1 Jan 2000 01:01:00 CET." {
 			t.Error(got)
 		}
 	})
