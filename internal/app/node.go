@@ -89,6 +89,7 @@ type Local struct {
 	Catalog  *catalog.Catalog
 	services *agentServices
 	secrets  *secret.Follower
+	stays    func(context.Context) bool // whether a Steward will be running later
 }
 
 // readAtOnce is how many documents are read at a time.
@@ -114,7 +115,8 @@ func (a *App) OpenLocal(ctx context.Context, set *settings.Loaded, log *slog.Log
 		return nil, errors.Join(err, st.Close())
 	}
 	l := &Local{reader: extract.Reader{Command: command, Slots: make(chan struct{}, readAtOnce)}, audit: trail, intake: intake, Store: st, Keys: identity.New(st), Log: log, grace: set.Timeouts.Shutdown,
-		User: a.User(), engine: a.engine(st), alarms: jobs.New(jobs.Options{Store: st, Log: log}), Resolver: a.Resolver(set), private: a.private(set)}
+		User: a.User(), engine: a.engine(st), alarms: jobs.New(jobs.Options{Store: st, Log: log}), Resolver: a.Resolver(set), private: a.private(set),
+		stays: func(ctx context.Context) bool { return a.stays(ctx, set) }}
 	if err := l.wire(ctx, a, set, log); err != nil {
 		return nil, errors.Join(err, l.ClosePolicies(), st.Close())
 	}

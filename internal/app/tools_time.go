@@ -15,7 +15,12 @@ import (
 
 // reminderTools are the reminders and timers.
 func (l *Local) reminderTools(set *settings.Loaded) []BuiltIn {
-	opt := reminder.Options{Options: domainlocal.Options{Zone: l.zone(set)}, Alarms: l.alarms}
+	opt := reminder.Options{Options: domainlocal.Options{Zone: l.zone(set)}, Alarms: l.alarms, Note: func(ctx context.Context) string {
+		if l.stays(ctx) {
+			return ""
+		}
+		return mustRun
+	}}
 	group := func(name string, add func(*domainlocal.Kit, reminder.Options)) BuiltIn {
 		return BuiltIn{Name: name, tools: func() ([]tool.Tool, error) {
 			k := domainlocal.NewKit(builtInEnv(set, name), tool.OriginOwn) // they change nothing but the user's own list

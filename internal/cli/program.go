@@ -46,7 +46,8 @@ type program struct {
 	agent   string           // --agent: the agent to talk to
 	json    bool             // --json
 
-	joinFor time.Duration // how long another Steward may take to say where it serves; zero: joinPatience
+	startFor time.Duration // how long a service may take to serve; zero: serviceStartFor
+	joinFor  time.Duration // how long another Steward may take to say where it serves; zero: joinPatience
 }
 
 // run runs the program and returns its exit code.
@@ -223,7 +224,7 @@ func (a *program) command() *cobra.Command {
 	f.BoolVar(&a.json, "json", false, "print JSON, for programs")
 	complete(root, "model", a.completeModels)
 	root.AddGroup(&cobra.Group{ID: "talk", Title: "Talk:"}, &cobra.Group{ID: "keep", Title: "Keep:"}, &cobra.Group{ID: "look", Title: "Look:"})
-	root.AddCommand(a.chatCommand(), a.askCommand(), a.planCommand(), a.setupCommand(), a.serveCommand(),
+	root.AddCommand(a.chatCommand(), a.askCommand(), a.planCommand(), a.setupCommand(), a.serveCommand(), a.serviceCommand(),
 		a.conversationsCommand(), a.messagesCommand(), a.branchCommand(), a.importCommand(), a.searchCommand(), a.agentsCommand(), a.mcpCommand(), a.approvalsCommand(), a.grantsCommand(), a.tokenCommand(), a.keysCommand(), a.secretsCommand(), a.accountsCommand(), a.skillsCommand(), a.usersCommand(), a.groupsCommand(), a.resourcesCommand(),
 		a.logCommand(), a.auditCommand(), a.policyCommand(), a.eventsCommand(), a.requestsCommand(), a.plansCommand(), a.routeCommand(), a.intentsCommand(), a.modelsCommand(), a.configCommand(), a.doctorCommand(), a.versionCommand(), a.manCommand(root))
 	strict(root)
