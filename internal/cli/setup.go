@@ -103,13 +103,40 @@ func (a *program) setup(ctx context.Context, yes, first bool) error {
 		p.folder = "" // it stays in the settings as it was written
 	}
 	if first {
-		a.Note("steward setup also asks how to reach you on your phone.\n")
+		a.Note("steward setup also asks how to reach you on your phone, and whether to run all the time.\n")
 		return a.writePlan(set, file, p)
 	}
 	if p.topic, err = ask.askValid("Topic of the app ntfy, to reach you on your phone (none: only here)", cmp.Or(set.Notify.Ntfy.Topic, "none"), topicName, "up to 64 letters, digits, _ and -"); err != nil {
 		return err
 	}
-	return a.writePlan(set, file, p)
+	always, err := ask.forService()
+	if err != nil {
+		return err
+	}
+	if err := a.writePlan(set, file, p); err != nil || !always {
+		return err
+	}
+	if err := a.startService(ctx, false); err != nil { // the rest is set up
+		a.explain(err, "steward service install")
+	}
+	return nil
+}
+
+// forService asks whether Steward is to run from login on. It does not ask where that is impossible, or
+// has been answered.
+func (k *prompter) forService() (bool, error) {
+	if k.yes {
+		return false, nil
+	}
+	m, err := k.app.ServiceManager()
+	if err != nil || m.Ready(k.ctx) != nil {
+		return false, nil
+	}
+	if text, err := m.Text(); err != nil || text != "" {
+		return false, nil
+	}
+	answer, err := k.line("Keep Steward running from login on, so that reminders reach you while no chat is open? y or n", "n")
+	return strings.HasPrefix(strings.ToLower(answer), "y"), err
 }
 
 // writePlan makes the changes. All else in the file stays.

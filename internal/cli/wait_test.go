@@ -12,6 +12,7 @@ import (
 
 	"steward/internal/app"
 	"steward/internal/store/sqlite"
+	"steward/test/locked"
 )
 
 // serve --wait serves once the data folder is free, and a command that finds the folder in use waits until
@@ -75,7 +76,7 @@ func TestServeThatWaitsEnds(t *testing.T) {
 	defer st.Close()
 	signals := make(chan os.Signal, 1)
 	signals <- syscall.SIGTERM
-	var errs output
+	var errs locked.Buffer
 	a := &program{stdout: io.Discard, signals: signals, App: app.App{Stderr: &errs, Environ: env, Dir: t.TempDir()}}
 	if code := a.run(t.Context(), []string{"serve", "--wait"}); code != exitOK && code != exitInterrupted {
 		t.Errorf("%d %s", code, &errs)
