@@ -10,7 +10,6 @@ import (
 
 	"steward/internal/app"
 	"steward/internal/identity"
-	"steward/internal/store/sqlite"
 	"steward/test/locked"
 )
 
@@ -70,14 +69,7 @@ func TestDoctorOfAnOpenServer(t *testing.T) {
 // address.
 func TestALockWithoutAServer(t *testing.T) {
 	env := user(t)
-	data := filepath.Join(homeOf(env), ".local/share/steward")
-	if err := os.MkdirAll(data, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	st, err := sqlite.Open(t.Context(), sqlite.Options{Path: app.Database(data)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	data, st := occupied(t, env)
 	defer st.Close()
 	for _, args := range [][]string{{"ask", "x"}, {"keys", "create"}, {"conversations", "delete", "last", "--yes"}, {"chat"}} {
 		if code, _, errs := in(t, "", env, args...); code != exitFailed || !strings.Contains(errs, "data_in_use") || !strings.Contains(errs, "the address of the Steward that uses") {

@@ -15,10 +15,10 @@ import (
 	"steward/test/locked"
 )
 
-// serve --wait serves once the data folder is free, and a command that finds the folder in use waits until
-// whoever uses it says where it serves.
-func TestServeWaitsForTheFolder(t *testing.T) {
-	env := user(t)
+// occupied makes the usual data folder and opens its database, so that it is in use without a notice of an
+// address. It returns the folder.
+func occupied(t *testing.T, env []string) (string, *sqlite.Store) {
+	t.Helper()
 	data := filepath.Join(homeOf(env), ".local/share/steward")
 	if err := os.MkdirAll(data, 0o700); err != nil {
 		t.Fatal(err)
@@ -27,6 +27,14 @@ func TestServeWaitsForTheFolder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return data, st
+}
+
+// serve --wait serves once the data folder is free, and a command that finds the folder in use waits until
+// whoever uses it says where it serves.
+func TestServeWaitsForTheFolder(t *testing.T) {
+	env := user(t)
+	data, st := occupied(t, env)
 	cmd := buildProgram(t, env, "serve", "--wait")
 	said, err := cmd.StderrPipe()
 	if err == nil {
@@ -65,14 +73,7 @@ func TestServeWaitsForTheFolder(t *testing.T) {
 // One that still waits ends at once when it is told to.
 func TestServeThatWaitsEnds(t *testing.T) {
 	env := user(t)
-	data := filepath.Join(homeOf(env), ".local/share/steward")
-	if err := os.MkdirAll(data, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	st, err := sqlite.Open(t.Context(), sqlite.Options{Path: app.Database(data)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, st := occupied(t, env)
 	defer st.Close()
 	signals := make(chan os.Signal, 1)
 	signals <- syscall.SIGTERM
