@@ -36,7 +36,7 @@ func (n *Node) runAlarms() {
 		return final, err
 	}
 	n.life.Go(func() {
-		if err := n.opt.Alarms.Run(n.life, tell); err != nil && n.life.Err() == nil {
+		if err := n.opt.Alarms.Run(n.life, jobs.Handlers{Alarm: tell}); err != nil && n.life.Err() == nil {
 			n.log.Error("no alarm goes off any more", "error", err)
 		}
 	})
