@@ -26,6 +26,7 @@ type year struct {
 	t      *testing.T
 	rand   *rand.Rand
 	store  *mortal
+	jobs   int
 	skew   time.Duration // how far the scheduler's clock is ahead of synctest's
 	mu     sync.Mutex
 	begun  map[string]int // attempts by key: how often they have begun anew
@@ -155,8 +156,8 @@ func (y *year) outcome(_ *Attempt, h id.ID) (Result, error) {
 func (y *year) life(lasts time.Duration) {
 	y.store.mu.Lock()
 	y.store.died, y.store.left, y.store.after = make(chan struct{}), -1, y.rand.IntN(2) == 0
-	if y.rand.IntN(3) > 0 {
-		y.store.left = 1 + y.rand.IntN(400)
+	if y.rand.IntN(6) > 0 {
+		y.store.left = 1 + y.rand.IntN(20+2*y.jobs)
 	}
 	y.store.mu.Unlock()
 	s := New(Options{Store: y.store, Now: y.now})
@@ -271,21 +272,23 @@ var zones = []string{"Europe/Vienna", "America/New_York", "Australia/Lord_Howe",
 
 // Over a year, however the clock jumps, the machine sleeps and the process is killed: each time at
 // which a job is due is run once, or recorded as missed or skipped.
-func simulate(t *testing.T, seed uint64, jobs, days int) {
+func simulate(t *testing.T, seed uint64, jobs, days int, real bool) {
 	path := filepath.Join(t.TempDir(), "steward.db")
 	m := &mortal{left: -1, died: make(chan struct{}), states: map[id.ID]record.Occurrence{}, of: map[id.ID]id.ID{}}
 	kinds := map[id.ID]kind{}
-	y := &year{rand: rand.New(rand.NewPCG(seed, 1)), store: m, begun: map[string]int{}, ran: map[id.ID]int{}, lasted: map[string]bool{}}
+	y := &year{jobs: jobs, rand: rand.New(rand.NewPCG(seed, 1)), store: m, begun: map[string]int{}, ran: map[id.ID]int{}, lasted: map[string]bool{}}
 	var end time.Time
 	list := map[id.ID]record.Job{}
 	synctest.Test(t, func(t *testing.T) {
 		y.t = t
-		st, err := sqlite.Open(t.Context(), sqlite.Options{Path: path})
-		if err != nil {
-			t.Fatal(err)
+		if m.Store = newQuick(); real {
+			st, err := sqlite.Open(t.Context(), sqlite.Options{Path: path})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer st.Close()
+			m.Store = st
 		}
-		defer st.Close()
-		m.Store = st
 		s := New(Options{Store: m, Now: y.now})
 		for i := range jobs {
 			k := y.kind()
@@ -317,17 +320,9 @@ func simulate(t *testing.T, seed uint64, jobs, days int) {
 			}
 		}
 		m.died, m.left = make(chan struct{}), -1
-		for range 20 { // the last occurrences end, while further ones may begin
+		for !end.After(last) { // up to the present
 			y.rest(48 * time.Hour)
-			open := 0
-			for _, o := range m.states {
-				if !o.Over() {
-					open++
-				}
-			}
-			if end = y.now(); open == 0 && end.After(last) {
-				break
-			}
+			end = y.now()
 		}
 		for jid := range kinds {
 			for u := range 1 + jobs/100 {
@@ -338,7 +333,7 @@ func simulate(t *testing.T, seed uint64, jobs, days int) {
 		}
 	})
 	y.t = t
-	y.verify(list, kinds, end)
+	y.verify(list, kinds, end, days)
 }
 
 // rest lets a scheduler run that is not killed.
@@ -349,7 +344,16 @@ func (y *year) rest(d time.Duration) {
 	_ = s.Run(ctx, Handlers{Job: y.perform})
 }
 
-func (y *year) verify(list map[id.ID]record.Job, kinds map[id.ID]kind, end time.Time) {
+func openOf(list []record.Occurrence) (n int) {
+	for _, o := range list {
+		if !o.Over() {
+			n++
+		}
+	}
+	return n
+}
+
+func (y *year) verify(list map[id.ID]record.Job, kinds map[id.ID]kind, end time.Time, days int) {
 	byJob := map[id.ID][]record.Occurrence{}
 	total := map[string]int{}
 	for oid, o := range y.store.states {
@@ -380,14 +384,14 @@ func (y *year) verify(list map[id.ID]record.Job, kinds map[id.ID]kind, end time.
 		slices.SortFunc(occs, func(a, b record.Occurrence) int { return int(a.Number - b.Number) })
 		for _, o := range occs {
 			n := o.Times()
-			if !o.Over() || n > len(want) || !want[0].Equal(o.Due) || n > 1 && !want[n-1].Equal(o.Last) {
+			if n > len(want) || !want[0].Equal(o.Due) || n > 1 && !want[n-1].Equal(o.Last) {
 				y.t.Errorf("%s %+v: %+v, next due %v", j.Name, j.Trigger, o, want[:min(2, len(want))])
 				break
 			}
 			want = want[n:]
 		}
 		c := j.Count
-		if len(want) > 0 && !want[0].Equal(j.Next) || c.Due != c.Done+c.Failed+c.Missed+c.Skipped {
+		if len(want) > 0 && !want[0].Equal(j.Next) || open(&j) != openOf(occs) {
 			y.t.Errorf("%s %+v in %s: %d due times are left, the first is %v; next is %s, %+v", j.Name, j.Trigger, j.Zone, len(want), want[:min(1, len(want))], j.Next, c)
 		}
 	}
@@ -396,9 +400,12 @@ func (y *year) verify(list map[id.ID]record.Job, kinds map[id.ID]kind, end time.
 		again += n - 1
 	}
 	y.t.Logf("%d jobs were due %d times: %v; %d attempts were resumed after a kill", len(kinds), times, total, again)
-	if total[record.OccurrenceDone] == 0 || total[record.OccurrenceMissed] == 0 || total[record.OccurrenceFailed] == 0 || total[record.OccurrenceSkipped] == 0 || again == 0 {
+	if days > 300 && (total[record.OccurrenceDone] == 0 || total[record.OccurrenceMissed] == 0 || total[record.OccurrenceFailed] == 0 || total[record.OccurrenceSkipped] == 0 || again == 0) {
 		y.t.Error("the simulation has left something out")
 	}
 }
 
-func TestAYearOfJobs(t *testing.T) { simulate(t, 1, 20, 366) }
+func TestAYearOfJobs(t *testing.T) {
+	t.Run("in memory", func(t *testing.T) { simulate(t, 1, 15, 366, false) })
+	t.Run("in SQLite", func(t *testing.T) { simulate(t, 2, 6, 20, true) })
+}
