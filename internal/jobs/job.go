@@ -25,6 +25,9 @@ const (
 	late       = time.Minute // an occurrence that is not later than this is not missed
 )
 
+// CausePerson is the cause of occurrences that a person has begun.
+const CausePerson = "person"
+
 // termJobs lists a user's jobs.
 const termJobs = "jobs"
 
@@ -238,7 +241,7 @@ func (s *Scheduler) RemoveJob(ctx context.Context, user, name string) (record.Jo
 // second time it returns the same occurrence. Error codes: not_found, job_busy (Conflict; an occurrence
 // is not over, and the job queues none).
 func (s *Scheduler) RunJob(ctx context.Context, user, name string, by id.ID) (record.Occurrence, error) {
-	return s.begin(ctx, user, record.JobID(user, name), "person", by.String())
+	return s.begin(ctx, user, record.JobID(user, name), CausePerson, by.String())
 }
 
 // Occurrences returns the newest occurrences of a job, the newest first, at most 200.

@@ -54,7 +54,6 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -393,7 +392,7 @@ func (s *Scheduler) load(ctx context.Context, jobs bool) error {
 				s.opt.Log.Error("skipped an invalid occurrence of a job", "error", err)
 				continue
 			}
-			s.wake(strings.TrimPrefix(string(it.Space), "user:"), record.IDOf(it.URI, record.TypeJob), o.After)
+			s.wake(userOf(it.Space), record.IDOf(it.URI, record.TypeJob), o.After)
 		}
 	}
 	return nil

@@ -2,12 +2,15 @@ package jobs
 
 import (
 	"context"
+	"iter"
 	"strconv"
+	"strings"
 	"time"
 
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/record"
+	"steward/internal/resource"
 	"steward/internal/store"
 )
 
@@ -39,6 +42,7 @@ type Handlers struct {
 type Result struct {
 	Conversation, Interaction id.ID
 	Cost                      float64 // US dollars
+	Final                     bool    // with an error: another attempt would be in vain, or is not wanted
 }
 
 // Attempt is one try of an occurrence.
@@ -58,6 +62,31 @@ func (a *Attempt) Key() string {
 	}
 	return a.Occurrence.ID.String() + " " + strconv.Itoa(a.Occurrence.Attempts)
 }
+
+// Interrupted yields the attempts that were going on when the process ended. Run makes them again.
+func (s *Scheduler) Interrupted(ctx context.Context) iter.Seq2[*Attempt, error] {
+	return func(yield func(*Attempt, error) bool) {
+		for _, state := range []string{record.OccurrenceRunning, record.OccurrenceWaiting} {
+			for it, err := range store.Items(ctx, s.opt.Store, store.ForNode(""), store.Query{Type: record.TypeOccurrence, State: state}) {
+				a := &Attempt{s: s}
+				if err == nil {
+					a.Occurrence, err = record.DecodeOccurrence(it.URI, it.Body)
+				}
+				if err == nil {
+					a.Job, _, err = s.job(ctx, userOf(it.Space), record.IDOf(it.URI, record.TypeJob))
+				}
+				if fault.Is(err, fault.NotFound) { // it was removed
+					continue
+				}
+				if !yield(a, err) || err != nil {
+					return
+				}
+			}
+		}
+	}
+}
+
+func userOf(s resource.Space) string { return strings.TrimPrefix(string(s), "user:") }
 
 // Wait calls a function that waits for a person. Meanwhile the occurrence is recorded as waiting, and
 // another one may run in its place.
@@ -159,11 +188,11 @@ func (s *Scheduler) firstOpen(ctx context.Context, j *record.Job) (first record.
 func (s *Scheduler) attempt(ctx context.Context, a *Attempt, h *Handlers) error {
 	j, o := &a.Job, &a.Occurrence
 	if o.State == record.OccurrenceDue {
-		if j.Check.Tool != "" && h.Check != nil && o.Cause != "person" {
+		if j.Check.Tool != "" && h.Check != nil && o.Cause != CausePerson {
 			seen, err := h.Check(ctx, *j)
 			if err != nil {
 				o.Attempts++
-				return s.failed(ctx, a, err)
+				return s.failed(ctx, a, err, false)
 			}
 			if seen == j.Seen {
 				o.State, o.Reason = record.OccurrenceSkipped, record.ReasonUnchanged
@@ -186,14 +215,14 @@ func (s *Scheduler) attempt(ctx context.Context, a *Attempt, h *Handlers) error 
 	o.Conversation, o.Interaction = r.Conversation, r.Interaction
 	o.Cost += r.Cost
 	if err != nil {
-		return s.failed(ctx, a, err)
+		return s.failed(ctx, a, err, r.Final)
 	}
 	o.State, o.Reason = record.OccurrenceDone, ""
 	return s.finish(ctx, a)
 }
 
 // failed records that an attempt failed.
-func (s *Scheduler) failed(ctx context.Context, a *Attempt, err error) error {
+func (s *Scheduler) failed(ctx context.Context, a *Attempt, err error, final bool) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -202,7 +231,7 @@ func (s *Scheduler) failed(ctx context.Context, a *Attempt, err error) error {
 		o.Reason = "failed"
 	}
 	s.opt.Log.Warn("an occurrence of a job failed", "job", a.Job.Name, "attempt", o.Attempts, "error", err)
-	if o.Attempts <= a.Job.Retries {
+	if o.Attempts <= a.Job.Retries && !final {
 		o.After = s.opt.Now().UTC().Add(min(firstRetry<<(o.Attempts-1), lastRetry))
 		return a.put(ctx, record.OccurrenceDue)
 	}
