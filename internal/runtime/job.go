@@ -34,7 +34,7 @@ var (
 
 // jobTurn returns the interaction in which an attempt is made. It derives from the attempt, so that the
 // limits of the job's tools are known before a run that was interrupted is resumed.
-func jobTurn(key string) id.ID { return id.Derive("job turn", key) }
+func jobTurn(key string) id.ID { return id.Derive("job", "turn", key) }
 
 // performJob carries out an attempt of a job's occurrence: it opens a turn in the job's conversation and
 // waits for its end. If Steward stops meanwhile, the run is resumed at the next start like any other, and

@@ -2,17 +2,18 @@ package runtime_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"steward/internal/effect"
-	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/jobs"
-	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/record"
+	"steward/internal/requests"
 	"steward/internal/store"
 	"steward/internal/tool"
 	"steward/internal/turn"
@@ -202,12 +203,45 @@ func TestAJobWithACheck(t *testing.T) {
 		return now, nil
 	})
 	w := newJobWorld(t, look)
+	w.close()
+	var late atomic.Int64 // seconds
+	w.jobs = jobs.New(jobs.Options{Store: w.memory, Now: func() time.Time { return time.Now().Add(time.Duration(late.Load()) * time.Second) }})
+	w.opt.Alarms = w.jobs
+	w.open()
 	j := record.Job{User: "anna", Name: "job", Text: "say you have mail", Check: record.Check{Tool: "mail.look", Pointer: "/unread"}}
 	j.Every = 3600
-	j.Start = time.Now().Add(-time.Second)
 	j, err := w.jobs.AddJob(t.Context(), j)
 	ok(t, err)
-	_ = j
-	_ = llm.Budget{}
-	_ = fault.Invalid
+	answers := func() int {
+		c, found, err := requests.Conversation(t.Context(), w.memory, store.ForUser("anna"), j.Conversation)
+		ok(t, err)
+		if !found {
+			return 0
+		}
+		return len(w.messages(c.ID)) / 2
+	}
+	for hour, step := range []struct {
+		mail    string
+		state   string
+		answers int
+	}{
+		{`{"unread":1,"at":"10:00"}`, record.OccurrenceDone, 1},
+		{`{"unread":1,"at":"11:00"}`, record.OccurrenceSkipped, 1},
+		{`{"unread":2,"at":"12:00"}`, record.OccurrenceDone, 2},
+	} {
+		<-mail
+		mail <- step.mail
+		late.Store(int64(hour)*3600 + 1)
+		other := record.Job{User: "anna", Name: fmt.Sprint("other-", hour), Text: "say nothing"} // makes the scheduler look at the clock
+		other.Cron = "0 0 1 1 *"
+		ok(t, second(w.jobs.AddJob(t.Context(), other)))
+		eventually(t, "the hour has passed", func() bool {
+			list, err := w.jobs.Occurrences(t.Context(), "anna", "job", 9)
+			ok(t, err)
+			return len(list) == hour+1 && list[0].State == step.state
+		})
+		if n := answers(); n != step.answers {
+			t.Errorf("hour %d: %d answers", hour, n)
+		}
+	}
 }
