@@ -26,7 +26,7 @@ type timetable struct {
 	start time.Time
 	at    time.Time      // once
 	step  time.Duration  // every so often
-	until time.Time      // of step; zero: for ever
+	until time.Time      // a rule ends there; zero: it does not, or its option says so
 	cron  string         // five fields
 	rule  *rrule.ROption // on the wall clock
 	count int            // of occurrences; 0: any
@@ -113,7 +113,8 @@ func (tt *timetable) readRule(rule string) error {
 		return nil
 	}
 	if utc {
-		o.Until = wall(o.Until, tt.loc)
+		tt.until = o.Until // checked by next, since a wall time may stand for two instants
+		o.Until = o.Until.AddDate(0, 0, 2)
 	}
 	if len(o.Byhour) == 0 {
 		o.Byhour = []int{start.Hour()}
@@ -178,7 +179,7 @@ func (tt *timetable) next(t time.Time) time.Time {
 			return w
 		}
 		if at := instant(w, tt.loc); at.After(t) { // otherwise it is a wall time that has passed already, or several times are one
-			if at.Sub(t) > horizon {
+			if at.Sub(t) > horizon || !tt.until.IsZero() && at.After(tt.until) {
 				return time.Time{}
 			}
 			return at

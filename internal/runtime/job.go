@@ -29,6 +29,7 @@ import (
 var (
 	errJobStopped = fault.New(fault.Cancelled, "job_stopped", "the job was stopped")
 	errJobTime    = fault.New(fault.Timeout, "job_time", "the job took longer than it may").WithHint("raise its time limit")
+	errJobParked  = fault.New(fault.Unavailable, "job_parked", "Steward has stopped several times while the job ran").WithHint("look at steward requests, and resume the request or run the job again")
 	errJobBound   = fault.New(fault.Exhausted, "job_bound", "the job reached a limit of its agent or its budget").WithHint("raise its cap on cost")
 )
 
@@ -50,7 +51,8 @@ func (n *Node) performJob(ctx context.Context, a *jobs.Attempt) (jobs.Result, er
 	meter := llm.NewMeter(llm.Budget{MaxCost: j.MaxCost})
 	t := turn.Input{Conversation: conv, Derived: true, ClientID: "job " + a.Key(), Opens: inter, Content: jobContent(a), Agent: j.Agent, Model: j.Model,
 		Attended: true, Origin: record.OriginJob + j.ID.String(), Labels: j.Labels, Sources: j.Sources}
-	if j.MaxCost > 0 {
+	if j.MaxCost > 0 { // for all attempts together
+		meter.Add(llm.Spend{Cost: a.Occurrence.Cost})
 		t.ParentMeter = meter
 	}
 	n.jobTools.add(inter, j.Tools)
@@ -60,6 +62,16 @@ func (n *Node) performJob(ctx context.Context, a *jobs.Attempt) (jobs.Result, er
 		return jobs.Result{Final: work.IsFinal(err)}, err
 	}
 	r := jobs.Result{Conversation: acc.Conversation, Interaction: acc.Interaction}
+	if acc.Duplicate { // a run that has made Steward crash again and again is not resumed for the job
+		run, _, err := requests.LastRun(ctx, n.opt.Store, store.ForUser(j.User), record.InteractionURI(acc.Conversation, acc.Interaction))
+		if err != nil {
+			return r, err
+		}
+		if !run.Parked.IsZero() {
+			r.Final = true
+			return r, errJobParked
+		}
+	}
 	timedOut, err := n.followJob(ctx, a, acc, meter)
 	if err != nil {
 		return r, err
