@@ -10,6 +10,7 @@ import (
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/record"
+	"steward/internal/resource"
 	"steward/internal/store"
 )
 
@@ -33,11 +34,12 @@ const termJobs = "jobs"
 
 var (
 	nameForm = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
+	typeForm = regexp.MustCompile(`^[a-z]+\.(\*|[A-Z][A-Za-z]*)$`)
 	hourForm = regexp.MustCompile(`^([01][0-9]|2[0-3]):[0-5][0-9]$`)
 )
 
 // AddJob stores a job, of which the caller gives User, Name, Text, By, the trigger, and what else it
-// wants to set apart from ID, Created, State, Next, Count and Seen. It returns the job with its first
+// wants to set apart from ID, Created, Conversation, and what changes later (from State on). It returns the job with its first
 // occurrence in Next, so that "scheduled" is only said of a job that begins. A job that the same call
 // (By) has added is returned as it is.
 //
@@ -62,7 +64,7 @@ func (s *Scheduler) AddJob(ctx context.Context, j record.Job) (record.Job, error
 	case !fault.Is(err, fault.NotFound):
 		return j, err
 	}
-	j.State, j.Ended, j.Count, j.Seen = record.JobActive, "", record.JobCount{}, ""
+	j.State, j.Ended, j.Count, j.Seen, j.Cursor, j.Held = record.JobActive, "", record.JobCount{}, "", "", time.Time{}
 	j.Conversation = id.Derive("conversation", "job", j.ID.String(), j.Created.Format(time.RFC3339Nano))
 	if j.Next, err = firstDue(&j, j.Created); err != nil {
 		return j, err
@@ -130,6 +132,19 @@ func checkJob(j *record.Job) error {
 		return invalid("give two times such as 22:00 and 07:00", "the quiet hours are not valid")
 	case j.Check.Args != "" && !json.Valid([]byte(j.Check.Args)):
 		return invalid("give the arguments of the tool as a JSON object", "the arguments of the check are not JSON")
+	}
+	if on := j.On; !on.Zero() {
+		_, err := resource.Parse(on.URI)
+		switch {
+		case on.Type == "" && on.URI == "":
+			return invalid("name a type such as mail.Message, or the URI of a place", "the job would begin at every event")
+		case on.URI != "" && err != nil:
+			return invalid("give the URI of a resource", "%.80q is not a URI: %w", on.URI, err)
+		case on.Type != "" && !typeForm.MatchString(on.Type):
+			return invalid("write a type such as mail.Message, or its beginning and *, as in mail.*", "invalid type %.80q", on.Type)
+		case on.Verb != "" && on.Verb != "put" && on.Verb != "delete":
+			return invalid("use put or delete", "unknown verb %.40q", on.Verb)
+		}
 	}
 	for tool, may := range j.Tools {
 		if may != record.ToolAllow && may != record.ToolAsk && may != record.ToolDeny {
@@ -211,7 +226,7 @@ func (s *Scheduler) ResumeJob(ctx context.Context, user, name string) (record.Jo
 		case record.JobEnded:
 			return fault.New(fault.Conflict, "job_over", "the job %q has ended", j.Name)
 		case record.JobPaused:
-			j.State = record.JobActive
+			j.State, j.Cursor = record.JobActive, "" // events are followed from now on
 			j.Next, err = firstDue(j, s.opt.Now().UTC())
 		}
 		return err
@@ -234,6 +249,7 @@ func (s *Scheduler) RemoveJob(ctx context.Context, user, name string) (record.Jo
 		changes = append(changes, store.Change{Op: store.Erase, URI: it.URI})
 	}
 	_, err = s.opt.Store.Commit(ctx, sc, store.Batch{Changes: changes})
+	s.reread(j.ID)
 	return j, err
 }
 
@@ -280,6 +296,7 @@ func (s *Scheduler) changeJob(ctx context.Context, user, name string, do func(*r
 		}
 		_, err = s.opt.Store.Commit(ctx, store.ForUser(user), store.Batch{Changes: []store.Change{putJob(&j, store.If{Version: version})}})
 		if err == nil {
+			s.reread(j.ID)
 			s.addJob(&j)
 		}
 		if !fault.Is(err, fault.Conflict) {

@@ -3,6 +3,7 @@ package jobs
 import (
 	"context"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"sync"
@@ -357,4 +358,98 @@ func TestDaysOnWhichClocksChange(t *testing.T) {
 		}
 		is(t, fmt.Sprint(c.trigger.Cron, c.trigger.Rule, ": ", strings.Join(got, ", ")), fmt.Sprint(c.trigger.Cron, c.trigger.Rule, ": ", c.want))
 	}
+}
+
+// Events that come together begin a job once; it holds at least a minute before the next; and none is
+// lost or counts twice when Steward is stopped.
+func TestJobsThatBeginOnEvents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st, w := storetest.NewModel(), &worker{takes: time.Second}
+		var mu sync.Mutex
+		var log []string
+		grown := make(chan struct{}, 1)
+		happen := func(events ...string) {
+			mu.Lock()
+			defer mu.Unlock()
+			log = append(log, events...)
+			select {
+			case grown <- struct{}{}:
+			default:
+			}
+		}
+		follow := func(ctx context.Context, j record.Job) iter.Seq2[Events, error] {
+			return func(yield func(Events, error) bool) {
+				at := 0
+				if _, err := fmt.Sscan(j.Cursor, &at); err != nil {
+					mu.Lock()
+					at = len(log)
+					mu.Unlock()
+				}
+				for {
+					mu.Lock()
+					b := Events{Cursor: fmt.Sprint(len(log))}
+					for _, e := range log[at:] {
+						b.List = append(b.List, Event{ID: e, Cause: e + " came"})
+					}
+					at = len(log)
+					mu.Unlock()
+					if !yield(b, nil) {
+						return
+					}
+					select {
+					case <-grown:
+					case <-ctx.Done():
+						return
+					}
+				}
+			}
+		}
+		start := func() (*Scheduler, func()) {
+			s := New(Options{Store: st})
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan struct{})
+			h := w.handlers()
+			h.Events = follow
+			go func() { defer close(done); _ = s.Run(ctx, h) }()
+			return s, func() { cancel(); <-done }
+		}
+		s, stop := start()
+		addJob(t, s, func(j *record.Job) { j.On = record.EventFilter{Type: "mail.Message"} })
+		synctest.Wait()
+		happen("a", "b")
+		time.Sleep(5 * time.Second)
+		happen("c") // held until a minute has passed
+		time.Sleep(5 * time.Second)
+		happen("d") // while c is open
+		time.Sleep(5 * time.Minute)
+		synctest.Wait()
+		is(t, w.began(), "01 00:00:00, 01 00:01:00")
+		is(t, history(t, s), "01 00:00 done, 01 00:00 done, 01 00:00 skipped overlap")
+		stop()
+		happen("e")
+		s, stop = start()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		is(t, w.began(), "01 00:05:10")
+		if _, err := s.PauseJob(t.Context(), "ann", "mail"); err != nil {
+			t.Error(err)
+		}
+		happen("f")
+		time.Sleep(time.Hour)
+		is(t, w.began(), "")
+		if _, err := s.ResumeJob(t.Context(), "ann", "mail"); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		is(t, w.began(), "") // f came while it was paused
+		happen("g")
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		is(t, w.began(), "01 01:08:10")
+		if j, err := s.Job(t.Context(), "ann", "mail"); j.Count.Due != 6 || j.Count.Done != 5 || j.Count.Skipped != 1 || err != nil {
+			t.Errorf("%+v %v", j.Count, err)
+		}
+		stop()
+	})
 }

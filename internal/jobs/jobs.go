@@ -39,6 +39,10 @@
 //	 │        └─ due (another attempt)
 //	 └─ skipped            missed, skipped: from the beginning
 //
+// A job can also begin on events (Trigger.On). A follower reads them from the job's cursor on, and each
+// batch becomes one occurrence, in a commit that moves the cursor too. At least a minute passes from one
+// to the next, so that a job whose work leads to such events again cannot run without pause.
+//
 // What always holds for a job: the number of times that it was due is that of its occurrences which are
 // done, failed, missed, skipped or still open (record.JobCount).
 //
@@ -101,9 +105,10 @@ type Scheduler struct {
 
 	mu      sync.Mutex
 	waiting queue
-	known   map[key]time.Time // the time of the valid entry in the queue; others are stale
-	working map[id.ID]bool    // jobs that have a worker; true: it has to look once more
-	news    chan struct{}     // holds a token when the first entry may have changed
+	known   map[key]time.Time            // the time of the valid entry in the queue; others are stale
+	working map[id.ID]bool               // jobs that have a worker; true: it has to look once more
+	follows map[id.ID]context.CancelFunc // jobs whose events are followed; calling it makes the follower read the job again
+	news    chan struct{}                // holds a token when the first entry may have changed
 }
 
 // New returns a scheduler.
@@ -114,7 +119,7 @@ func New(opt Options) *Scheduler {
 	if opt.Log == nil {
 		opt.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Scheduler{opt: opt, known: map[key]time.Time{}, working: map[id.ID]bool{}, news: make(chan struct{}, 1)}
+	return &Scheduler{opt: opt, known: map[key]time.Time{}, working: map[id.ID]bool{}, follows: map[id.ID]context.CancelFunc{}, news: make(chan struct{}, 1)}
 }
 
 // The kinds of entries.
@@ -122,6 +127,7 @@ const (
 	kindAlarm      = iota
 	kindJob        // a job that is due
 	kindOccurrence // a job with an occurrence that is to run
+	kindEvents     // a job that begins on events
 )
 
 // entry is something in the queue.
@@ -280,7 +286,11 @@ func (s *Scheduler) add(a record.Alarm) {
 
 // addJob queues a job for its next occurrence.
 func (s *Scheduler) addJob(j *record.Job) {
-	if j.State == record.JobActive && !j.Next.IsZero() {
+	switch {
+	case j.State != record.JobActive:
+	case !j.On.Zero():
+		s.push(entry{time.Time{}, j.User, j.ID, kindEvents})
+	case !j.Next.IsZero():
 		s.push(entry{j.Next, j.User, j.ID, kindJob})
 	}
 }
@@ -322,6 +332,12 @@ func (s *Scheduler) Run(ctx context.Context, h Handlers) error {
 		}
 		if e.kind == kindOccurrence {
 			telling.Go(func() { s.work(ctx, e, &h, jobs) })
+			continue
+		}
+		if e.kind == kindEvents {
+			if h.Events != nil {
+				telling.Go(func() { s.followEvents(ctx, e, &h) })
+			}
 			continue
 		}
 		select {

@@ -33,6 +33,10 @@ type Handlers struct {
 	// Check runs the job's query and returns what Job.Seen is compared with. May be nil if no job has one.
 	Check func(ctx context.Context, j record.Job) (string, error)
 
+	// Events yields the events after j.Cursor (empty: from now on) that j.On selects and the user may
+	// read, and a batch without events now and then. Nil: no job begins on events.
+	Events func(ctx context.Context, j record.Job) iter.Seq2[Events, error]
+
 	// Report tells the user of occurrences that failed or were missed. Both are in the history, too.
 	// May be nil.
 	Report func(ctx context.Context, j record.Job, o record.Occurrence)
@@ -255,14 +259,14 @@ func (s *Scheduler) finish(ctx context.Context, a *Attempt) error {
 		}
 		switch o.State {
 		case record.OccurrenceDone:
-			j.Count.Done++
+			j.Count.Done += o.Times()
 			if o.Seen != "" {
 				j.Seen = o.Seen
 			}
 		case record.OccurrenceFailed:
-			j.Count.Failed++
+			j.Count.Failed += o.Times()
 		default:
-			j.Count.Skipped++
+			j.Count.Skipped += o.Times()
 		}
 		j.Count.Cost += o.Cost
 		_, err = s.opt.Store.Commit(ctx, sc, store.Batch{Changes: []store.Change{

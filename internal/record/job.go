@@ -78,6 +78,10 @@ type Job struct {
 	Next  time.Time `json:"next,omitzero"`  // the next occurrence; zero: none is known
 	Count JobCount  `json:"count,omitzero"`
 	Seen  string    `json:"seen,omitzero"` // what the check found when the job last ran
+
+	// Jobs that begin on events:
+	Cursor string    `json:"cursor,omitzero"` // how far the events have been read
+	Held   time.Time `json:"held,omitzero"`   // no event begins the job before
 }
 
 // Trigger says when a job begins. Exactly one of At, Every, Cron, Rule and On is set.
@@ -90,10 +94,10 @@ type Trigger struct {
 	Start time.Time   `json:"start,omitzero"` // no occurrence is before it; zero when the job is created: now
 }
 
-// EventFilter selects events. Empty fields select all.
+// EventFilter selects events. Empty fields select all; Type and URI are not both empty.
 type EventFilter struct {
-	Type string `json:"type,omitzero"` // of the resource
-	URI  string `json:"uri,omitzero"`  // the beginning of the resource's URI
+	Type string `json:"type,omitzero"` // of the resource; "mail.*" selects all that begin so
+	URI  string `json:"uri,omitzero"`  // the resource or one that it is below
 	Verb string `json:"verb,omitzero"` // what happened: "put", "delete"
 }
 
@@ -159,7 +163,7 @@ type Occurrence struct {
 	Number       int64     `json:"number"`
 	Due          time.Time `json:"due"`
 	Last         time.Time `json:"last,omitzero"`    // of several that were missed: when the last one was due
-	Several      int       `json:"several,omitzero"` // how many they are; 0: one
+	Several      int       `json:"several,omitzero"` // how many they are, or how many events came together; 0: one
 	Cause        string    `json:"cause,omitzero"`   // empty: the time; "person", or the URI of a resource that an event is about
 	After        time.Time `json:"after"`            // it does not begin before: jitter, quiet hours, the wait before the next attempt
 	Began        time.Time `json:"began,omitzero"`   // the first attempt

@@ -7,9 +7,11 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"strings"
 	"time"
 
+	"steward/internal/events"
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/jobs"
@@ -363,4 +365,46 @@ func pointed(text, pointer string) (string, error) {
 	}
 	b, err := json.Marshal(v)
 	return string(b), err
+}
+
+// jobEvents yields the events that begin a job. What the job itself writes is no event for it.
+func (n *Node) jobEvents(ctx context.Context, j record.Job) iter.Seq2[jobs.Events, error] {
+	var f events.Filter
+	if j.On.Type != "" {
+		f.Types = []string{j.On.Type}
+	}
+	verbs := map[events.DetailType]string{events.Put: "put", events.Delete: "delete"}
+	for detail, verb := range verbs {
+		if j.On.Verb == "" || j.On.Verb == verb {
+			f.Details = append(f.Details, detail)
+		}
+	}
+	return func(yield func(jobs.Events, error) bool) {
+		if j.On.URI != "" {
+			at, err := resource.Parse(j.On.URI)
+			if err != nil {
+				yield(jobs.Events{}, err)
+				return
+			}
+			f.Prefixes = []resource.URI{at}
+		}
+		for b, err := range n.events.Subscribe(ctx, events.Caller{User: j.User, Agent: j.Agent}, f, events.Cursor(j.Cursor)) {
+			out := jobs.Events{Cursor: string(b.Cursor)}
+			for i := range b.Events {
+				e := &b.Events[i]
+				about := e.URI
+				if e.Published && len(e.Resources) > 0 {
+					about = e.Resources[0].URI
+				}
+				conv, job := record.IDOf(about, record.TypeConversation), !record.IDOf(about, record.TypeJob).Zero()
+				if job || !conv.Zero() && (conv == j.Conversation || conv == j.Deliver.Conversation) {
+					continue
+				}
+				out.List = append(out.List, jobs.Event{ID: e.ID.String(), Cause: verbs[e.Detail] + " " + about.String()})
+			}
+			if !yield(out, err) {
+				return
+			}
+		}
+	}
 }

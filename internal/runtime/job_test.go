@@ -245,3 +245,28 @@ func TestAJobWithACheck(t *testing.T) {
 		}
 	}
 }
+
+// A job begins when something happens to what it watches, and is told what.
+func TestAJobBeginsOnAnEvent(t *testing.T) {
+	w := newJobWorld(t)
+	there, _ := w.turn(id.ID{}, "say hello")
+	j := record.Job{User: "anna", Name: "job", Text: "say renamed"}
+	j.On = record.EventFilter{Type: record.TypeConversation, URI: record.ConversationURI(there).String(), Verb: "put"}
+	j, err := w.jobs.AddJob(t.Context(), j)
+	ok(t, err)
+	eventually(t, "the job follows events", func() bool {
+		j, err := w.jobs.Job(t.Context(), "anna", "job")
+		ok(t, err)
+		return j.Cursor != ""
+	})
+	ok(t, second(w.Rename(t.Context(), "anna", there, "another name")))
+	eventually(t, "the job began", func() bool {
+		list, err := w.jobs.Occurrences(t.Context(), "anna", "job", 9)
+		ok(t, err)
+		return len(list) == 1 && list[0].State == record.OccurrenceDone
+	})
+	m := w.messages(j.Conversation)[0]
+	if b := m.Blocks[1].Base(); !strings.Contains(m.Text(), "What happened: put "+record.ConversationURI(there).String()) || !b.Labels.Has(message.Untrusted) || m.Blocks[0].Base().Labels.Has(message.Untrusted) {
+		t.Errorf("%s %+v", m.Text(), b)
+	}
+}
