@@ -40,7 +40,7 @@ func (s *Scheduler) due(ctx context.Context, e entry) (record.Job, error) {
 	}
 	_, err = s.opt.Store.Commit(ctx, store.ForUser(j.User), store.Batch{Changes: changes})
 	if fault.Is(err, fault.Conflict) { // it was changed meanwhile: look again
-		return record.Job{ID: j.ID, User: j.User, State: record.JobActive, Trigger: record.Trigger{}, Next: now}, nil
+		return record.Job{ID: j.ID, User: j.User, State: record.JobActive, Next: now}, nil
 	}
 	if err != nil {
 		return j, err

@@ -58,7 +58,6 @@ func (n *Node) performJob(ctx context.Context, a *jobs.Attempt) (jobs.Result, er
 		t.ParentMeter = meter
 	}
 	n.jobTools.add(inter, j.Tools)
-	defer n.jobTools.drop(inter)
 	acc, err := n.Turns.Send(ctx, j.User, t)
 	if err != nil {
 		return jobs.Result{Final: work.IsFinal(err)}, err

@@ -11,12 +11,17 @@ import (
 	"steward/internal/request"
 )
 
-// jobTools is what the jobs that are running may do with tools, by the turns that they have opened. It
-// stands between the engines and policy, and only narrows what policy decides: "allow" leaves a decision
-// as it is, "ask" turns an allowance into a question, "deny" refuses. The zero value is ready to use.
+// maxJobTurns is how many turns of jobs are remembered with what they may do.
+const maxJobTurns = 10_000
+
+// jobTools is what jobs may do with tools, by the turns that they have opened. It stands between the
+// engines and policy, and only narrows what policy decides: "allow" leaves a decision as it is, "ask"
+// turns an allowance into a question, "deny" refuses. A turn is remembered after its end, because what
+// it has begun in the background may still call tools. The zero value is ready to use.
 type jobTools struct {
 	mu    sync.Mutex
 	turns map[id.ID]map[string]string
+	order []id.ID // of turns, the oldest first
 }
 
 func (t *jobTools) add(inter id.ID, tools map[string]string) {
@@ -25,15 +30,14 @@ func (t *jobTools) add(inter id.ID, tools map[string]string) {
 	if t.turns == nil {
 		t.turns = map[id.ID]map[string]string{}
 	}
-	if len(tools) > 0 {
-		t.turns[inter] = tools
+	if len(tools) == 0 || t.turns[inter] != nil {
+		return
 	}
-}
-
-func (t *jobTools) drop(inter id.ID) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.turns, inter)
+	t.turns[inter] = tools
+	if t.order = append(t.order, inter); len(t.order) > maxJobTurns {
+		delete(t.turns, t.order[0])
+		t.order = t.order[1:]
+	}
 }
 
 // may returns what the job on whose behalf a call is made may do with a tool; empty: it says nothing.
