@@ -453,3 +453,29 @@ func TestJobsThatBeginOnEvents(t *testing.T) {
 		stop()
 	})
 }
+
+// Whatever a trigger says, it is refused or yields times that grow.
+func FuzzTrigger(f *testing.F) {
+	for _, x := range []string{"0 7 * * 1-5", "*/15 2 * * *", "0 0 29 2 *", "0 12 * * 5#2", "0 7 L * *", "0 0 31W * 1", "@weekly"} {
+		f.Add(x, true)
+	}
+	for _, x := range []string{"FREQ=DAILY", "FREQ=WEEKLY;INTERVAL=2;BYDAY=MO;UNTIL=20270101T000000Z", "FREQ=MONTHLY;BYSETPOS=-1;BYDAY=FR", "FREQ=YEARLY;BYDAY=20MO", "FREQ=HOURLY;UNTIL=20260330"} {
+		f.Add(x, false)
+	}
+	s := New(Options{Store: storetest.NewModel(), Now: func() time.Time { return time.Date(2026, 3, 28, 23, 30, 0, 0, time.UTC) }})
+	f.Fuzz(func(t *testing.T, expr string, cron bool) {
+		j := record.Job{Zone: "Europe/Vienna"}
+		if j.Rule = expr; cron {
+			j.Cron, j.Rule = expr, ""
+		}
+		list, err := s.Preview(j, 5)
+		if err != nil && fault.Of(err).Code == "" {
+			t.Errorf("an error without a code: %v", err)
+		}
+		for i := 1; i < len(list); i++ {
+			if list[i].Sub(list[i-1]) < minEvery {
+				t.Errorf("%q: %v", expr, list)
+			}
+		}
+	})
+}
