@@ -64,7 +64,7 @@ type historyArgs struct {
 func Add(k *local.Kit, s Service) {
 	stale := []tool.Strategy{{Kind: tool.ByTool, Tools: []string{k.Name("list")}}}
 	local.Action(k, tool.Spec{Name: "create", Asks: true, Dedupes: true, Tidy: stale, Sentences: createJob,
-		Description: "Creates a job: a request that you carry out by yourself later, once or repeatedly, such as every weekday at seven tell me what is in my mail. " +
+		Description: "Creates a job: a request that you carry out by yourself later, once or repeatedly, such as a summary of new mail every weekday at seven. " +
 			"Use it when something has to be looked up or done at that time; a reminder only tells a text. The user is shown when it begins next, and approves it.",
 		Log: tool.LogSpec{Summary: "Create the job {text}", Does: "has Steward do this by itself later", Parameters: []string{"text", "every", "at", "once", "cron", "rule", "on", "name"},
 			Previewed: []string{"every", "at", "once", "cron", "rule", "on", "name", "missed", "overlap", "retries", "quiet", "max_cost", "max_minutes", "tools"}},
