@@ -9,6 +9,7 @@ require (
 	codeberg.org/readeck/go-readability/v2 v2.1.3
 	connectrpc.com/grpcreflect v1.3.1
 	github.com/JohannesKaufmann/html-to-markdown/v2 v2.5.2
+	github.com/adhocore/gronx v1.20.4
 	github.com/charmbracelet/colorprofile v0.4.3
 	github.com/charmbracelet/x/ansi v0.11.9
 	github.com/charmbracelet/x/vt v0.1.0
@@ -39,7 +40,6 @@ require (
 )
 
 require github.com/emersion/go-webdav v0.6.0
-
 require (
 	github.com/JohannesKaufmann/dom v0.3.1 // indirect
 	github.com/agnivade/levenshtein v1.2.1 // indirect

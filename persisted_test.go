@@ -27,7 +27,7 @@ const persistedTypes = `
 	effect.Approval effect.Grant effect.Intent effect.Question
 	event.Event event.Source
 	identity.Account identity.Group identity.Key identity.User
-	jobs.Alarm
+	jobs.Alarm jobs.Job jobs.Occurrence
 	lease.Beat lease.Work
 	llm.Calibration llm.Usage
 	mail.Account mail.Message
@@ -71,7 +71,7 @@ var persistedWords = map[string]string{
 // derivedIDs are the first parts of what IDs are derived from. Steward derives them
 // again, after a crash for example, and then finds what it has stored.
 const derivedIDs = `alarm again ask asked calendar call cancel contact conversation effect event files files.write
-	grant intent mail occurrence opened plan.task probe regenerate resolved task undo view`
+	grant intent job mail occurrence opened plan.task probe regenerate resolved task undo view`
 
 var typeLike = regexp.MustCompile(`^[a-z]+\.[A-Z][A-Za-z]+$`)
 

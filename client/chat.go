@@ -90,7 +90,7 @@ type Frame struct {
 	DurationMS   int64           `json:"duration_ms"`
 	Usage        Usage           `json:"usage"`
 	Context      int64           `json:"context"` // tokens of the model's context window that are used
-	Origin       string          `json:"origin"`  // who opened the turn: "tool:NAME", "agent:PATH", "alarm:ID"
+	Origin       string          `json:"origin"`  // who opened the turn: "tool:NAME", "agent:PATH", "alarm:ID", "job:ID"
 	At           time.Time       `json:"at"`      // when it was opened
 	Citations    []Citation      `json:"citations"`
 

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"path/filepath"
@@ -18,6 +19,7 @@ import (
 
 	"steward/internal/effect"
 	"steward/internal/identity"
+	"steward/internal/jobs"
 	"steward/internal/runtime"
 	"steward/internal/server/api"
 	"steward/internal/settings"
@@ -38,11 +40,12 @@ func (a *App) Stored(st *sqlite.Store, set *settings.Loaded, log *slog.Logger) (
 		return s, ok
 	}
 	people, index := identity.New(st), newIndex(set.Data, st, log)
-	zone := (&Local{Keys: people}).zone(set)
+	l := &Local{Keys: people, alarms: jobs.New(jobs.Options{Store: st, Log: log}), stays: func(ctx context.Context) bool { return a.stays(ctx, set) }}
+	zone := l.zone(set)
 	node := &runtime.Node{Records: runtime.NewRecords(runtime.RecordsOptions{Store: st, Conversations: a.engine(st), Search: index, Price: price,
 		Effects: effect.New(effect.Options{Store: st, Directory: people, Log: log, ApprovalTimeout: set.Timeouts.Approval, Called: requests.Called(st), Spec: spec, Zone: zone}),
 		Spec:    spec, Zone: zone})}
-	return a.inProcess(api.Options{Node: node, People: people, Own: ownProfile(set)}, nil, log,
+	return a.inProcess(api.Options{Node: node, People: people, Own: ownProfile(set), Jobs: l.jobService(set)}, nil, log,
 		func() error { return errors.Join(index.Close(), st.Close()) }), nil
 }
 

@@ -31,6 +31,7 @@ type BuiltIn struct {
 // group whose settings are missing has no tools; its health says what to fill in.
 func (l *Local) BuiltIns(set *settings.Loaded) []BuiltIn {
 	return append(append(l.reminderTools(set), l.diaryTools(set)...),
+		l.jobTools(set),
 		l.basicTools(set),
 		l.shellTools(set),
 		l.skillTools(set),

@@ -8,6 +8,7 @@ import (
 	"steward/internal/tool"
 	"steward/internal/tools/calendar"
 	"steward/internal/tools/dav"
+	"steward/internal/tools/job"
 	domainlocal "steward/internal/tools/local"
 	"steward/internal/tools/reminder"
 	"steward/internal/tools/task"
@@ -29,6 +30,29 @@ func (l *Local) reminderTools(set *settings.Loaded) []BuiltIn {
 		}}
 	}
 	return []BuiltIn{group(reminder.Reminder, reminder.AddReminders), group(reminder.Timer, reminder.AddTimers)}
+}
+
+// jobService makes jobs of words, and shows them.
+func (l *Local) jobService(set *settings.Loaded) job.Service {
+	s := job.Service{Options: domainlocal.Options{Zone: l.zone(set)}, Note: func(ctx context.Context) string {
+		if l.stays == nil || l.stays(ctx) {
+			return ""
+		}
+		return mustRun
+	}}
+	if l.alarms != nil {
+		s.Jobs = l.alarms
+	}
+	return s
+}
+
+// jobTools let the assistant create and manage jobs.
+func (l *Local) jobTools(set *settings.Loaded) BuiltIn {
+	return BuiltIn{Name: job.Group, tools: func() ([]tool.Tool, error) {
+		k := domainlocal.NewKit(builtInEnv(set, job.Group), "")
+		job.Add(k, l.jobService(set))
+		return k.Tools()
+	}}
 }
 
 // diaryTools are the user's calendar and to-do list, in files of Steward's own or on servers.
@@ -76,4 +100,7 @@ func (l *Local) alert(set *settings.Loaded) (func(ctx context.Context, user, tit
 	}, nil
 }
 
-var _ reminder.Alarms = (*jobs.Scheduler)(nil)
+var (
+	_ reminder.Alarms = (*jobs.Scheduler)(nil)
+	_ job.Jobs        = (*jobs.Scheduler)(nil)
+)

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,6 +16,8 @@ import (
 	"steward/internal/fault"
 	"steward/internal/kits"
 	planning "steward/internal/plan"
+	"steward/internal/record"
+	"steward/internal/routing"
 )
 
 func (a *program) plansCommand() *cobra.Command {
@@ -138,4 +142,84 @@ var errPlanWaits = errors.New("the plan waits for an answer")
 // planned turns a message into one whose plan the person decides about.
 func planned(m *client.Message) {
 	m.Agent, m.Plan, m.Unattended = kits.PlannerAgent, true, false
+}
+
+func (a *program) routeCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "route TEXT…", Short: "Explain which agent answers a message", GroupID: "look", Args: cobra.MinimumNArgs(1),
+		Long: "Explain which agent answers a message that names none and begins a conversation: how likely each agent is by\n" +
+			"the words alone, and what decides. Nothing is run, and no model is asked.",
+		Example: "  steward route 'Will it rain in Graz tomorrow?'\n" +
+			"  steward route stats",
+		RunE: func(c *cobra.Command, args []string) error {
+			var d routing.Decision
+			err := a.with(c.Context(), needIdleNode, func(s *session) error {
+				return s.Call(c.Context(), "POST /route", nil, map[string]any{"text": strings.Join(args, " ")}, &d)
+			})
+			return printValue(a, d, err, decisionShown)
+		},
+	}
+	c.AddCommand(&cobra.Command{Use: "stats", Short: "Show how messages were routed", Args: cobra.NoArgs,
+		Long: "Show how your newest messages that named no agent were routed (at most 1,000): what decided, how often you\n" +
+			"then named another agent for the same words, and how long it took.",
+		RunE: func(c *cobra.Command, _ []string) error {
+			var st routing.Stats
+			err := a.withStored(c.Context(), needReadOnly, func(s *session) error { return s.Call(c.Context(), "GET /route", nil, nil, &st) })
+			return printValue(a, st, err, routeStats)
+		}})
+	return c
+}
+
+// maxRanked is how many agents an explanation shows.
+const maxRanked = 8
+
+// decisionShown explains a decision.
+func decisionShown(d routing.Decision) string {
+	if len(d.Ranked) == 0 {
+		return plainLine(d.Agent) + " answers: you have no agents of your own, and there is no model for those that are built in\n"
+	}
+	var b strings.Builder
+	for _, x := range d.Ranked[:min(len(d.Ranked), maxRanked)] {
+		fmt.Fprintf(&b, "%5.1f %%  %s\n", 100*x.P, plainLine(x.Agent))
+	}
+	why := map[string]string{
+		record.RouteLocal:   fmt.Sprintf("the words are clear (%.1f %%)", 100*d.P),
+		record.RouteDefault: "nothing is clear",
+	}[d.Path]
+	if d.Asks {
+		fmt.Fprintf(&b, "the words are not clear: the fast model decides, and if it is not certain, %s answers\n", plainLine(d.Agent))
+		return b.String()
+	}
+	fmt.Fprintf(&b, "%s answers: %s; decided in %.1f ms\n", plainLine(d.Agent), why, d.Millis)
+	return b.String()
+}
+
+// routeStats shows the figures of routing.
+func routeStats(st routing.Stats) string {
+	if st.Decisions == 0 {
+		return "no message was routed yet\n"
+	}
+	var b strings.Builder
+	share := func(n int) float64 { return 100 * float64(n) / float64(st.Decisions) }
+	fmt.Fprintf(&b, "%d messages were routed\n", st.Decisions)
+	for _, path := range slices.Sorted(maps.Keys(st.Paths)) {
+		fmt.Fprintf(&b, "  %-10s %5.1f %%\n", plainLine(path), share(st.Paths[path]))
+	}
+	fmt.Fprintf(&b, "corrected: %d, so %.1f %% were right as far as is known; you named an agent for %d messages\n",
+		st.Corrected, 100-share(min(st.Corrected, st.Decisions)), st.Taught)
+	if st.Fallbacks > 0 {
+		fmt.Fprintf(&b, "planning failed for %d messages, and the fallback agent answered\n", st.Fallbacks)
+	}
+	for _, kind := range []string{"route", "direct", "planned"} {
+		x, ok := st.Times[kind]
+		if !ok {
+			continue
+		}
+		fmt.Fprintf(&b, "%-8s P50 %-9s P95 %s\n", kind, millis(x.P50), millis(x.P95))
+	}
+	return b.String()
+}
+
+func millis(ms float64) string {
+	return time.Duration(ms * float64(time.Millisecond)).Round(10 * time.Microsecond).String()
 }

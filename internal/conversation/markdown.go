@@ -56,6 +56,8 @@ func (x *exporter) paragraph(w *bufio.Writer, e *Entry) {
 			switch from := m.Blocks[0].Base().Origin; {
 			case strings.HasPrefix(from, record.OriginAlarm):
 				who = "⏰ Reminder"
+			case strings.HasPrefix(from, record.OriginJob):
+				who = "⏰ Job"
 			case from != record.OriginUser:
 				who = "Told to the model"
 			}

@@ -1,10 +1,14 @@
 // Package jobs is the scheduler: it makes things happen at their time.
 //
-// An alarm is a resource in its user's space (record.Alarm). While it has a next occurrence, its
-// state is "due", by which the scheduler finds it at the start. From then on the due times are in
-// memory, in a heap, and the scheduler sleeps until the first one.
+// An alarm (record.Alarm: a reminder, a timer) tells its user a text. A job (record.Job) is a request
+// that begins by itself, and opens a turn. Both are resources in their user's space. While they have a
+// next occurrence, the state of the resource says so, by which the scheduler finds them at the start.
+// From then on the due times are in memory, in one heap, and the scheduler sleeps until the first one.
+// It never sleeps for long, because the clock may be set, or the machine may sleep.
 //
-// An occurrence passes in two steps. First it is delivered (Options.Tell), under an id that derives
+// # Alarms
+//
+// An occurrence passes in two steps. First it is delivered (Handlers.Alarm), under an id that derives
 // from the alarm and its time, so that telling it twice has no effect. Then the alarm's next
 // occurrence is committed, with the alarm's version as a precondition. After a crash between the
 // two, the occurrence is delivered again under the same id. So every occurrence is delivered, and once only,
@@ -13,6 +17,38 @@
 // What was due while Steward did not run is delivered at the start. Of the occurrences of a repeated
 // alarm that were missed, only the last one is delivered, with the number of the others: a person is
 // not reminded thirty times of the same thing.
+//
+// # Jobs
+//
+// A job that is due leads to records first, and to work later. One commit (due) moves the job's Next
+// beyond the present, creates an occurrence for each time that has passed, and counts them. The job's
+// version is a precondition, and each occurrence must be absent: its id derives from the job and the
+// time. So no time is lost and none counts twice, wherever a crash comes. The policies are applied in
+// this commit: occurrences that do not run are recorded at once as missed (Steward did not run) or
+// skipped (an earlier one is not over). Many that were missed in a row share one record.
+//
+// The others are recorded as due. A worker (perform) takes the open occurrences of a job one after the
+// other. It asks the job's check whether there is anything to do, records the attempt as running, and
+// calls Handlers.Job. The outcome is committed together with the job's counters. If Steward stops in
+// between, the occurrence is still open at the next start, and the same attempt is made under the same
+// key, which Handlers.Job recognizes. An attempt that fails is made again later, under a new key,
+// until the job's retries are used up; then the occurrence has failed, and the user is told.
+//
+//	due ── running ── done | failed
+//	 │        │  ↖ waiting (for a person)
+//	 │        └─ due (another attempt)
+//	 └─ skipped            missed, skipped: from the beginning
+//
+// A job can also begin on events (Trigger.On). A follower reads them from the job's cursor on, and each
+// batch becomes one occurrence, in a commit that moves the cursor too. At least a minute passes from one
+// to the next, so that a job whose work leads to such events again cannot run without pause.
+//
+// What always holds for a job: the number of times that it was due is that of its occurrences which are
+// done, failed, missed, skipped or still open (record.JobCount).
+//
+// Days and times of day are those of the job's zone. A time that the clocks leave out is the moment at
+// which they are put forward; a time that comes twice counts once (timetable). A job that would never
+// begin is refused. The newest occurrences are kept; older ones are erased.
 package jobs
 
 import (
@@ -65,10 +101,14 @@ type Options struct {
 type Scheduler struct {
 	opt Options
 
+	reportTo func(context.Context, record.Job, record.Occurrence) // set by Run; may be nil
+
 	mu      sync.Mutex
 	waiting queue
-	known   map[id.ID]bool // alarms that are waiting or being told
-	news    chan struct{}  // holds a token when the first alarm may have changed
+	known   map[key]time.Time            // the time of the valid entry in the queue; others are stale
+	working map[id.ID]bool               // jobs that have a worker; true: it has to look once more
+	follows map[id.ID]context.CancelFunc // jobs whose events are followed; calling it makes the follower read the job again
+	news    chan struct{}                // holds a token when the first entry may have changed
 }
 
 // New returns a scheduler.
@@ -79,14 +119,28 @@ func New(opt Options) *Scheduler {
 	if opt.Log == nil {
 		opt.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Scheduler{opt: opt, known: map[id.ID]bool{}, news: make(chan struct{}, 1)}
+	return &Scheduler{opt: opt, known: map[key]time.Time{}, working: map[id.ID]bool{}, follows: map[id.ID]context.CancelFunc{}, news: make(chan struct{}, 1)}
 }
 
-// entry is an alarm in the queue.
+// The kinds of entries.
+const (
+	kindAlarm      = iota
+	kindJob        // a job that is due
+	kindOccurrence // a job with an occurrence that is to run
+	kindEvents     // a job that begins on events
+)
+
+// entry is something in the queue.
 type entry struct {
 	at   time.Time
 	user string
 	id   id.ID
+	kind int
+}
+
+type key struct {
+	id   id.ID
+	kind int
 }
 
 // queue is a heap by time.
@@ -225,13 +279,32 @@ func (s *Scheduler) put(ctx context.Context, sc store.Scope, a record.Alarm, con
 
 // add queues an alarm for its next occurrence.
 func (s *Scheduler) add(a record.Alarm) {
+	if !a.Next.IsZero() {
+		s.push(entry{a.Next, a.User, a.ID, kindAlarm})
+	}
+}
+
+// addJob queues a job for its next occurrence.
+func (s *Scheduler) addJob(j *record.Job) {
+	switch {
+	case j.State != record.JobActive:
+	case !j.On.Zero():
+		s.push(entry{time.Time{}, j.User, j.ID, kindEvents})
+	case !j.Next.IsZero():
+		s.push(entry{j.Next, j.User, j.ID, kindJob})
+	}
+}
+
+// push queues an entry, unless the same thing is queued for an earlier time.
+func (s *Scheduler) push(e entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if a.Next.IsZero() || s.known[a.ID] {
+	k := key{e.id, e.kind}
+	if at, ok := s.known[k]; ok && !e.at.Before(at) {
 		return
 	}
-	s.known[a.ID] = true
-	heap.Push(&s.waiting, entry{a.Next, a.User, a.ID})
+	s.known[k] = e.at
+	heap.Push(&s.waiting, e)
 	select {
 	case s.news <- struct{}{}:
 	default:
@@ -243,27 +316,29 @@ func (s *Scheduler) add(a record.Alarm) {
 // holds ends the alarm; after any other, Tell is called again.
 type Deliver func(ctx context.Context, a record.Alarm, o Occurrence) (final bool, err error)
 
-// Run lets alarms go off until ctx is done. It may be called once.
-func (s *Scheduler) Run(ctx context.Context, tell Deliver) error {
-	sc := store.ForNode("")
-	for it, err := range store.Items(ctx, s.opt.Store, sc, store.Query{Type: record.TypeAlarm, State: record.StateDue}) {
-		if err != nil {
-			return err
-		}
-		a, err := record.DecodeAlarm(it.URI, it.Body)
-		if err != nil {
-			s.opt.Log.Error("skipped an invalid alarm", "error", err)
-			continue
-		}
-		s.add(a)
+// Run does what is due until ctx is done. It may be called once.
+func (s *Scheduler) Run(ctx context.Context, h Handlers) error {
+	s.reportTo = h.Report
+	if err := s.load(ctx, h.Job != nil); err != nil {
+		return err
 	}
 	var telling sync.WaitGroup
 	defer telling.Wait()
-	room := make(chan struct{}, maxParallel)
+	room, jobs := make(chan struct{}, maxParallel), make(chan struct{}, maxJobs)
 	for {
 		e, ok := s.next(ctx)
 		if !ok {
 			return ctx.Err()
+		}
+		if e.kind == kindOccurrence {
+			telling.Go(func() { s.work(ctx, e, &h, jobs) })
+			continue
+		}
+		if e.kind == kindEvents {
+			if h.Events != nil {
+				telling.Go(func() { s.followEvents(ctx, e, &h) })
+			}
+			continue
 		}
 		select {
 		case room <- struct{}{}:
@@ -277,23 +352,116 @@ func (s *Scheduler) Run(ctx context.Context, tell Deliver) error {
 		}
 		telling.Go(func() {
 			defer func() { <-room }()
+			if e.kind == kindJob {
+				s.retry(ctx, e, func() error {
+					j, err := s.due(ctx, e)
+					if err == nil {
+						s.addJob(&j)
+					}
+					return err
+				})
+				return
+			}
 			s.process(ctx, e, func(ctx context.Context, a record.Alarm, o Occurrence) (bool, error) {
 				o.Await = await
-				return tell(ctx, a, o)
+				return h.Alarm(ctx, a, o)
 			})
 		})
 	}
 }
 
-// next waits for the first alarm and takes it out of the queue.
+// load queues what is due some time, and jobs whose occurrences are not over.
+func (s *Scheduler) load(ctx context.Context, jobs bool) error {
+	sc := store.ForNode("")
+	for it, err := range store.Items(ctx, s.opt.Store, sc, store.Query{Type: record.TypeAlarm, State: record.StateDue}) {
+		if err != nil {
+			return err
+		}
+		a, err := record.DecodeAlarm(it.URI, it.Body)
+		if err != nil {
+			s.opt.Log.Error("skipped an invalid alarm", "error", err)
+			continue
+		}
+		s.add(a)
+	}
+	if !jobs {
+		return nil
+	}
+	for it, err := range store.Items(ctx, s.opt.Store, sc, store.Query{Type: record.TypeJob, State: record.JobActive}) {
+		if err != nil {
+			return err
+		}
+		j, err := record.DecodeJob(it.URI, it.Body)
+		if err != nil {
+			s.opt.Log.Error("skipped an invalid job", "error", err)
+			continue
+		}
+		s.addJob(&j)
+	}
+	for _, state := range []string{record.OccurrenceDue, record.OccurrenceRunning, record.OccurrenceWaiting} {
+		for it, err := range store.Items(ctx, s.opt.Store, sc, store.Query{Type: record.TypeOccurrence, State: state}) {
+			if err != nil {
+				return err
+			}
+			o, err := record.DecodeOccurrence(it.URI, it.Body)
+			if err != nil {
+				s.opt.Log.Error("skipped an invalid occurrence of a job", "error", err)
+				continue
+			}
+			s.wake(userOf(it.Space), record.IDOf(it.URI, record.TypeJob), o.After)
+		}
+	}
+	return nil
+}
+
+// work is the worker of a job, unless the job has one already, which then looks once more.
+func (s *Scheduler) work(ctx context.Context, e entry, h *Handlers, room chan struct{}) {
+	s.mu.Lock()
+	if _, busy := s.working[e.id]; busy {
+		s.working[e.id] = true
+		s.mu.Unlock()
+		return
+	}
+	s.working[e.id] = false
+	s.mu.Unlock()
+	s.retry(ctx, e, func() error { return s.perform(ctx, e.user, e.id, h, room) })
+	s.mu.Lock()
+	again := s.working[e.id]
+	delete(s.working, e.id)
+	s.mu.Unlock()
+	if again {
+		s.wake(e.user, e.id, s.opt.Now())
+	}
+}
+
+// retry does something until it succeeds or ctx is done.
+func (s *Scheduler) retry(ctx context.Context, e entry, do func() error) {
+	for wait := time.Second; ctx.Err() == nil; wait = min(2*wait, lastWait) {
+		err := do()
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		s.opt.Log.Warn("cannot record what a job does", "job", e.id.String(), "error", err)
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// next waits for the first entry and takes it out of the queue.
 func (s *Scheduler) next(ctx context.Context) (entry, bool) {
 	for {
 		s.mu.Lock()
 		var wake <-chan time.Time
+		for len(s.waiting) > 0 && s.known[key{s.waiting[0].id, s.waiting[0].kind}] != s.waiting[0].at {
+			heap.Pop(&s.waiting)
+		}
 		if len(s.waiting) > 0 {
 			left := s.waiting[0].at.Sub(s.opt.Now())
 			if left <= 0 {
 				e := heap.Pop(&s.waiting).(entry)
+				delete(s.known, key{e.id, e.kind})
 				s.mu.Unlock()
 				return e, true
 			}
@@ -315,9 +483,6 @@ func (s *Scheduler) process(ctx context.Context, e entry, tell Deliver) {
 	for try := 1; ctx.Err() == nil; try++ {
 		a, err := s.deliver(ctx, e, tell, try == maxTries)
 		if err == nil {
-			s.mu.Lock()
-			delete(s.known, e.id)
-			s.mu.Unlock()
 			s.add(a)
 			return
 		}

@@ -59,7 +59,7 @@ func running(t *testing.T, st store.Store, x *told) (*Scheduler, func()) {
 	s := New(Options{Store: st})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
-	go func() { done <- s.Run(ctx, x.tell) }()
+	go func() { done <- s.Run(ctx, Handlers{Alarm: x.tell}) }()
 	return s, func() {
 		cancel()
 		if err := <-done; !errors.Is(err, context.Canceled) {
@@ -179,7 +179,7 @@ func TestAlarmsThatWaitHoldUpNoOthers(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() {
-			done <- s.Run(ctx, func(ctx context.Context, a record.Alarm, o Occurrence) (bool, error) {
+			done <- s.Run(ctx, Handlers{Alarm: func(ctx context.Context, a record.Alarm, o Occurrence) (bool, error) {
 				if a.Text != "free" {
 					err := o.Await(func() error { <-answered; return nil })
 					if err != nil {
@@ -187,7 +187,7 @@ func TestAlarmsThatWaitHoldUpNoOthers(t *testing.T) {
 					}
 				}
 				return x.tell(ctx, a, o)
-			})
+			}})
 		}()
 		for i := range 2 * maxParallel {
 			set(t, s, fmt.Sprint("waits ", i), time.Second, "")

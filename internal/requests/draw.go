@@ -334,3 +334,10 @@ func (t *Tally) call(model string, u message.Usage) {
 // CodeOrphaned is the code of requests whose work was lost in a crash and that
 // nobody continues.
 const CodeOrphaned = "orphaned"
+
+// Cost returns what a turn and everything that it led to have cost so far, in US dollars.
+func (e *Engine) Cost(ctx context.Context, sc store.Scope, inter resource.URI) (float64, error) {
+	t := e.Tally()
+	err := t.All(ctx, e.store, sc, &Stored{At: inter.ChildID(record.TypeRequest, record.IDOf(inter, record.TypeInteraction))})
+	return t.Cost, err
+}

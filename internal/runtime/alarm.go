@@ -18,8 +18,8 @@ import (
 	"steward/internal/work"
 )
 
-// runAlarms lets alarms go off until the node closes.
-func (n *Node) runAlarms() {
+// runScheduler lets alarms go off and jobs begin until the node closes.
+func (n *Node) runScheduler() {
 	if n.opt.Alarms == nil {
 		return
 	}
@@ -36,8 +36,8 @@ func (n *Node) runAlarms() {
 		return final, err
 	}
 	n.life.Go(func() {
-		if err := n.opt.Alarms.Run(n.life, tell); err != nil && n.life.Err() == nil {
-			n.log.Error("no alarm goes off any more", "error", err)
+		if err := n.opt.Alarms.Run(n.life, jobs.Handlers{Alarm: tell, Job: n.performJob, Check: n.checkJob, Events: n.jobEvents, Report: n.reportJob}); err != nil && n.life.Err() == nil {
+			n.log.Error("no alarm goes off and no job begins any more", "error", err)
 		}
 	})
 }

@@ -101,7 +101,7 @@ type Options struct {
 	// that has it attached is recorded. model is the one that the message asks for,
 	// empty: none. It returns other files as they are. May be nil.
 	Documents func(ctx context.Context, user, model string, f *message.File) (*message.File, error)
-	// Alarms lets reminders go off; nil: there are none.
+	// Alarms lets reminders go off and jobs begin; nil: there are none.
 	Alarms *jobs.Scheduler
 	// Notify reaches a user outside of a conversation. May be nil.
 	Notify func(ctx context.Context, user, title, text string) error
@@ -169,6 +169,7 @@ type Node struct {
 	events    *events.Engine
 	resources *tree.Service
 	reminders reminders
+	jobTools  jobTools
 	life      *lifetime.Lifetime
 	log       *slog.Logger
 }
@@ -211,6 +212,9 @@ func Open(ctx context.Context, opt Options) (*Node, error) {
 	if opt.Idle {
 		return n, nil
 	}
+	if err := n.restoreJobTools(ctx); err != nil {
+		return nil, fmt.Errorf("reading what jobs may do: %w", err)
+	}
 	if err := n.Work.Recover(ctx); err != nil {
 		return nil, fmt.Errorf("resuming interrupted runs: %w", err)
 	}
@@ -219,7 +223,7 @@ func Open(ctx context.Context, opt Options) (*Node, error) {
 	}
 	n.followLog()
 	n.anchorLog()
-	n.runAlarms()
+	n.runScheduler()
 	return n, nil
 }
 
@@ -237,7 +241,7 @@ func (n *Node) connect() {
 	if opt.Secrets != nil {
 		mask = opt.Secrets.Mask
 	}
-	effects := effect.New(effect.Options{Store: opt.Store, Authorizer: kits.Delegating(opt.Authorizer), ApprovalTimeout: opt.ApprovalTimeout,
+	effects := effect.New(effect.Options{Store: opt.Store, Authorizer: n.jobTools.over(kits.Delegating(opt.Authorizer)), ApprovalTimeout: opt.ApprovalTimeout,
 		Directory: opt.People, Tool: n.Kits.Callee, Called: requests.Called(opt.Store), Mask: mask, Zone: opt.Zone, Log: opt.Log})
 	conversations := conversation.New(opt.Store, conversation.Options{Tools: n.Kits.ToolOf, Names: n.Kits.NamesOf, Key: opt.ExportKey, Codecs: opt.Vendors.Codecs(), Log: opt.Log})
 	n.Records = NewRecords(RecordsOptions{Store: opt.Store, Conversations: conversations, Effects: effects, Search: opt.Search,

@@ -250,13 +250,14 @@ func isFromUser(m *message.Message) bool {
 }
 
 // opensTurn reports whether the message opened a turn and was written by a tool,
-// an agent, an intent or an alarm.
+// an agent, an intent, an alarm or a job.
 func opensTurn(m *message.Message) bool {
 	if m.Role != message.User || len(m.Blocks) == 0 {
 		return false
 	}
 	from := m.Blocks[0].Base().Origin
-	return strings.HasPrefix(from, "tool:") || strings.HasPrefix(from, "agent:") || strings.HasPrefix(from, "intent:") || strings.HasPrefix(from, record.OriginAlarm)
+	return strings.HasPrefix(from, "tool:") || strings.HasPrefix(from, "agent:") || strings.HasPrefix(from, "intent:") || strings.HasPrefix(from, record.OriginAlarm) ||
+		strings.HasPrefix(from, record.OriginJob)
 }
 
 // updateCall updates an open call and pushes its new state, if it changed.

@@ -42,7 +42,7 @@ type Input struct {
 	Derived   bool // the id was derived from something known: the conversation may exist
 
 	// For turns that do not come from outside:
-	Origin         string          // who opens it: "tool:NAME", "agent:PATH", "alarm:ID"; empty: the user
+	Origin         string          // who opens it: "tool:NAME", "agent:PATH", "alarm:ID", "job:ID"; empty: the user
 	At             time.Time       // of the message; zero: when it is recorded
 	Labels         message.Labels  // of the content
 	Sources        []string        // whose private data the content is

@@ -45,7 +45,7 @@ func (e *Engine) route(ctx context.Context, c *Conversation, s *conversation.Ses
 	if d == nil {
 		return "", nil, llm.Spend{}
 	}
-	t.offerPlan = d.Steps && d.Agent == kits.DefaultAgent && t.Attended
+	t.offerPlan = d.Steps && d.Agent == kits.DefaultAgent && t.Attended && t.Origin == ""
 	return d.Agent, &d.Route, q.Meter.Spent()
 }
 

@@ -67,7 +67,7 @@ func (e *Engine) deliver(t *backgroundCall, r requests.Stored) error {
 				return err
 			}
 		}
-		if err := e.awaitDelivery(ctx, t.conversation.User, conv, inter); err != nil {
+		if err := e.AwaitTurn(ctx, t.conversation.User, conv, inter); err != nil {
 			return err
 		}
 		if c.Asked.Zero() {
@@ -137,8 +137,8 @@ func (e *Engine) markDelivered(t *backgroundCall) (requests.Stored, error) {
 	})
 }
 
-// awaitDelivery waits until the interaction that delivers a result is over.
-func (e *Engine) awaitDelivery(ctx context.Context, user string, conv, inter id.ID) error {
+// AwaitTurn waits until the run of a turn is over. It resumes the run if it was interrupted.
+func (e *Engine) AwaitTurn(ctx context.Context, user string, conv, inter id.ID) error {
 	c := e.turns.Enter(user, conv)
 	defer e.turns.Exit(c)
 	return e.awaitRun(ctx, c, inter, func(live *turn.Run) error { return e.awaitClosed(ctx, live.Done) })

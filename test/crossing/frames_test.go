@@ -70,6 +70,9 @@ func toolNames() []entry {
 	}
 	of := func(e entry, open string) entry { e.open = open; return e }
 	later := func(e entry) entry { e.turn = late; return e }
+	jobs := func(name string, at turn) entry {
+		return entry{route: " " + name, want: own, turn: at, calls: func(x things) []step { return []step{execute("", name, `{"name":"`+x.Job+`"}`)} }}
+	}
 	list := []entry{
 		one("", "conversation.search", `{"query":"`+bait+`","limit":20}`),
 		of(one("", "files.list", `{}`), shared), of(one("", "files.read", `{"path":"notes/welcome.txt"}`), shared),
@@ -85,6 +88,8 @@ func toolNames() []entry {
 		of(one("", "steward.abilities", `{}`), "it tells what the settings lack"),
 		of(one("", "skills.read", `{"name":"x"}`), "who administers the machine approves skills for everybody"),
 		of(one("", "web.fetch", `{"url":"http://127.0.0.1:1/"}`), web), of(one("", "web.search", `{"query":"x"}`), web),
+		one("", "job.list", `{}`), of(one("", "job.create", `{"text":"x","once":"2037-01-02T10:00:00"}`), aims),
+		jobs("job.show", first), of(jobs("job.history", first), "it has times and states; that others find no job is seen by job.show"), jobs("job.pause", first), jobs("job.resume", late), jobs("job.run", late), jobs("job.remove", last),
 		one("", "reminder.list", `{}`), one("", "timer.list", `{}`),
 		one("", "todo.list", `{}`), one("", "todo.add", `{"title":"`+bait+`"}`), later(one("", "todo.complete", `{"task":"`+bait+`"}`)), later(one("", "todo.delete", `{"task":"`+bait+`"}`)),
 		one("", "calendar.list", `{"date":"2030-01-02"}`), one("", "calendar.search", `{"query":"`+bait+`"}`), one("", "calendar.free", `{"date":"2030-01-02"}`),

@@ -103,6 +103,10 @@ func apiRoutes() []entry {
 		{route: "GET /api/v1/plans/{id}", want: []string{"plan_not_found"}, calls: func(x things) []step {
 			return []step{get(api + "/plans/" + x.Plan), get(api + "/plans/" + x.Plan[:13])}
 		}},
+		{route: "GET /api/v1/jobs", want: own, calls: to(get(api + "/jobs"))},
+		{route: "GET /api/v1/jobs/{name}", want: []string{"not_found"}, calls: func(x things) []step { return []step{get(api + "/jobs/" + x.Job)} }},
+		{route: "GET /api/v1/jobs/{name}/history", want: []string{"not_found"}, calls: func(x things) []step { return []step{get(api + "/jobs/" + x.Job + "/history")} }},
+		{route: "POST /api/v1/jobs/preview", want: own, calls: to(post(api+"/jobs/preview", `{"text":"hello","once":"2037-01-02T10:00:00Z"}`)), open: "what is described is the body alone, and nothing of it is kept"},
 		{route: "GET /api/v1/profile", want: own, calls: to(get(api + "/profile"))},
 		{route: "GET /api/v1/personas", want: own, calls: to(get(api + "/personas"))},
 		{route: "GET /api/v1/models", want: own, calls: to(get(api + "/models")), open: "the models are the node's"},
@@ -212,6 +216,12 @@ func apiRoutes() []entry {
 			open: "what is imported becomes the caller's own, and names no other's"},
 		{route: "POST /api/v1/convert", want: own, calls: to(post(api+"/convert?from=openai&to=anthropic", `[{"role":"user","content":"hello"}]`)),
 			open: "what is converted is the body alone, and nothing of it is kept"},
+		{route: "POST /api/v1/jobs", want: []string{"name_taken", ""}, apart: true, calls: to(post(api+"/jobs", `{"text":"hello","name":"mine","once":"2037-01-02T10:00:00Z"}`)),
+			open: "the job becomes the caller's own, and its name is the caller's"},
+		{route: "POST /api/v1/jobs/{name}/pause", want: []string{"not_found"}, calls: func(x things) []step { return []step{post(api+"/jobs/"+x.Job+"/pause", "")} }},
+		{route: "POST /api/v1/jobs/{name}/resume", want: []string{"not_found"}, turn: late, calls: func(x things) []step { return []step{post(api+"/jobs/"+x.Job+"/resume", "")} }},
+		{route: "POST /api/v1/jobs/{name}/run", want: []string{"not_found"}, calls: func(x things) []step { return []step{post(api+"/jobs/"+x.Job+"/run", "")} }},
+		{route: "DELETE /api/v1/jobs/{name}", want: []string{"not_found"}, turn: last, calls: func(x things) []step { return []step{del(api + "/jobs/" + x.Job)} }},
 		{route: "PUT /api/v1/profile", want: own, turn: late, calls: to(put(api+"/profile", `{"location":"elsewhere"}`))},
 		{route: "PUT /api/v1/persona", want: own, turn: late, calls: to(put(api+"/persona", `{"persona":"brief"}`))},
 		{route: "POST /api/v1/requests/{id}/resume", want: []string{"request_not_found"}, calls: func(x things) []step {

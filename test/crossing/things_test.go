@@ -36,6 +36,7 @@ type things struct {
 	Grant                   string // a standing approval
 	Families, FamilySeen    string // a question that the family answers, and its hash as shown
 	StateKey                string
+	Job                     string // the name of a job
 	Event                   string // a published event
 	Note, Shared, Spare     string // URIs of resources: one of ann's, and the family's
 }
@@ -317,6 +318,8 @@ func (w maker) made() (x things) {
 	w.do(put("/services/v1/state/noted-"+w.canary[w.user], `1`).as("desk"))
 	w.do(put("/services/v1/state/"+x.StateKey, `"`+w.mark("state")+`"`).as("desk"))
 	w.do(post("/services/v1/db/exec", `{"statements":[{"sql":"create table of_`+w.user+` (x)"},{"sql":"insert into of_`+w.user+` values (?)","args":["`+w.mark("db")+`"]}]}`).as("desk"))
+	x.Job = "of-" + w.user
+	w.do(post("/api/v1/jobs", `{"text":"`+w.mark("job")+`","name":"`+x.Job+`","once":"2037-01-02T10:00:00Z","overlap":"queue"}`))
 	x.Key = w.spare[w.user].String()
 	x.Note = "cld:identity.User." + w.user + "/home.Note." + id.New().String()
 	w.do(put("/api/v1/resources/item?uri="+x.Note, `{"text":"`+w.mark("note")+`"}`))

@@ -18,6 +18,7 @@ import (
 	"steward/internal/tools/calendar"
 	"steward/internal/tools/clock"
 	"steward/internal/tools/files"
+	"steward/internal/tools/job"
 	"steward/internal/tools/local"
 	"steward/internal/tools/math"
 	"steward/internal/tools/reminder"
@@ -46,6 +47,7 @@ func tools(t testing.TB) *llm.Toolset {
 	add(files.Tools(files.Options{Folders: []files.Folder{{Name: "workspace", Path: dir, Write: true}}, Trash: func(string) string { return dir }, Notes: "workspace/Notes"}))
 	for name, fill := range map[string]func(*local.Kit){
 		"reminder": func(k *local.Kit) { reminder.AddReminders(k, reminder.Options{}) },
+		"job":      func(k *local.Kit) { job.Add(k, job.Service{}) },
 		"timer":    func(k *local.Kit) { reminder.AddTimers(k, reminder.Options{}) },
 		"todo":     func(k *local.Kit) { task.Add(k, local.Place{}, task.Options{}) },
 		"calendar": func(k *local.Kit) { calendar.Add(k, local.Place{}, calendar.Options{}) },

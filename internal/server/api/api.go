@@ -20,6 +20,7 @@ import (
 	"steward/internal/server/auth"
 	"steward/internal/store"
 	"steward/internal/store/audit"
+	"steward/internal/tools/job"
 	"steward/internal/tree"
 )
 
@@ -34,6 +35,7 @@ type Options struct {
 
 	Resources *tree.Service // nil: resources are not served
 	Audit     *audit.Log    // nil: the log is not audited
+	Jobs      job.Service   // without Jobs in it, jobs are not served
 
 	Own identity.Profile // what the settings say about the machine's own user
 
@@ -136,6 +138,16 @@ func (f *server) routes() []route {
 		on("POST /grants/{id}/preview", f.previewGrant),
 		on("PATCH /grants/{id}", f.editGrant),
 		on("DELETE /grants/{id}", f.revokeGrant),
+
+		on("GET /jobs", f.jobs),
+		created(on("POST /jobs", f.addJob)),
+		on("POST /jobs/preview", f.previewJob),
+		on("GET /jobs/{name}", f.job),
+		on("DELETE /jobs/{name}", f.removeJob),
+		on("POST /jobs/{name}/run", f.runJob),
+		on("POST /jobs/{name}/pause", f.pauseJob),
+		on("POST /jobs/{name}/resume", f.resumeJob),
+		on("GET /jobs/{name}/history", f.jobHistory),
 
 		on("GET /agents", f.listAgents),
 		on("POST /agents/inspect", f.inspectAgent),

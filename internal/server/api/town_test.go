@@ -19,6 +19,7 @@ import (
 	"steward/internal/catalog"
 	"steward/internal/fault"
 	"steward/internal/identity"
+	"steward/internal/jobs"
 	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/policy"
@@ -31,6 +32,7 @@ import (
 	"steward/internal/store/audit"
 	"steward/internal/store/sqlite"
 	"steward/internal/tool"
+	"steward/internal/tools/job"
 	"steward/test/leak"
 	"steward/test/served"
 	"steward/test/vendors"
@@ -139,7 +141,8 @@ func newTown(t *testing.T) *town {
 	must(err)
 	trail, err := audit.New(st, audit.Options{})
 	must(err)
-	w.o = api.Options{Node: w.node, People: people, Agents: cat, Authorizer: w.judge, Resources: w.node.Resources(), Audit: trail, Logger: log}
+	w.o = api.Options{Node: w.node, People: people, Agents: cat, Authorizer: w.judge, Resources: w.node.Resources(), Audit: trail, Logger: log,
+		Jobs: job.Service{Jobs: jobs.New(jobs.Options{Store: st}), Note: func(context.Context) string { return "keep it running" }}}
 	t.Cleanup(func() {
 		if err := errors.Join(w.node.Close(context.Background()), cat.Close(), w.judge.Close(), w.index.Close(), st.Close()); err != nil {
 			t.Error(err)

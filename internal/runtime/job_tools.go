@@ -1,0 +1,104 @@
+package runtime
+
+import (
+	"context"
+	"path"
+	"sync"
+
+	"steward/internal/id"
+	"steward/internal/policy"
+	"steward/internal/record"
+	"steward/internal/request"
+)
+
+// maxJobTurns is how many turns of jobs are remembered with what they may do.
+const maxJobTurns = 10_000
+
+// jobTools is what jobs may do with tools, by the turns that they have opened. It stands between the
+// engines and policy, and only narrows what policy decides: "allow" leaves a decision as it is, "ask"
+// turns an allowance into a question, "deny" refuses. A turn is remembered after its end, because what
+// it has begun in the background may still call tools. The zero value is ready to use.
+type jobTools struct {
+	mu    sync.Mutex
+	turns map[id.ID]map[string]string
+	order []id.ID // of turns, the oldest first
+}
+
+func (t *jobTools) add(inter id.ID, tools map[string]string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.turns == nil {
+		t.turns = map[id.ID]map[string]string{}
+	}
+	if len(tools) == 0 || t.turns[inter] != nil {
+		return
+	}
+	t.turns[inter] = tools
+	if t.order = append(t.order, inter); len(t.order) > maxJobTurns {
+		delete(t.turns, t.order[0])
+		t.order = t.order[1:]
+	}
+}
+
+// may returns what the job on whose behalf a call is made may do with a tool; empty: it says nothing.
+// The most specific pattern counts.
+func (t *jobTools) may(ctx context.Context, name string) string {
+	rc, ok := request.From(ctx)
+	if !ok {
+		return ""
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	tools := t.turns[rc.ID]
+	if tools == nil {
+		tools = t.turns[rc.Root]
+	}
+	if may, ok := tools[name]; ok {
+		return may
+	}
+	best, may := "", ""
+	for pattern, v := range tools {
+		if fits, err := path.Match(pattern, name); err == nil && fits && (may == "" || len(pattern) > len(best) || len(pattern) == len(best) && pattern < best) {
+			best, may = pattern, v
+		}
+	}
+	return may
+}
+
+// over returns an authorizer that applies the limits of jobs to what another one decides.
+func (t *jobTools) over(inner policy.Authorizer) policy.Authorizer { return jobAuthorizer{t, inner} }
+
+type jobAuthorizer struct {
+	tools *jobTools
+	inner policy.Authorizer
+}
+
+// Authorize implements policy.Authorizer.
+func (a jobAuthorizer) Authorize(ctx context.Context, q policy.Question) (policy.Decision, error) {
+	d, err := a.inner.Authorize(ctx, q)
+	if err != nil || q.Point != policy.PointTool && q.Point != policy.PointIntent && q.Point != "" {
+		return d, err
+	}
+	switch a.tools.may(ctx, q.Tool.Name) {
+	case record.ToolDeny:
+		return policy.Stricter(d, policy.Decision{Verdict: policy.Deny, Reason: "the job may not use this tool", Rule: "job.tools", Always: true}), nil
+	case record.ToolAsk:
+		return policy.Stricter(d, policy.Decision{Verdict: policy.Ask, Reason: "the job asks before it uses this tool", Rule: "job.tools"}), nil
+	}
+	return d, nil
+}
+
+// restoreJobTools reads what the jobs may do whose occurrences were running when Steward stopped, before
+// their runs are resumed.
+func (n *Node) restoreJobTools(ctx context.Context) error {
+	if n.opt.Alarms == nil {
+		return nil
+	}
+	for a, err := range n.opt.Alarms.Interrupted(ctx) {
+		if err != nil {
+			return err
+		}
+		n.jobTools.add(jobTurn(a.Key()), a.Job.Tools)
+	}
+	return nil
+}
