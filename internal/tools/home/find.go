@@ -80,16 +80,16 @@ func matches(all []device, phrase string) []device {
 	)
 }
 
-// one returns the only device that a phrase fits, or an error with the candidates. prefer says which devices
-// can be meant at all by what is to be done.
-func one(all []device, phrase, in string, prefer func(device) bool) (device, error) {
+// one returns the only device that a phrase fits, or an error with the candidates. Among several, those count
+// that the first of the preferences accepts that accepts any.
+func one(all []device, phrase, in string, prefer ...func(device) bool) (device, error) {
 	found, err := inArea(all, in)
 	if err != nil {
 		return device{}, err
 	}
 	found = matches(found, phrase)
-	if len(found) > 1 && prefer != nil {
-		if some := slices.DeleteFunc(slices.Clone(found), func(d device) bool { return !prefer(d) }); len(some) > 0 {
+	if len(found) > 1 {
+		if some := local.FirstMatches(found, func(device) bool { return false }, prefer...); len(some) > 0 {
 			found = some
 		}
 	}

@@ -54,13 +54,13 @@ func Add(k *local.Kit, h *Home) {
 	local.Action(k, tool.Spec{Name: "control", Yields: shown, Timeout: callTimeout, Sentences: controlSentences,
 		Description: "Controls a harmless device of the home: turns lights, plugs and appliances on and off, sets brightness, color, temperature, volume and modes, activates scenes. Locks, alarms, covers, valves, garage doors, scripts and buttons need home.access.",
 		Tidy:        []tool.Strategy{{Kind: tool.ByTool, Tools: []string{k.Name("list"), k.Name("state")}}},
-		Log: tool.LogSpec{Summary: "{action} {device}[ in {area}][ (all: {all})][, brightness {brightness} %][, {color}][, {kelvin} K][, {temperature}°][, {mode}][, value {value}]",
+		Log: tool.LogSpec{Summary: "Control {device}[ in {area}]: {action}[, brightness {brightness} %][, {color}][, {kelvin} K][, {temperature}°][, {mode}][, value {value}][, all: {all}]",
 			Does: "changes a device of your home", Impact: []string{"device", "area"}}}, h.control, nil)
 	k.Wrap(func(l local.Layer) tool.Tool { return previewed{l, h, h.planControl} })
 	local.Action(k, tool.Spec{Name: "access", Asks: true, Yields: shown, Timeout: callTimeout, Sentences: accessSentences,
 		Description: "Locks and unlocks, opens and closes, arms and disarms: locks, alarms, covers, blinds, valves, garage doors, gates, sirens; runs scripts and presses buttons. The user is asked each time. Give the whole name or the entity id.",
 		Tidy:        []tool.Strategy{{Kind: tool.ByTool, Tools: []string{k.Name("list"), k.Name("state")}}},
-		Log: tool.LogSpec{Summary: "{action} {device}[ in {area}][, position {position} %]",
+		Log: tool.LogSpec{Summary: "Operate {device}[ in {area}]: {action}[, position {position} %]",
 			Does: "moves or disarms something that protects your home", Impact: []string{"device", "area"}}}, h.access, nil)
 	k.Wrap(func(l local.Layer) tool.Tool { return previewed{l, h, h.planAccess} })
 }
@@ -153,11 +153,11 @@ func (h *Home) device(ctx context.Context, a stateArgs) (device, error) {
 	if err != nil {
 		return device{}, err
 	}
-	var prefer func(device) bool
-	if a.Kind != "" {
-		prefer = func(d device) bool { return isOfKind(d, a.Kind) }
+	if a.Kind == "" {
+		return one(all, a.Device, a.Area)
 	}
-	return one(all, a.Device, a.Area, prefer)
+	kind := strings.ToLower(strings.TrimSpace(a.Kind))
+	return one(all, a.Device, a.Area, func(d device) bool { return d.Domain == kind || d.Class == kind }, func(d device) bool { return isOfKind(d, kind) })
 }
 
 func (h *Home) state(ctx context.Context, in tool.Invocation, a stateArgs) (string, error) {
