@@ -24,6 +24,17 @@ func (l *Local) homeOptions(set *settings.Loaded) (home.Options, error) {
 	return opt, err
 }
 
+// CheckHome connects to the home of the settings, and counts the devices that it exposes.
+func (l *Local) CheckHome(ctx context.Context, set *settings.Loaded) (version string, devices int, err error) {
+	opt, err := l.homeOptions(set)
+	if err != nil {
+		return "", 0, err
+	}
+	h := home.New(opt)
+	defer h.Close() //nolint:errcheck // it returns none
+	return h.Check(ctx)
+}
+
 // homeTools are the tools for the home.
 func (l *Local) homeTools(set *settings.Loaded) BuiltIn {
 	return BuiltIn{Name: "home", tools: func() ([]tool.Tool, error) {
@@ -43,13 +54,7 @@ func (l *Local) homeTools(set *settings.Loaded) BuiltIn {
 			return domainlocal.Health{State: domainlocal.Off, Say: "no home is set up",
 				Remedy: "set home.url and home.token to those of your Home Assistant (docs/guides/home-assistant.md)"}
 		}
-		opt, err := l.homeOptions(set)
-		if err != nil {
-			return failingHealth(err)
-		}
-		h := home.New(opt)
-		defer h.Close() //nolint:errcheck // it returns none
-		version, n, err := h.Check(ctx)
+		version, n, err := l.CheckHome(ctx, set)
 		switch {
 		case err != nil:
 			return failingHealth(err)
