@@ -46,3 +46,31 @@ func TestConnectHome(t *testing.T) {
 		t.Errorf("%v %s", err, out)
 	}
 }
+
+// Without a model, sentences lead to the home. What changes something is not done where nobody can be asked.
+func TestSentencesToTheHome(t *testing.T) {
+	server := homeassistant.Start(t, []homeassistant.Area{{ID: "bath", Name: "Bath"}},
+		homeassistant.Entity{ID: "sensor.bath", Name: "Bath temperature", Area: "bath", State: "21.5", Attributes: map[string]any{"device_class": "temperature", "unit_of_measurement": "°C"}},
+		homeassistant.Entity{ID: "light.left", Name: "Left lamp", Area: "bath", State: "on"}, homeassistant.Entity{ID: "light.right", Name: "Right lamp", Area: "bath", State: "on"},
+		homeassistant.Entity{ID: "lock.front_door", Name: "Front door", State: "locked"})
+	env := user(t)
+	file := filepath.Join(homeOf(env), ".config/steward/steward.yaml")
+	if err := os.WriteFile(file, []byte("home: {url: '"+server.URL+"', token: '"+homeassistant.Token+"'}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for said, want := range map[string]string{
+		"What is the temperature in the bath?": "Bath temperature (sensor.bath, in Bath): 21.5 °C",
+		"Is the front door locked?":            "Front door (lock.front_door): locked",
+		"is the lamp on":                       "Left lamp (light.left, in Bath); Right lamp (light.right, in Bath)",
+		"Turn on the left lamp":                "not approved",
+		"Unlock the front door":                "not approved",
+	} {
+		out, err := buildProgram(t, env, "ask", said).CombinedOutput()
+		if text := strings.Join(strings.Fields(string(out)), " "); !strings.Contains(text, want) && !strings.Contains(strings.ReplaceAll(text, "- ", ""), want) {
+			t.Errorf("%s: %v\n%s", said, err, out)
+		}
+	}
+	if calls := server.Calls(); len(calls) > 0 {
+		t.Errorf("%v", calls)
+	}
+}

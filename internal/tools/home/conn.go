@@ -31,8 +31,15 @@ type conn struct {
 	last    int // number of a command; guarded by sending
 
 	mu      sync.Mutex
-	waiting map[int]chan answer
+	waiting map[int]waiter
 	model
+}
+
+// waiter waits for the answer to a command. The reader calls apply, which may be nil, before it reads what
+// comes after the answer.
+type waiter struct {
+	to    chan answer
+	apply func(answer)
 }
 
 // answer is what Home Assistant sends. Fields that a type of message does not have are empty.
@@ -77,7 +84,7 @@ func (h *Home) connect(ctx context.Context) (c *conn, err error) {
 		return nil, h.unavailable("%w", err)
 	}
 	ws.SetReadLimit(maxMessage)
-	c = &conn{h: h, ws: ws, done: make(chan struct{}), reload: make(chan struct{}, 1), waiting: map[int]chan answer{}, model: newModel()}
+	c = &conn{h: h, ws: ws, done: make(chan struct{}), reload: make(chan struct{}, 1), waiting: map[int]waiter{}, model: newModel()}
 	if err := c.authenticate(dial, token); err != nil {
 		ws.CloseNow() //nolint:errcheck // there is nothing to lose
 		return nil, err
@@ -138,6 +145,16 @@ func (c *conn) close() {
 	<-c.done
 }
 
+// ended reports whether nothing is read any more.
+func (c *conn) ended() bool {
+	select {
+	case <-c.done:
+		return true
+	default:
+		return false
+	}
+}
+
 // read passes on answers and applies events, until the connection ends.
 func (c *conn) read(ctx context.Context) {
 	defer close(c.done)
@@ -156,11 +173,14 @@ func (c *conn) read(ctx context.Context) {
 			continue
 		}
 		c.mu.Lock()
-		to := c.waiting[a.ID]
+		w := c.waiting[a.ID]
 		delete(c.waiting, a.ID)
 		c.mu.Unlock()
-		if to != nil {
-			to <- a
+		if w.apply != nil {
+			w.apply(a)
+		}
+		if w.to != nil {
+			w.to <- a
 		}
 	}
 }
@@ -222,10 +242,15 @@ type command map[string]any
 // ask sends a command and waits for its answer. An error that holds for tool.CertainlyNotDone says that Home
 // Assistant refused the command, or never got it.
 func (c *conn) ask(ctx context.Context, cmd command) (json.RawMessage, error) {
+	return c.askAnd(ctx, cmd, nil)
+}
+
+// askAnd is ask, except that apply is called with the answer before anything that comes after it is read.
+func (c *conn) askAnd(ctx context.Context, cmd command, apply func(answer)) (json.RawMessage, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.h.opt.Timing.Answer)
 	defer cancel()
 	to := make(chan answer, 1)
-	n, err := c.send(ctx, cmd, to)
+	n, err := c.send(ctx, cmd, waiter{to, apply})
 	defer func() {
 		c.mu.Lock()
 		delete(c.waiting, n)
@@ -254,7 +279,7 @@ func (c *conn) ask(ctx context.Context, cmd command) (json.RawMessage, error) {
 
 // send numbers a command and sends it. One is sent at a time, because Home Assistant refuses numbers that do
 // not increase.
-func (c *conn) send(ctx context.Context, cmd command, to chan answer) (n int, err error) {
+func (c *conn) send(ctx context.Context, cmd command, w waiter) (n int, err error) {
 	c.sending.Lock()
 	defer c.sending.Unlock()
 	if ctx.Err() != nil {
@@ -267,7 +292,7 @@ func (c *conn) send(ctx context.Context, cmd command, to chan answer) (n int, er
 		return 0, tool.NotDone(fault.New(fault.Invalid, "home_refused", "the command cannot be written: %w", err))
 	}
 	c.mu.Lock()
-	c.waiting[c.last] = to
+	c.waiting[c.last] = w
 	c.mu.Unlock()
 	// A caller that gives up must not close the connection for others, which a canceled write would do.
 	writing, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.h.opt.Timing.Answer)

@@ -86,6 +86,17 @@ func TestChangesBetweenConnections(t *testing.T) {
 	}
 }
 
+// An event directly after the states that were read is newer than they are.
+func TestAnEventAfterTheStates(t *testing.T) {
+	w := newWorld(t, quick)
+	w.Do(func(s *homeassistant.Server) { s.TurnsOn = "light.kitchen" })
+	for i := range 30 {
+		w.until(w.has("kitchen light", "on"))
+		w.Cut()
+		w.until(func() bool { n, _ := w.Connections(); return n >= i+2 })
+	}
+}
+
 // Events that never come are made up for when everything is read again.
 func TestLostEvents(t *testing.T) {
 	timing := quick

@@ -107,6 +107,8 @@ type Home struct {
 	started bool
 	conn    *conn         // nil: not connected
 	err     error         // why not, after the last attempt
+	trying  bool          // an attempt is under way
+	failed  int           // attempts that failed
 	changed chan struct{} // closed when conn or err changes
 	promises
 }
@@ -141,8 +143,8 @@ func (h *Home) Check(ctx context.Context) (version string, exposed int, err erro
 	return c.version, len(c.devices()), nil
 }
 
-// connected returns a connection whose states are known. It starts the first one, and waits for the next one
-// for a limited time.
+// connected returns a connection whose states are known. It has the next one made now, and waits for it for a
+// limited time.
 func (h *Home) connected(ctx context.Context) (*conn, error) {
 	wait, cancel := context.WithTimeout(ctx, h.opt.Timing.Wait)
 	defer cancel()
@@ -150,21 +152,25 @@ func (h *Home) connected(ctx context.Context) (*conn, error) {
 	if !h.started {
 		h.started = true
 		h.work.Go(h.run)
-	} else if h.conn == nil {
+	} else if h.conn == nil || h.conn.ended() {
 		select {
 		case h.kick <- struct{}{}:
 		default:
 		}
 	}
+	enough := h.failed + 1 // an attempt that begins from now on
+	if h.trying {
+		enough++
+	}
 	h.mu.Unlock()
 	for {
 		h.mu.Lock()
-		c, err, changed := h.conn, h.err, h.changed
+		c, err, failed, changed := h.conn, h.err, h.failed, h.changed
 		h.mu.Unlock()
-		if c != nil {
+		if c != nil && !c.ended() {
 			return c, nil
 		}
-		if fault.HasCode(err, "home_token_refused") {
+		if failed >= enough || fault.HasCode(err, "home_token_refused") {
 			return nil, tool.NotDone(err)
 		}
 		select {
@@ -192,7 +198,10 @@ func (h *Home) unavailable(format string, args ...any) error {
 func (h *Home) set(c *conn, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.conn, h.err = c, err
+	if h.trying && err != nil {
+		h.failed++
+	}
+	h.conn, h.err, h.trying = c, err, false
 	close(h.changed)
 	h.changed = make(chan struct{})
 }
@@ -202,6 +211,9 @@ func (h *Home) run() {
 	t := h.opt.Timing
 	pause := t.Retry
 	for h.life.Err() == nil {
+		h.mu.Lock()
+		h.trying = true
+		h.mu.Unlock()
 		c, err := h.connect(h.life)
 		if err == nil {
 			h.set(c, nil)
@@ -209,7 +221,9 @@ func (h *Home) run() {
 			pause = t.Retry
 			err = c.serve(h.life)
 			c.close()
-			h.opt.Log.Warn("the connection to Home Assistant was lost", "error", err)
+			if h.life.Err() == nil {
+				h.opt.Log.Warn("the connection to Home Assistant was lost", "error", err)
+			}
 			h.set(nil, h.unavailable("the connection was lost: %w", err))
 		} else {
 			h.set(nil, err)

@@ -119,8 +119,8 @@ func bounded(v any) any {
 	return nil
 }
 
-// load reads the registries and all states. Events that arrive meanwhile are older than the answer to
-// get_states, or come after it.
+// load reads the registries and all states. Home Assistant sends answers and events in the order in which
+// things happened. So the states of an answer are applied by the reader: an event that comes after it is newer.
 func (c *conn) load(ctx context.Context) error {
 	var areas []area
 	var entries []entry
@@ -141,20 +141,11 @@ func (c *conn) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	body, err := c.ask(ctx, command{"type": "get_states"})
-	if err != nil {
-		return err
-	}
-	var states []*state
-	if err := c.decode(body, &states); err != nil {
-		return err
-	}
 	places := map[string]appliance{}
 	for _, a := range appliances {
 		places[a.ID] = a
 	}
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.exposed, c.expected = exposed, expected
 	c.areas, c.entries = map[string]area{}, map[string]entry{}
 	for _, a := range areas[:min(len(areas), maxEntities)] {
@@ -168,7 +159,27 @@ func (c *conn) load(ctx context.Context) error {
 		}
 		c.entries[e.ID] = e
 	}
-	// States that are in the answer replace those that are known; the others are gone.
+	c.mu.Unlock()
+	var unreadable error
+	_, err = c.askAnd(ctx, command{"type": "get_states"}, func(a answer) {
+		if a.Success {
+			unreadable = c.replaceStates(a.Result)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	return unreadable
+}
+
+// replaceStates replaces all states by those of an answer.
+func (c *conn) replaceStates(body json.RawMessage) error {
+	var states []*state
+	if err := c.decode(body, &states); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	now := map[string]bool{}
 	for _, s := range states {
 		if s != nil {

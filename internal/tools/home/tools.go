@@ -37,6 +37,9 @@ type historyArgs struct {
 	Hours int `json:"hours,omitzero" jsonschema:"How many hours back" min:"1" max:"168" default:"24"`
 }
 
+// values are the arguments of control that say what a device should do.
+var values = []string{"action", "brightness", "color", "kelvin", "temperature", "mode", "value"}
+
 // Add adds the tools to a kit.
 func Add(k *local.Kit, h *Home) {
 	local.Share(k, []*tool.Audience{h.opt.For}, func(a *tool.Audience) *tool.Audience { return a })
@@ -55,7 +58,9 @@ func Add(k *local.Kit, h *Home) {
 		Description: "Controls a harmless device of the home: turns lights, plugs and appliances on and off, sets brightness, color, temperature, volume and modes, activates scenes. Locks, alarms, covers, valves, garage doors, scripts and buttons need home.access.",
 		Tidy:        []tool.Strategy{{Kind: tool.ByTool, Tools: []string{k.Name("list"), k.Name("state")}}},
 		Log: tool.LogSpec{Summary: "Control {device}[ in {area}]: {action}[, brightness {brightness} %][, {color}][, {kelvin} K][, {temperature}°][, {mode}][, value {value}][, all: {all}]",
-			Does: "changes a device of your home", Impact: []string{"device", "area"}}}, h.control, nil)
+			Does: "changes a device of your home", Impact: []string{"device", "area"}},
+		Widths: []tool.Width{{Name: "control {device}[ in {area}] in any way", Any: values},
+			{Name: "control any device that needs no question each time", Any: append([]string{"device", "area", "all"}, values...)}}}, h.control, nil)
 	k.Wrap(func(l local.Layer) tool.Tool { return previewed{l, h, h.planControl} })
 	local.Action(k, tool.Spec{Name: "access", Asks: true, Yields: shown, Timeout: callTimeout, Sentences: accessSentences,
 		Description: "Locks and unlocks, opens and closes, arms and disarms: locks, alarms, covers, blinds, valves, garage doors, gates, sirens; runs scripts and presses buttons. The user is asked each time. Give the whole name or the entity id.",
