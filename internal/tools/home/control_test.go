@@ -68,7 +68,7 @@ func TestWhatOpensAHouseIsGuarded(t *testing.T) {
 		homeassistant.Entity{ID: "valve.water", Name: "Water", State: "open"},
 	)
 	w := newWorld(t, quick, all...)
-	for _, id := range strings.Fields("lock.front_door cover.garage switch.gate alarm_control_panel.home scene.arrive script.party group.all group.doors group.loop switch.relay button.ring valve.water") {
+	for _, id := range strings.Fields("lock.front_door cover.garage switch.gate alarm_control_panel.home scene.arrive script.party group.all group.doors switch.relay button.ring valve.water") {
 		for _, action := range []string{"turn_on", "turn_off", "toggle", "activate", "set"} {
 			err := w.refused("device_guarded", "control", fmt.Sprintf(`{"device":%q,"action":%q}`, id, action))
 			w.contains(err.Remedy, "home.access")

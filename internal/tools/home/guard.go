@@ -5,9 +5,6 @@ import (
 	"strings"
 )
 
-// guardDepth is how deep groups in groups are looked into.
-const guardDepth = 4
-
 // The words below are written as wordsOf returns them, without accents.
 
 // entrance are words in the names of plugs, relays and the like that may open or protect the house.
@@ -18,8 +15,10 @@ var entrance = strings.Fields("garage gate door lock unlock alarm siren valve sh
 var innocent = strings.Fields("outdoor indoor clock block ventilator ventilation")
 
 // guardOf returns why a person must be asked about a device each time, or "". What is not known to be harmless
-// is guarded: a script can open a door.
-func (m *model) guardOf(d device, depth int) string {
+// is guarded: a script can open a door. Groups are looked into at any depth; seen are those on the way, each of
+// which is looked at once.
+func (m *model) guardOf(d device, seen map[string]bool) string {
+	seen[d.ID] = true
 	switch d.Domain {
 	case "lock", "alarm_control_panel", "cover", "valve", "siren":
 		return "it is a " + strings.ReplaceAll(d.Domain, "_", " ")
@@ -44,10 +43,13 @@ func (m *model) guardOf(d device, depth int) string {
 	}
 	for _, id := range d.Members {
 		s, known := m.states[id]
-		if !known || depth == guardDepth {
+		if !known {
 			return "it is not known what it changes"
 		}
-		if in := m.plain(s); m.guardOf(in, depth+1) != "" {
+		if seen[id] {
+			continue
+		}
+		if in := m.plain(s); m.guardOf(in, seen) != "" {
 			return "it also changes " + in.Name
 		}
 	}

@@ -271,7 +271,7 @@ func domainOf(id string) string {
 // device describes an entity, and whether it is guarded.
 func (m *model) device(s state) device {
 	d := m.plain(s)
-	d.Guard = m.guardOf(d, 0)
+	d.Guard = m.guardOf(d, map[string]bool{})
 	return d
 }
 
