@@ -308,8 +308,14 @@ func (s *Server) talk(ctx context.Context, c *session) {
 				return
 			case code != "":
 				fail(code, "The service "+m.Domain+"."+m.Service+" failed")
+			case m.Response != (m.Service == "get_items"):
+				fail("service_validation_error", "The service does not return responses, or must be called with return_response")
 			default:
-				result(map[string]any{"context": map[string]any{"id": "01KAZ1", "parent_id": nil, "user_id": "ann"}, "response": nil})
+				var response any
+				if m.Response {
+					response = map[string]any{m.Target.Entities[0]: map[string]any{"items": []map[string]any{{"summary": "Milk", "uid": "1", "status": "needs_action"}, {"summary": "Bread", "uid": "2", "status": "needs_action"}}}}
+				}
+				result(map[string]any{"context": map[string]any{"id": "01KAZ1", "parent_id": nil, "user_id": "ann"}, "response": response})
 			}
 		default:
 			fail("unknown_command", "Unknown command.")

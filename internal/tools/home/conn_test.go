@@ -47,7 +47,7 @@ func TestAWrongToken(t *testing.T) {
 func TestCheck(t *testing.T) {
 	w := newWorld(t, quick)
 	version, n, err := w.home.Check(t.Context())
-	if err != nil || version != homeassistant.Version || n != 17 {
+	if err != nil || version != homeassistant.Version || n != 18 {
 		t.Error(version, n, err)
 	}
 }

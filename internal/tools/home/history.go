@@ -26,7 +26,7 @@ type change struct {
 }
 
 func (h *Home) history(ctx context.Context, in tool.Invocation, a historyArgs) (string, error) {
-	d, err := h.device(ctx, a.stateArgs)
+	_, d, err := h.device(ctx, a.stateArgs)
 	if err != nil {
 		return "", err
 	}

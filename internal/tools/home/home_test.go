@@ -39,6 +39,7 @@ func house() []homeassistant.Entity {
 		{ID: "scene.evening", Name: "Evening", State: "unknown", Attributes: member("light.kitchen", "light.counter")},
 		{ID: "scene.arrive", Name: "Arrive", State: "unknown", Attributes: member("light.kitchen", "lock.front_door")},
 		{ID: "script.party", Name: "Party", State: "off"},
+		{ID: "todo.shopping", Name: "Shopping", State: "2"},
 		{ID: "light.hidden", Name: "Hidden light", Area: "kitchen", State: "on", Hidden: true},
 		{ID: "light.private", Name: "Private light", Area: "kitchen", State: "on", Private: true},
 		{ID: "light.new", Name: "New light", Area: "hall", State: "off", Undecided: true},
@@ -139,6 +140,7 @@ func TestWhatIsThere(t *testing.T) {
 	w.contains(w.call("state", `{"device":"front door","kind":"door"}`), "binary_sensor.front_door", "closed")
 	w.contains(w.call("state", `{"device":"temperature","area":"bath"}`), "Bath temperature (sensor.bath_temperature, in Bath): 21.5 °C")
 	w.contains(w.call("state", `{"device":"bath heating"}`), "heat, is 21.5, set to 22", "hvac modes: off, heat")
+	w.contains(w.call("state", `{"device":"shopping"}`), "Shopping (todo.shopping): 2", "- Milk\n  - Bread")
 	for _, id := range []string{"light.hidden", "light.private", "lock.new", "Private light"} {
 		w.refused("device_not_found", "state", `{"device":"`+id+`"}`)
 		w.refused("device_not_found", "control", `{"device":"`+id+`","action":"turn_on"}`)

@@ -153,20 +153,21 @@ func overview(all []device) string {
 }
 
 // device finds the device that a query is about.
-func (h *Home) device(ctx context.Context, a stateArgs) (device, error) {
-	_, all, err := h.present(ctx)
+func (h *Home) device(ctx context.Context, a stateArgs) (*conn, device, error) {
+	c, all, err := h.present(ctx)
 	if err != nil {
-		return device{}, err
+		return nil, device{}, err
 	}
-	if a.Kind == "" {
-		return one(all, a.Device, a.Area)
+	var prefer []func(device) bool
+	if kind := strings.ToLower(strings.TrimSpace(a.Kind)); kind != "" {
+		prefer = append(prefer, func(d device) bool { return d.Domain == kind || d.Class == kind }, func(d device) bool { return isOfKind(d, kind) })
 	}
-	kind := strings.ToLower(strings.TrimSpace(a.Kind))
-	return one(all, a.Device, a.Area, func(d device) bool { return d.Domain == kind || d.Class == kind }, func(d device) bool { return isOfKind(d, kind) })
+	d, err := one(all, a.Device, a.Area, prefer...)
+	return c, d, err
 }
 
 func (h *Home) state(ctx context.Context, in tool.Invocation, a stateArgs) (string, error) {
-	d, err := h.device(ctx, a)
+	c, d, err := h.device(ctx, a)
 	if err != nil {
 		return "", err
 	}
@@ -174,7 +175,39 @@ func (h *Home) state(ctx context.Context, in tool.Invocation, a stateArgs) (stri
 	if can := abilities(d); len(can) > 0 {
 		text += "\n  actions: " + strings.Join(can, ", ")
 	}
+	if d.Domain == "todo" {
+		items, err := c.items(ctx, d.ID)
+		if err != nil {
+			return "", err
+		}
+		text += items
+	}
 	return text, nil
+}
+
+// items returns the open items of a to-do list, which are not part of its state.
+func (c *conn) items(ctx context.Context, id string) (string, error) {
+	body, err := c.call(ctx, "todo", "get_items", []string{id}, map[string]any{"status": []string{"needs_action"}}, true)
+	if err != nil {
+		return "", err
+	}
+	var lists map[string]struct {
+		Items []struct {
+			Summary string `json:"summary"`
+		} `json:"items"`
+	}
+	if err := c.decode(body, &lists); err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	items := lists[id].Items
+	for _, i := range items[:min(len(items), maxShown)] {
+		b.WriteString("\n  - " + local.Line(i.Summary, 200))
+	}
+	if more := len(items) - maxShown; more > 0 {
+		fmt.Fprintf(&b, "\n  (and %d more)", more)
+	}
+	return b.String(), nil
 }
 
 // previewed is an action that shows which device it would change. What a person was shown is what is changed:
