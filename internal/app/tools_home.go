@@ -13,7 +13,7 @@ import (
 
 // homeOptions returns how the home of the settings is reached.
 func (l *Local) homeOptions(set *settings.Loaded) (home.Options, error) {
-	opt := home.Options{Options: domainlocal.Options{Zone: l.zone(set)}, URL: set.Home.URL, Token: l.SecretOf(set.Home.Token),
+	opt := home.Options{Options: domainlocal.Options{Zone: l.zone(set)}, URL: set.Home.URL, Token: l.SecretOf(set.Home.Token), Ask: set.Home.Ask,
 		For: tool.OwnedBy(set.Home.Users, set.Home.Groups), Log: l.Log}
 	if opt.Token == nil {
 		return opt, fault.New(fault.Invalid, "home_token_missing", "home.url (%s) is set, but home.token is not", set.SourceOf("home.url")).

@@ -84,7 +84,7 @@ func (h *Home) connect(ctx context.Context) (c *conn, err error) {
 		return nil, h.unavailable("%w", err)
 	}
 	ws.SetReadLimit(maxMessage)
-	c = &conn{h: h, ws: ws, done: make(chan struct{}), reload: make(chan struct{}, 1), waiting: map[int]waiter{}, model: newModel()}
+	c = &conn{h: h, ws: ws, done: make(chan struct{}), reload: make(chan struct{}, 1), waiting: map[int]waiter{}, model: newModel(h.opt.Ask...)}
 	if err := c.authenticate(dial, token); err != nil {
 		ws.CloseNow() //nolint:errcheck // there is nothing to lose
 		return nil, err

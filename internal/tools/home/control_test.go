@@ -64,11 +64,12 @@ func TestWhatOpensAHouseIsGuarded(t *testing.T) {
 		homeassistant.Entity{ID: "group.loop", Name: "Loop", State: "on", Attributes: map[string]any{"entity_id": []string{"group.loop"}}},
 		homeassistant.Entity{ID: "group.lights", Name: "Lights below", State: "on", Attributes: map[string]any{"entity_id": []string{"light.kitchen"}}},
 		homeassistant.Entity{ID: "switch.relay", Name: "Türöffner", State: "off"},
+		homeassistant.Entity{ID: "switch.dull", Name: "Dull", State: "off"}, // the settings name it
 		homeassistant.Entity{ID: "button.ring", Name: "Ring", State: "unknown"},
 		homeassistant.Entity{ID: "valve.water", Name: "Water", State: "open"},
 	)
 	w := newWorld(t, quick, all...)
-	for _, id := range strings.Fields("lock.front_door cover.garage switch.gate alarm_control_panel.home scene.arrive script.party group.all group.doors switch.relay button.ring valve.water") {
+	for _, id := range strings.Fields("lock.front_door cover.garage switch.gate alarm_control_panel.home scene.arrive script.party group.all group.doors switch.relay switch.dull button.ring valve.water") {
 		for _, action := range []string{"turn_on", "turn_off", "toggle", "activate", "set"} {
 			err := w.refused("device_guarded", "control", fmt.Sprintf(`{"device":%q,"action":%q}`, id, action))
 			w.contains(err.Remedy, "home.access")

@@ -19,6 +19,9 @@ var innocent = strings.Fields("outdoor indoor clock block ventilator ventilation
 // which is looked at once.
 func (m *model) guardOf(d device, seen map[string]bool) string {
 	seen[d.ID] = true
+	if slices.Contains(m.ask, d.ID) {
+		return "the settings name it in home.ask"
+	}
 	switch d.Domain {
 	case "lock", "alarm_control_panel", "cover", "valve", "siren":
 		return "it is a " + strings.ReplaceAll(d.Domain, "_", " ")

@@ -65,6 +65,7 @@ type Options struct {
 	URL       string                                // of Home Assistant, such as http://homeassistant.local:8123
 	Token     func(context.Context) (string, error) // the long-lived access token
 	Transport http.RoundTripper                     // connects only where it is allowed; see egress.Dialer
+	Ask       []string                              // entity ids of further devices that are guarded; see guardOf
 	For       *tool.Audience                        // who may use the home; nil: everybody
 	Log       *slog.Logger                          // nil: nothing is logged
 

@@ -66,7 +66,7 @@ func newWorld(t *testing.T, timing home.Timing, entities ...homeassistant.Entity
 	}
 	s := homeassistant.Start(t, places, entities...)
 	w := &world{T: t, Server: s, tools: map[string]tool.Tool{}}
-	w.home = home.New(home.Options{URL: s.URL, Token: homeassistant.Secret, Transport: http.DefaultTransport, Timing: timing, For: tool.OwnedBy([]string{"ann"}, nil)})
+	w.home = home.New(home.Options{URL: s.URL, Token: homeassistant.Secret, Transport: http.DefaultTransport, Timing: timing, Ask: []string{"switch.dull"}, For: tool.OwnedBy([]string{"ann"}, nil)})
 	t.Cleanup(func() { w.home.Close() }) //nolint:errcheck // it returns none
 	k := local.NewKit(tool.Env{Name: "home"}, "")
 	home.Add(k, w.home)

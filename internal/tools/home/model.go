@@ -21,9 +21,10 @@ type model struct {
 	entries  map[string]entry
 	exposed  map[string]bool // what a person has decided in Home Assistant
 	expected bool            // new entities of common kinds are exposed
+	ask      []string        // guarded by the settings
 }
 
-func newModel() model { return model{states: map[string]state{}} }
+func newModel(ask ...string) model { return model{states: map[string]state{}, ask: ask} }
 
 // state is the state of an entity.
 type state struct {
