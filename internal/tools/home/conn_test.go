@@ -111,7 +111,7 @@ func TestLostEvents(t *testing.T) {
 // A connection that answers nothing any more is noticed by a ping, and states from before are not shown.
 func TestADeadConnection(t *testing.T) {
 	timing := quick
-	timing.Ping, timing.Answer, timing.Wait = 5*time.Millisecond, 200*time.Millisecond, 300*time.Millisecond
+	timing.Ping, timing.Answer = 5*time.Millisecond, time.Second
 	w := newWorld(t, timing)
 	w.call("list", `{}`)
 	w.Do(func(s *homeassistant.Server) { s.Silent = true })

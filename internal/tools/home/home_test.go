@@ -58,7 +58,7 @@ type world struct {
 }
 
 // quick are waits that a test can live with.
-var quick = home.Timing{Answer: 5 * time.Second, Wait: 5 * time.Second, Retry: time.Millisecond, Banned: time.Hour, Settle: time.Millisecond}
+var quick = home.Timing{Answer: 30 * time.Second, Wait: 30 * time.Second, Retry: time.Millisecond, Banned: time.Hour, Settle: time.Millisecond}
 
 func newWorld(t *testing.T, timing home.Timing, entities ...homeassistant.Entity) *world {
 	if entities == nil {
