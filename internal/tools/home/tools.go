@@ -236,14 +236,20 @@ type promises struct {
 
 const maxPromises = 500
 
+// several stands for different devices that were shown under one key.
+const several = "several devices"
+
 func (h *Home) promise(key, ids string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.promises.shown == nil {
 		h.promises.shown = map[string]string{}
 	}
-	if _, ok := h.promises.shown[key]; !ok {
+	before, again := h.promises.shown[key]
+	if !again {
 		h.promises.order = append(h.promises.order, key)
+	} else if before != ids {
+		ids = several // it is not known which of them was approved
 	}
 	h.promises.shown[key] = ids
 	if len(h.promises.order) > maxPromises {
