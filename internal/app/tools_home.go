@@ -17,7 +17,7 @@ func (l *Local) homeOptions(set *settings.Loaded) (home.Options, error) {
 		For: tool.OwnedBy(set.Home.Users, set.Home.Groups), Log: l.Log}
 	if opt.Token == nil {
 		return opt, fault.New(fault.Invalid, "home_token_missing", "home.url (%s) is set, but home.token is not", set.SourceOf("home.url")).
-			WithHint("create a long-lived access token on the security page of your profile in Home Assistant, store it with steward secrets set HOME_ASSISTANT_TOKEN, and set home.token to store:HOME_ASSISTANT_TOKEN")
+			WithHint("create a long-lived access token on the security page of your profile in Home Assistant, and run steward home connect %s", set.Home.URL)
 	}
 	var err error
 	opt.Transport, err = reach(opt.URL)
@@ -52,7 +52,7 @@ func (l *Local) homeTools(set *settings.Loaded) BuiltIn {
 	}, Health: func(ctx context.Context) domainlocal.Health {
 		if set.Home.URL == "" {
 			return domainlocal.Health{State: domainlocal.Off, Say: "no home is set up",
-				Remedy: "set home.url and home.token to those of your Home Assistant (docs/guides/home-assistant.md)"}
+				Remedy: "run steward home connect URL, with that of your Home Assistant (docs/guides/home-assistant.md)"}
 		}
 		version, n, err := l.CheckHome(ctx, set)
 		switch {
