@@ -67,7 +67,7 @@ func floors() map[string]floor {
 	add(3, "internal/sandbox", "internal/sandbox", "internal/source/mcp", "internal/source/grpc", "internal/source/process",
 		"internal/tools/shell", "internal/tools/browser", "internal/tools/skills")
 	add(3, "", "internal/tools/files", "internal/tools/math", "internal/tools/clock", "internal/tools/calendar", "internal/tools/task",
-		"internal/tools/weather", "internal/tools/web", "internal/tools/notify", "internal/tools/reminder", "internal/tools/job", "internal/tools/mail", "internal/tools/contacts")
+		"internal/tools/weather", "internal/tools/web", "internal/tools/notify", "internal/tools/reminder", "internal/tools/job", "internal/tools/mail", "internal/tools/contacts", "internal/tools/home")
 	add(5, "internal/server/auth", "internal/server/auth", "internal/server/websocket", "internal/server/openai", "internal/server/api",
 		"internal/server/rpc", "internal/server/services")
 	add(5, "", "internal/terminal")

@@ -37,6 +37,7 @@ import (
 	"steward/internal/store/audit"
 	"steward/internal/store/sqlite"
 	"steward/internal/tools/browser"
+	"steward/internal/tools/home"
 	domainlocal "steward/internal/tools/local"
 )
 
@@ -73,6 +74,7 @@ type Local struct {
 	Own    *API // the API of the node
 
 	browsers *browser.Browsers // nil: none is installed
+	home     *home.Home        // nil: none is set up
 	reader   extract.Reader    // of documents, for all tools
 	granted  granted           // folders, since the start
 	private  []string          // places of Steward's own, which no tool and no program sees
@@ -310,7 +312,7 @@ func (l *Local) Close() error {
 		return nil
 	}
 	return closeWithin(grace+cmp.Or(l.beyond, 30*time.Second), l.Log, part{"the chat", talks}, part{"the node", suspend}, part{"the API", l.Own.Close},
-		part{"the browsers", l.closeBrowsers},
+		part{"the browsers", l.closeBrowsers}, part{"the home", l.closeHome},
 		part{"the agents", l.Catalog.Close}, part{"the services of agents", l.services.Close}, part{"the policies", l.ClosePolicies},
 		part{"the secrets", l.secrets.Close}, part{"the index of the search", l.index.Close}, part{"the data folder", l.Store.Close})
 }

@@ -41,6 +41,7 @@ func (l *Local) BuiltIns(set *settings.Loaded) []BuiltIn {
 		l.notifyTools(set),
 		l.mailTools(set),
 		l.contactTools(set),
+		l.homeTools(set),
 	)
 }
 

@@ -21,6 +21,7 @@ func TestEveryBuiltInToolSaysWhatItDoes(t *testing.T) {
 	set.Mail = map[string]settings.Mail{"home": {Address: "ann@example.com", IMAP: "imap.example.com:993", SMTP: "smtp.example.com:465"}}
 	set.Contacts = map[string]settings.Contacts{"home": {URL: "https://example.com/card/"}}
 	set.Notify.Ntfy.Topic = "a-topic"
+	set.Home = settings.Home{URL: "http://homeassistant.local:8123", Token: "t"}
 	var all []tool.Tool
 	for _, g := range (&Local{Log: slog.New(slog.DiscardHandler)}).BuiltIns(set) {
 		tools, err := g.tools()
@@ -51,7 +52,7 @@ func TestEveryBuiltInToolSaysWhatItDoes(t *testing.T) {
 			t.Errorf("%s is shown as %q", s.Name, s.Log.Summary)
 		}
 	}
-	for _, group := range strings.Fields("reminder timer calendar todo math files time skills web browser weather notify mail contacts") {
+	for _, group := range strings.Fields("reminder timer calendar todo math files time skills web browser weather notify mail contacts home") {
 		if !groups[group] {
 			t.Errorf("%s was not looked at", group)
 		}

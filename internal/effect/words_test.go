@@ -18,6 +18,7 @@ import (
 	"steward/internal/tools/contacts"
 	"steward/internal/tools/dav"
 	"steward/internal/tools/files"
+	"steward/internal/tools/home"
 	"steward/internal/tools/local"
 	"steward/internal/tools/mail"
 	"steward/internal/tools/math"
@@ -68,6 +69,7 @@ func builtIns(t testing.TB) map[string]tool.Tool {
 	kit("timer", func(k *local.Kit, _ local.Place) { reminder.AddTimers(k, reminder.Options{}) })
 	kit("notify", func(k *local.Kit, _ local.Place) { notify.Add(k, notify.New(notify.Options{})) })
 	kit("web", func(k *local.Kit, _ local.Place) { web.Add(k, web.Options{}) })
+	kit("home", func(k *local.Kit, _ local.Place) { home.Add(k, home.New(home.Options{})) })
 	return out
 }
 
@@ -140,6 +142,9 @@ func TestQuestionsAboutBuiltInTools(t *testing.T) {
 			"It sends an answer to the organizer.", "", "answer accept to any invitation of bob@example.com | exactly this"},
 		{"contacts.add", `{"name":"Bob","emails":["bob@example.com"]}`, "Add Bob to the contacts", "It changes your address book.", "emails=bob@example.com", "add any person | exactly this"},
 		{"contacts.edit", `{"contact":"Bob","phones":["1"]}`, "Change the contact Bob", "It changes your address book.", "phones=1", "change anything about Bob | exactly this"},
+		{"home.control", `{"device":"kitchen light","action":"set","brightness":30}`, `Control "kitchen light": set, brightness 30 %`, "It changes a device of your home.", "",
+			`control "kitchen light" in any way | control any device that needs no question each time | exactly this`},
+		{"home.access", `{"device":"front door","action":"unlock"}`, `Operate "front door": unlock`, "It moves or disarms something that protects your home.", "", "exactly this"},
 		{"notify.send", `{"title":"Tea","text":"is ready"}`, `Notify you: Tea: "is ready"`, "It sends a notification to your own devices.", "", "send you any notification | exactly this"},
 		{"mail.send", `{"to":["bob@example.com"],"bcc":["eve@example.com"],"subject":"Hello","body":"Hi\nBob"}`,
 			"Send an e-mail to bob@example.com, hidden copies to eve@example.com: Hello", "It sends an e-mail.", "body=Hi\nBob",

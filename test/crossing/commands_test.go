@@ -141,7 +141,7 @@ func commandLines() []entry {
 		bare("agents show", node), bare("agents test", node), bare("config show", node), bare("doctor", node), bare("models test", node), bare("models update", node), bare("serve", node), bare("service install", node), bare("service status", node), bare("service uninstall", node), bare("setup", node),
 		bare("audit head", node), bare("audit verify", node), bare("audit export", node),
 		bare("policy check", node), bare("policy show", node), bare("policy test", node), bare("policy use", node),
-		bare("accounts add", node), bare("accounts connect", node), bare("secrets list", node), bare("secrets remove", node), bare("secrets set", node),
+		bare("accounts add", node), bare("accounts connect", node), bare("home connect", node), bare("secrets list", node), bare("secrets remove", node), bare("secrets set", node),
 		bare("skills add", node), bare("skills list", node), bare("skills remove", node), bare("skills show", node), bare("skills update", node),
 		bare("mcp add", node), bare("mcp connect", node), bare("mcp list", node), bare("mcp remove", node), bare("mcp test", node), bare("import", "it makes conversations of his own"), bare("jobs add", "it makes jobs of his own"),
 		bare("groups add", people), bare("groups join", people), bare("groups leave", people), bare("groups list", people), bare("groups remove", people), bare("groups show", people),

@@ -19,6 +19,7 @@ import (
 	"steward/internal/tool"
 	"steward/test/davtest"
 	"steward/test/edge"
+	"steward/test/homeassistant"
 	"steward/test/mailtest"
 )
 
@@ -49,6 +50,7 @@ func TestEveryGroupOfTools(t *testing.T) {
 		"notify":   {missing: "notify.ntfy.topic", tool: "notify.send"},
 		"mail":     {missing: "accounts add", tool: "mail.search", args: `{}`, says: "a letter"},
 		"contacts": {missing: "contacts.NAME", tool: "contacts.search", args: `{"query":"Ann"}`, says: "Ann Example"},
+		"home":     {missing: "home connect", tool: "home.list", args: `{"kind":"light"}`, says: "Hall light"},
 	}
 	const window = "windows: {openai/gpt-test: 400000}\nmodels: {default: openai/gpt-test}\n"
 	n := edge.New(t, edge.Options{Env: []string{"STEWARD_TOOLS_SHOWN=1000", "STEWARD_TOOLS_SHOWN_TOKENS=1000000"}}) // the model calls what it is shown
@@ -68,6 +70,7 @@ func TestEveryGroupOfTools(t *testing.T) {
 	box.Put(t, "INBOX", letter("a letter"))
 	book := davtest.Start(t)
 	book.Put(davtest.People+"ann.vcf", "BEGIN:VCARD\nVERSION:3.0\nUID:1\nFN:Ann Example\nEND:VCARD\n")
+	house := homeassistant.Start(t, nil, homeassistant.Entity{ID: "light.hall", Name: "Hall light", State: "off"})
 	answer := func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		io.WriteString(w, map[string]string{ //nolint:errcheck // the caller may be gone
@@ -80,8 +83,8 @@ func TestEveryGroupOfTools(t *testing.T) {
 	t.Cleanup(s.Close)
 	n.Env = append(n.Env, "SSL_CERT_FILE="+n.Write(string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: box.Certificate.Raw})), "ca.pem"))
 	told = toolTalk(t, n, groups, window+fmt.Sprintf("web: {search: {engine: searxng, url: %q}}\nweather: {url: %q, places_url: %q}\nnotify: {webhook: {url: %q}}\n"+
-		"mail: {home: {address: %q, imap: %q, smtp: %q, tls: implicit, password: %q}}\ncontacts: {home: {url: %q, user: %q, password: %q}}\n", s.URL, s.URL+"/forecast", s.URL+"/places", s.URL+"/hook", mailtest.User, box.IMAP, box.SMTP, mailtest.Password,
-		book.URL+"/card/", davtest.User, davtest.Password))
+		"mail: {home: {address: %q, imap: %q, smtp: %q, tls: implicit, password: %q}}\ncontacts: {home: {url: %q, user: %q, password: %q}}\nhome: {url: %q, token: %q}\n", s.URL, s.URL+"/forecast", s.URL+"/places", s.URL+"/hook", mailtest.User, box.IMAP, box.SMTP, mailtest.Password,
+		book.URL+"/card/", davtest.User, davtest.Password, house.URL, homeassistant.Token))
 	for name, g := range groups {
 		if status := told.checks[name].Status; status != "ok" && name != "browser" {
 			t.Errorf("%s with its settings: %+v", name, told.checks[name])

@@ -105,7 +105,7 @@ func TestNoCommandLetsTextOfOthersControlTheTerminal(t *testing.T) {
 		"groups add,groups join,groups leave,groups remove,import,intents approve,intents cancel,intents deny,intents resolve,intents retry,intents undo,keys create,keys revoke,"+
 		"plans list,plans show,man,mcp add,mcp connect,mcp list,mcp remove,mcp test,messages archive,messages changes,messages delete,messages insert,messages invalidate,messages pin,messages remove,messages restore,"+
 		"messages rollback,messages trust,messages unpin,models,models test,models update,policy check,policy explain,policy test,policy use,requests cancel,requests list,requests pause,requests retry,requests resume,route,route stats,resources delete,resources history,resources parents,"+
-		"resources put,secrets list,setup,accounts connect,skills add,skills list,skills remove,skills show,skills update,secrets remove,secrets set,serve,token,users add,users delete,users disable,users enable,users set,version", ",")
+		"resources put,secrets list,setup,accounts connect,home connect,skills add,skills list,skills remove,skills show,skills update,secrets remove,secrets set,serve,token,users add,users delete,users disable,users enable,users set,version", ",")
 	groups := map[string]bool{}
 	commands := n.Commands()
 	for _, name := range commands {

@@ -18,6 +18,7 @@ import (
 	"steward/internal/tools/calendar"
 	"steward/internal/tools/contacts"
 	"steward/internal/tools/dav"
+	"steward/internal/tools/home"
 	"steward/internal/tools/local"
 	mailbox "steward/internal/tools/mail"
 	"steward/internal/tools/reminder"
@@ -49,6 +50,7 @@ func ways(t testing.TB) map[string]tool.Spec {
 		"contacts": func(k *local.Kit) { contacts.Add(k, local.Place{}, dav.Accounts{}) },
 		"mail":     func(k *local.Kit) { mailbox.Add(k, local.Place{}, mailbox.Options{}) },
 		"weather":  func(k *local.Kit) { weather.AddForecast(k, weather.ForecastOptions{}) },
+		"home":     func(k *local.Kit) { home.Add(k, home.New(home.Options{})) },
 		"web":      func(k *local.Kit) { web.Add(k, web.Options{}) },
 	} {
 		k := local.NewKit(tool.Env{Name: name}, "domain:"+name)

@@ -18,6 +18,7 @@ import (
 	"steward/internal/tools/calendar"
 	"steward/internal/tools/clock"
 	"steward/internal/tools/files"
+	"steward/internal/tools/home"
 	"steward/internal/tools/job"
 	"steward/internal/tools/local"
 	"steward/internal/tools/math"
@@ -53,6 +54,7 @@ func tools(t testing.TB) *llm.Toolset {
 		"calendar": func(k *local.Kit) { calendar.Add(k, local.Place{}, calendar.Options{}) },
 		"weather":  func(k *local.Kit) { weather.AddForecast(k, weather.ForecastOptions{}) },
 		"web":      func(k *local.Kit) { web.Add(k, web.Options{}) },
+		"home":     func(k *local.Kit) { home.Add(k, home.New(home.Options{})) },
 	} {
 		k := local.NewKit(tool.Env{Name: name}, "")
 		fill(k)
@@ -149,7 +151,7 @@ func score(t *testing.T, file string) (right, wrong, all int) {
 
 // TestEverydaySentences: the sentences were written before the patterns. Every other one was held out.
 func TestEverydaySentences(t *testing.T) {
-	for _, file := range []string{"tuned.txt", "held.txt"} {
+	for _, file := range []string{"tuned.txt", "held.txt", "home.txt"} {
 		right, wrong, all := score(t, file)
 		t.Logf("%s: %d of %d right, %d wrong", file, right, all, wrong)
 		if wrong > 0 || right*5 < all*4 {
