@@ -28,22 +28,23 @@ type Voice struct {
 
 // door is what the settings say about a server without a credential.
 type door struct {
-	key, listen, user string
-	peers             []string
+	prefix       string // of the settings
+	listen, user string
+	peers        []string
 }
 
 // open listens for the peers of a server, who all speak as its user.
 func (d door) open(ctx context.Context, keys *identity.Registry, log *slog.Logger) (net.Listener, error) {
 	if d.user == "" {
-		return nil, fault.New(fault.Invalid, "voice_user_missing", "%s.listen is set, but %s.user is not", d.key, d.key).
-			WithHint("name the user as whom everybody there speaks, such as user: %s under %s in the settings", identity.Local, d.key)
+		return nil, fault.New(fault.Invalid, "voice_user_missing", "%slisten is set, but %suser is not", d.prefix, d.prefix).
+			WithHint("name the user as whom everybody there speaks, such as %suser: %s in the settings", d.prefix, identity.Local)
 	}
 	known, err := keys.Accounts(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if !slices.ContainsFunc(known, func(a identity.Account) bool { return a.User == d.user }) {
-		return nil, fault.New(fault.Invalid, "voice_user_unknown", "%s.user: there is no user %.80q", d.key, d.user).
+		return nil, fault.New(fault.Invalid, "voice_user_unknown", "%suser: there is no user %.80q", d.prefix, d.user).
 			WithHint("add the user with steward users add, or name another one")
 	}
 	peers, err := auth.ParsePeers(d.peers)
@@ -51,7 +52,7 @@ func (d door) open(ctx context.Context, keys *identity.Registry, log *slog.Logge
 		return nil, err
 	}
 	if len(peers) == 0 && auth.BeyondLoopback(d.listen) {
-		return nil, fault.New(fault.Invalid, "voice_peers_missing", "%s.listen is %s, which other machines reach, but %s.peers is empty", d.key, d.listen, d.key).
+		return nil, fault.New(fault.Invalid, "voice_peers_missing", "%slisten is %s, which other machines reach, but %speers is empty", d.prefix, d.listen, d.prefix).
 			WithHint("list the addresses that may use it, such as that of Home Assistant: the protocol has no credential")
 	}
 	if len(peers) == 0 {
@@ -59,7 +60,7 @@ func (d door) open(ctx context.Context, keys *identity.Registry, log *slog.Logge
 	}
 	ln, err := net.Listen("tcp", d.listen)
 	if err != nil {
-		return nil, fault.New(fault.Unavailable, "listen_failed", "%s.listen: cannot listen on %s: %w", d.key, d.listen, err).
+		return nil, fault.New(fault.Unavailable, "listen_failed", "%slisten: cannot listen on %s: %w", d.prefix, d.listen, err).
 			WithHint("stop the program that listens there, or use another address")
 	}
 	return auth.Peers{Allowed: peers, Log: log}.Listen(ln), nil
@@ -83,7 +84,7 @@ func (a *App) ListenVoice(ctx context.Context, set *settings.Loaded, l *Local, l
 
 func (v *Voice) serveOllama(ctx context.Context, a *App, set *settings.Loaded, l *Local, log *slog.Logger) error {
 	o := set.Ollama
-	ln, err := door{"ollama", o.Listen, o.User, o.Peers}.open(ctx, l.Keys, log)
+	ln, err := door{"ollama.", o.Listen, o.User, o.Peers}.open(ctx, l.Keys, log)
 	if err != nil {
 		return err
 	}
@@ -110,7 +111,7 @@ func (v *Voice) serveOllama(ctx context.Context, a *App, set *settings.Loaded, l
 
 func (v *Voice) serveWyoming(ctx context.Context, a *App, set *settings.Loaded, l *Local, log *slog.Logger) error {
 	o := set.Wyoming
-	ln, err := door{"wyoming", o.Listen, o.User, o.Peers}.open(ctx, l.Keys, log)
+	ln, err := door{"wyoming.", o.Listen, o.User, o.Peers}.open(ctx, l.Keys, log)
 	if err != nil {
 		return err
 	}
