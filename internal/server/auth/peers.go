@@ -28,11 +28,11 @@ func ParsePeers(list []string) ([]netip.Prefix, error) {
 		p, err := netip.ParsePrefix(text)
 		if !strings.Contains(text, "/") {
 			var a netip.Addr
-			if a, err = netip.ParseAddr(text); err == nil {
+			if a, err = netip.ParseAddr(text); err == nil && a.Zone() == "" {
 				p = netip.PrefixFrom(a.Unmap(), a.Unmap().BitLen())
 			}
 		}
-		if err != nil || p.Addr().Zone() != "" {
+		if err != nil || !p.IsValid() {
 			return nil, fault.New(fault.Invalid, "peer_invalid", "%.80q is not an address or a network", text).
 				WithHint("write one such as 192.168.1.20 or 192.168.1.0/24")
 		}
