@@ -128,9 +128,16 @@ func (v *Voice) serveWyoming(ctx context.Context, a *App, set *settings.Loaded, 
 		ended <- err
 	}()
 	v.Wyoming = ln.Addr().String()
+	silence := func() error { return nil }
+	if !o.Hidden {
+		if silence, err = announce(wyomingService, o.Listen, ln.Addr(), log); err != nil {
+			log.Warn("the Wyoming server is not announced", "error", err)
+		}
+	}
 	v.closers = append(v.closers, func() error {
+		err := silence()
 		stop()
-		return <-ended
+		return errors.Join(err, <-ended)
 	})
 	return nil
 }

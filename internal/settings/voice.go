@@ -13,5 +13,6 @@ type Wyoming struct {
 	Peers  []string `yaml:"peers" form:"peer" doc:"Addresses and networks that may use it, such as 192.168.1.20 or 192.168.1.0/24. The protocol has no credential; others are refused."`
 	User   string   `yaml:"user" doc:"The user as whom all of them speak. Nothing is approved there."`
 	Agent  string   `yaml:"agent" doc:"The path of the agent that answers; by default the assistant."`
+	Hidden bool     `yaml:"hidden" doc:"Do not announce the server on the local network by mDNS, where Home Assistant finds it."`
 	Model  string   `yaml:"model" form:"model" doc:"The model that answers, as provider/model or an alias; by default the agent's."`
 }
