@@ -26,18 +26,56 @@ type Voice struct {
 	closers []func() error
 }
 
-// door is what the settings say about a server without a credential.
-type door struct {
-	prefix       string // of the settings
-	listen, user string
-	peers        []string
+// Door is what the settings say about a server without a credential.
+type Door struct {
+	Title  string
+	Listen string // its address
+
+	prefix string // of its settings
+	user   string
+	peers  []string
 }
 
-// open listens for the peers of a server, who all speak as its user.
-func (d door) open(ctx context.Context, keys *identity.Registry, log *slog.Logger) (net.Listener, error) {
+// Doors returns the servers without a credential that the settings turn on.
+func Doors(set *settings.Loaded) (on []Door) {
+	for _, d := range []Door{ollamaDoor(set), wyomingDoor(set)} {
+		if d.Listen != "" {
+			on = append(on, d)
+		}
+	}
+	return on
+}
+
+func ollamaDoor(set *settings.Loaded) Door {
+	return Door{"Ollama's API", set.Ollama.Listen, "ollama.", set.Ollama.User, set.Ollama.Peers}
+}
+
+func wyomingDoor(set *settings.Loaded) Door {
+	return Door{"Wyoming", set.Wyoming.Listen, "wyoming.", set.Wyoming.User, set.Wyoming.Peers}
+}
+
+// Peers returns who may connect, or an error if the settings do not say who may speak, or as whom. Without peers it
+// is the programs of this machine.
+func (d Door) Peers() ([]netip.Prefix, error) {
 	if d.user == "" {
 		return nil, fault.New(fault.Invalid, "voice_user_missing", "%slisten is set, but %suser is not", d.prefix, d.prefix).
 			WithHint("name the user as whom everybody there speaks, such as %suser: %s in the settings", d.prefix, identity.Local)
+	}
+	if len(d.peers) == 0 && auth.BeyondLoopback(d.Listen) {
+		return nil, fault.New(fault.Invalid, "voice_peers_missing", "%slisten is %s, which other machines reach, but %speers is empty", d.prefix, d.Listen, d.prefix).
+			WithHint("list the addresses that may use it, such as that of Home Assistant: the protocol has no credential")
+	}
+	if len(d.peers) == 0 {
+		return []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}, nil
+	}
+	return auth.ParsePeers(d.peers)
+}
+
+// open listens for the peers of a server, who all speak as its user.
+func (d Door) open(ctx context.Context, keys *identity.Registry, log *slog.Logger) (net.Listener, error) {
+	peers, err := d.Peers()
+	if err != nil {
+		return nil, err
 	}
 	known, err := keys.Accounts(ctx)
 	if err != nil {
@@ -47,23 +85,25 @@ func (d door) open(ctx context.Context, keys *identity.Registry, log *slog.Logge
 		return nil, fault.New(fault.Invalid, "voice_user_unknown", "%suser: there is no user %.80q", d.prefix, d.user).
 			WithHint("add the user with steward users add, or name another one")
 	}
-	peers, err := auth.ParsePeers(d.peers)
+	ln, err := net.Listen("tcp", d.Listen)
 	if err != nil {
-		return nil, err
-	}
-	if len(peers) == 0 && auth.BeyondLoopback(d.listen) {
-		return nil, fault.New(fault.Invalid, "voice_peers_missing", "%slisten is %s, which other machines reach, but %speers is empty", d.prefix, d.listen, d.prefix).
-			WithHint("list the addresses that may use it, such as that of Home Assistant: the protocol has no credential")
-	}
-	if len(peers) == 0 {
-		peers = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
-	}
-	ln, err := net.Listen("tcp", d.listen)
-	if err != nil {
-		return nil, fault.New(fault.Unavailable, "listen_failed", "%slisten: cannot listen on %s: %w", d.prefix, d.listen, err).
-			WithHint("stop the program that listens there, or use another address")
+		return nil, d.cannotListen(err)
 	}
 	return auth.Peers{Allowed: peers, Log: log}.Listen(ln), nil
+}
+
+func (d Door) cannotListen(err error) error {
+	return fault.New(fault.Unavailable, "listen_failed", "%slisten: cannot listen on %s: %w", d.prefix, d.Listen, err).
+		WithHint("stop the program that listens there, or use another address")
+}
+
+// Free returns an error if the address cannot be listened on.
+func (d Door) Free() error {
+	ln, err := net.Listen("tcp", d.Listen)
+	if err != nil {
+		return d.cannotListen(err)
+	}
+	return ln.Close()
 }
 
 // ListenVoice opens those of the servers without a credential that the settings turn on.
@@ -84,7 +124,7 @@ func (a *App) ListenVoice(ctx context.Context, set *settings.Loaded, l *Local, l
 
 func (v *Voice) serveOllama(ctx context.Context, a *App, set *settings.Loaded, l *Local, log *slog.Logger) error {
 	o := set.Ollama
-	ln, err := door{"ollama.", o.Listen, o.User, o.Peers}.open(ctx, l.Keys, log)
+	ln, err := ollamaDoor(set).open(ctx, l.Keys, log)
 	if err != nil {
 		return err
 	}
@@ -111,7 +151,7 @@ func (v *Voice) serveOllama(ctx context.Context, a *App, set *settings.Loaded, l
 
 func (v *Voice) serveWyoming(ctx context.Context, a *App, set *settings.Loaded, l *Local, log *slog.Logger) error {
 	o := set.Wyoming
-	ln, err := door{"wyoming.", o.Listen, o.User, o.Peers}.open(ctx, l.Keys, log)
+	ln, err := wyomingDoor(set).open(ctx, l.Keys, log)
 	if err != nil {
 		return err
 	}

@@ -164,6 +164,11 @@ func TestVoiceMustBeToldWhoMaySpeak(t *testing.T) {
 		"wyoming: {listen: '127.0.0.1:0', user: local, peers: [everybody]}\n": "is not an address or a network",
 	} {
 		n := edge.New(t, edge.Options{Settings: set})
+		if want != "no user" && want != "is not an address or a network" {
+			if r := n.Run("doctor"); !strings.Contains(r.Out, want) {
+				t.Errorf("doctor: %s: %s", set, r.Out)
+			}
+		}
 		if r := n.Run("serve"); r.Code == 0 || !strings.Contains(r.Err, want) {
 			t.Errorf("%s: exit %d %s", set, r.Code, r.Err)
 		}
