@@ -35,7 +35,7 @@ func floors() map[string]floor {
 		0: {"internal/fault", "internal/id", "internal/lifetime", "internal/search/meaning", "internal/search/words", "internal/secret/mask", "internal/tool/sentence"},
 		1: {"client", "internal/strict", "internal/resource", "internal/request", "internal/message", "internal/tool", "internal/intent", "internal/record"},
 		2: {"internal/store", "internal/store/follow", "internal/store/lease", "internal/policy", "internal/llm/tokens", "internal/llm", "internal/provider/cloud", "internal/conversation/window", "internal/importexport", "internal/search", "internal/catalog/watch", "internal/egress", "internal/extract", "internal/secret/oauth", "internal/tools/local", "internal/service", "internal/tools/dav"},
-		4: {"internal/settings", "internal/taint", "internal/kits", "internal/requests", "internal/routing", "internal/explain", "internal/turn", "internal/work", "internal/planning", "internal/runtime", "proto"},
+		4: {"internal/settings", "internal/taint", "internal/kits", "internal/requests", "internal/routing", "internal/explain", "internal/turn", "internal/turn/relay", "internal/work", "internal/planning", "internal/runtime", "proto"},
 		6: {"internal/app", "internal/cli", "cmd/steward"},
 	} {
 		for order, name := range names {
@@ -69,7 +69,7 @@ func floors() map[string]floor {
 	add(3, "", "internal/tools/files", "internal/tools/math", "internal/tools/clock", "internal/tools/calendar", "internal/tools/task",
 		"internal/tools/weather", "internal/tools/web", "internal/tools/notify", "internal/tools/reminder", "internal/tools/job", "internal/tools/mail", "internal/tools/contacts", "internal/tools/home")
 	add(5, "internal/server/auth", "internal/server/auth", "internal/server/websocket", "internal/server/openai", "internal/server/api",
-		"internal/server/rpc", "internal/server/services")
+		"internal/server/rpc", "internal/server/services", "internal/server/ollama", "internal/server/wyoming")
 	add(5, "", "internal/terminal")
 	return table
 }

@@ -87,7 +87,7 @@ func vendorsNamed(t *testing.T, vendors []string, file string, text []byte) (all
 		name, imported := strings.CutPrefix(name, module+providerFolder)
 		switch {
 		case imported && !slices.Contains(vendors, name), !imported && !slices.Contains(telling, name):
-		case imported && strings.HasPrefix(file, "internal/server/openai/") && name == "openai": // it serves the same protocol
+		case imported && strings.HasPrefix(file, "internal/server/"+name+"/"): // it serves the same protocol
 		case !imported && strings.HasPrefix(file, "internal/importexport/"): // there they are formats of files
 		default:
 			all = append(all, set.Position(lit.Pos()).String()+" names "+name+": let it come from the table of vendors")
@@ -107,6 +107,7 @@ func TestTheSearchForVendors(t *testing.T) {
 		{"internal/runtime/x.go", `package x; import _ "steward/internal/provider/wire"`, 0},
 		{"internal/server/openai/x.go", `package x; import _ "steward/internal/provider/openai"`, 0},
 		{"internal/server/openai/x.go", `package x; import _ "steward/internal/provider/gemini"`, 1},
+		{"internal/server/ollama/x.go", `package x; import _ "steward/internal/provider/ollama"`, 0},
 		{"internal/settings/x.go", `package x; func f(s string) bool { return s == "ollama" }`, 1},
 		{"internal/settings/x.go", `package x; func f(s string) bool { return s == "an ollama" }`, 0},
 		{"internal/importexport/x.go", `package x; const Ollama = "ollama"`, 0},

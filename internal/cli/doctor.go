@@ -93,6 +93,7 @@ func (a *program) doctor(ctx context.Context) error {
 		data, newest := checkDatabase(ctx, set)
 		checks = append(checks, checkFolder(set.Data), checkToken(set), data, checkDisk(set.Data), a.checkPolicies(),
 			checkPort(set, running, serving == nil))
+		checks = append(checks, checkDoors(set, serving == nil)...)
 		checks = append(checks, checkGranted(set)...)
 		checks = append(checks, a.checkModels(ctx, set)...)
 		checks = append(checks, checkClock(set, newest))
@@ -459,4 +460,21 @@ func (a *program) checkTerminal() check {
 		return problem("terminal", warn, say, "make it at least 40 by 10")
 	}
 	return fine("terminal", "%s", say)
+}
+
+// checkDoors examines the servers without a credential that the settings turn on. Nobody connects to them: this
+// program may be none of their peers.
+func checkDoors(set *settings.Loaded, serving bool) (all []check) {
+	for _, d := range app.Doors(set) {
+		peers, err := d.Peers()
+		if err == nil && !serving {
+			err = d.Free()
+		}
+		if err != nil {
+			all = append(all, failed(d.Title, bad, err))
+			continue
+		}
+		all = append(all, fine(d.Title, "at %s, for %v, without a credential", d.Listen, peers))
+	}
+	return all
 }

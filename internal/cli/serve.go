@@ -68,8 +68,12 @@ func (a *program) serve(ctx context.Context, wait bool) error {
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}
-	if err := a.welcome(set, s, l); err != nil {
+	voice, err := a.ListenVoice(ctx, set, l, log)
+	if err != nil {
 		return errors.Join(err, s.Close(), l.Close())
+	}
+	if err := a.welcome(set, s, l, voice); err != nil {
+		return errors.Join(err, voice.Close(), s.Close(), l.Close())
 	}
 	defer a.reportApprovals(ctx, l)()
 	select {
@@ -77,7 +81,7 @@ func (a *program) serve(ctx context.Context, wait bool) error {
 		a.Note("steward: stopping; running turns are suspended and resume at the next start (Ctrl-C stops at once)")
 	case err = <-s.Failed:
 	}
-	return errors.Join(err, s.Close(), l.Close())
+	return errors.Join(err, voice.Close(), s.Close(), l.Close())
 }
 
 // freeAgain is how often serve --wait tries to open the data folder.
@@ -98,7 +102,7 @@ func (a *program) openWhenFree(ctx context.Context, set *settings.Loaded, log *s
 }
 
 // welcome prints where Steward serves and what to do next.
-func (a *program) welcome(set *settings.Loaded, s *app.Server, l *app.Local) error {
+func (a *program) welcome(set *settings.Loaded, s *app.Server, l *app.Local, voice *app.Voice) error {
 	if a.json {
 		return a.printJSON(app.Notice{URL: s.URL, PID: os.Getpid(), Version: a.VersionText()})
 	}
@@ -114,6 +118,12 @@ func (a *program) welcome(set *settings.Loaded, s *app.Server, l *app.Local) err
 		if auth.BeyondLoopback(set.Listen) {
 			b.WriteString("  Other machines reach it, and what they send is not encrypted. Give each person a key:\n" +
 				"  steward keys create --user NAME\n")
+		}
+		if voice.Ollama != "" {
+			fmt.Fprintf(&b, "  ollama  http://%s, without a credential, as %s\n", voice.Ollama, set.Ollama.User)
+		}
+		if voice.Wyoming != "" {
+			fmt.Fprintf(&b, "  wyoming tcp://%s, without a credential, as %s\n", voice.Wyoming, set.Wyoming.User)
 		}
 		if say := l.WaitingAgents(); say != "" {
 			b.WriteString("  " + say + "\n")

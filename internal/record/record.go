@@ -102,7 +102,8 @@ type Run struct {
 	Model    string       `json:"model"`           // as requested: an alias or "provider/model"
 	Branch   string       `json:"branch,omitzero"` // empty: MainBranch
 	Attended bool         `json:"attended,omitzero"`
-	Plan     bool         `json:"plan,omitzero"` // a person decides about a plan before it is carried out
+	Spoken   bool         `json:"spoken,omitzero"` // the answer is read aloud
+	Plan     bool         `json:"plan,omitzero"`   // a person decides about a plan before it is carried out
 	Started  time.Time    `json:"started"`
 	Ended    time.Time    `json:"ended,omitzero"`
 	Outcome  string       `json:"outcome,omitzero"` // "answered", "stopped", "bound", "failed"

@@ -171,3 +171,9 @@ func (n *Node) EraseUser(ctx context.Context, by, user string) error {
 // Agents returns the agents that may be used, sorted by path; "assistant" comes
 // first.
 func (n *Node) Agents(ctx context.Context) []kits.AgentView { return n.Kits.Agents(ctx) }
+
+// Aliases returns the names of models, sorted, without asking any provider.
+func (n *Node) Aliases() []string { return n.opt.Models.Aliases() }
+
+// Window returns the context window of a chain of models in tokens; 0: unknown.
+func (n *Node) Window(models []string) int { return n.opt.Models.KnownWindow(models) }

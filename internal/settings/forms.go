@@ -43,6 +43,14 @@ func check(form, value string) string {
 			return "is not a workspace; write an absolute path, one that begins with ~/, or off"
 		}
 		return ""
+	case "peer":
+		if _, err := netip.ParsePrefix(value); err == nil {
+			return ""
+		}
+		if a, err := netip.ParseAddr(value); err != nil || a.Zone() != "" {
+			return "is not an address or a network; write one such as 192.168.1.20 or 192.168.1.0/24"
+		}
+		return ""
 	case "zone":
 		return checkZone(value)
 	case "json_object":

@@ -59,6 +59,8 @@ type Settings struct {
 	Approve   string              `yaml:"approve" oneof:"actions,unfixed" doc:"Which actions need your approval: every action that changes something (actions), or only those that your own words, or a plan made of them, had not fixed before anything of others was read (unfixed). Your own policies may decide otherwise."`
 	Agents    []string            `yaml:"agents" form:"path" doc:"Folders of agents, besides agents in the data folder. You approve each agent once."`
 	MCP       []string            `yaml:"mcp" form:"path" doc:"JSON files with mcpServers, besides mcp.json in the data folder. You approve each server once."`
+	Ollama    Ollama              `yaml:"ollama" doc:"A server for programs that use Ollama's API."`
+	Wyoming   Wyoming             `yaml:"wyoming" doc:"A server for the voice of Home Assistant (the Wyoming protocol)."`
 	Service   Service             `yaml:"service" doc:"External services that Steward calls."`
 	Profile   Profile             `yaml:"profile" doc:"What Steward should know about you."`
 	Log       Log                 `yaml:"log" doc:"What is written to stderr."`

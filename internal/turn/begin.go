@@ -59,7 +59,7 @@ func (e *Engine) begin(ctx context.Context, c *Conversation, t Input, m *message
 	if planned {
 		agent = kits.PlannerAgent
 	}
-	run := record.Run{ID: id.New(), Attended: t.Attended, Plan: t.Plan, Route: chosen,
+	run := record.Run{ID: id.New(), Attended: t.Attended, Spoken: t.Spoken, Plan: t.Plan, Route: chosen,
 		Agent: cmp.Or(t.Agent, agent, conv.Agent, kits.DefaultAgent), Model: cmp.Or(t.Model, conv.Model),
 		Sampling: pinSampling(t.Sampling)}
 	if err := e.admit(s, &t, run.Agent); err != nil {

@@ -32,6 +32,7 @@ type fitter struct {
 	agent        string   // its path
 	lineage      []string // the agents on whose behalf it acts
 	meter        *llm.Meter
+	spoken       bool            // the answer is read aloud
 	fittedIn     *llm.Transcript // the transcript that was fitted last
 	fittedAt     int64           // its tokens after that; fitting it again gains nothing
 
@@ -59,7 +60,11 @@ func (f *fitter) window() int64 {
 	} else if refused := int64(models.Refused(f.models)); refused > 0 {
 		w = min(w, refused)
 	}
-	return w - answerReserve(w, f.reserve)
+	w -= answerReserve(w, f.reserve)
+	if f.spoken && !llm.Offline(f.models) && (w <= 0 || w > spokenRoom) {
+		return spokenRoom
+	}
+	return w
 }
 
 // answerReserve returns how many tokens of a window are reserved for an answer that may have so many; 0: as

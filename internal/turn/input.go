@@ -24,6 +24,7 @@ type Input struct {
 	Tools        []string          // of a new conversation: names and globs that narrow its agent's tools
 	Metadata     map[string]string // of a new conversation
 	Attended     bool              // a person is present and can be asked for approvals
+	Spoken       bool              // the answer is read aloud: it is short and plain, and the request small (spokenRoom)
 	Plan         bool              // the person is shown a plan, and decides about it, before it is carried out
 	Steer        bool              // if a run is active, reach it at its next safe point instead of waiting
 

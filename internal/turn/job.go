@@ -57,6 +57,9 @@ func (e *Engine) Job(ctx context.Context, c *Conversation, s *conversation.Sessi
 		}
 		system = strings.TrimSpace(system + "\n\n" + list)
 	}
+	if run.Spoken {
+		system += spokenManners
+	}
 	began := time.Now()
 	if !run.Started.IsZero() {
 		began = run.Started
@@ -65,6 +68,7 @@ func (e *Engine) Job(ctx context.Context, c *Conversation, s *conversation.Sessi
 	meter.Account(used.Record)
 	x := e.newCalls(c, s, kit, run, rc)
 	fit := e.newFitter(c, s, kit, rc.Lineage, model.Models, system, sampling, meter)
+	fit.spoken = run.Spoken
 	job := agent.Job{
 		Journal: e.Journal(c, s), Model: model.Model, System: system, Tools: kit.ToolsFor(model.Models), Plannable: plannable,
 		Sampling: sampling,

@@ -29,6 +29,7 @@ type Options struct {
 	// admin. If it returns an error, nobody is let in by a token. If nil, there is no token.
 	Token   func() (string, error)
 	AnyHost bool     // without Hosts, any name is accepted: for servers that other machines reach under unknown names
+	AnyIP   bool     // any IP address is accepted as a name: no DNS server can point one at this server
 	Hosts   []string // names besides those of the loopback that requests may be addressed to: "name" or "name:port"
 	Origins []string // origins of web pages besides our own that may call: "https://app.example"
 	Open    []string // paths that programs on this machine may call without a credential, as identity.Anonymous

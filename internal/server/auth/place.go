@@ -50,6 +50,9 @@ func (g *Guard) hostAllowed(r *http.Request) bool {
 		return true
 	}
 	name, port := splitHost(r.Host, defaultPort(r))
+	if g.o.AnyIP && net.ParseIP(name) != nil {
+		return true
+	}
 	for _, h := range g.o.Hosts {
 		want, wantPort := splitHost(h, port)
 		if strings.EqualFold(name, want) && port == wantPort {

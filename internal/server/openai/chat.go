@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
-	"iter"
 	"net/http"
 	"strings"
 	"time"
@@ -14,17 +13,17 @@ import (
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/llm"
-	"steward/internal/message"
 	"steward/internal/provider/wire"
 	"steward/internal/server/auth"
 	"steward/internal/turn"
+	"steward/internal/turn/relay"
 )
 
 // ignoredHeader names the members of a request that were ignored.
 const ignoredHeader = "Steward-Ignored"
 
 // events is the source of an answer: a model's stream, or a conversation's turn as such a stream.
-type events = iter.Seq2[llm.Event, error]
+type events = relay.Events
 
 func (f *server) chat(w http.ResponseWriter, r *http.Request, user string) error {
 	c, err := readCompletion(w, r, f.MaxBody)
@@ -106,7 +105,7 @@ func (f *server) ask(ctx context.Context, w http.ResponseWriter, r *http.Request
 		}
 	}
 	request := &llm.Request{System: system, Transcript: llm.NewTranscript(msgs...),
-		Tools: tools, ToolChoice: choice, Sampling: sampling, Schema: schema, User: user, Labels: f.Labels | labelsOf(msgs)}
+		Tools: tools, ToolChoice: choice, Sampling: sampling, Schema: schema, User: user, Labels: f.Labels | relay.LabelsOf(msgs)}
 	kept, err := f.Node.FitRequest(ctx, model.Models, request, msgs, string(c.Rest["truncation"]) == `"disabled"`)
 	if err != nil {
 		return nil, nil, err
@@ -115,23 +114,11 @@ func (f *server) ask(ctx context.Context, w http.ResponseWriter, r *http.Request
 		a.Steward.Notices = append(a.Steward.Notices, fmt.Sprintf("The oldest %d messages were left out so that the request fits the model's context window.", left))
 		request.Transcript, msgs = llm.NewTranscript(kept...), kept
 	}
-	from, err := structured(ctx, model.Model, request, msgs)
-	return a, from, err
-}
-
-// labelsOf returns the labels of messages from outside Steward's conversations. Attachments and results
-// of the caller's tools have unknown authors.
-func labelsOf(msgs []*message.Message) message.Labels {
-	for _, m := range msgs {
-		for _, b := range m.Blocks {
-			switch b.(type) {
-			case *message.Text, *message.Reasoning, *message.ToolCall:
-			default:
-				return message.Private | message.Untrusted
-			}
-		}
+	from, err := relay.Structured(ctx, model.Model, request, msgs)
+	if fault.HasCode(err, "schema_invalid") {
+		err = bad("response_format.json_schema.schema", "%s", fault.Of(err).Message)
 	}
-	return 0
+	return a, from, err
 }
 
 // collect reads the stream to its end.
@@ -147,10 +134,5 @@ func (a *answer) collect(from events) (*llm.Reply, error) {
 			return ev.Reply, nil
 		}
 	}
-	return nil, streamBroken()
-}
-
-func streamBroken() error {
-	return fault.New(fault.Unavailable, "stream_broken", "the answer was interrupted").
-		WithHint("ask again").Retrying(fault.RetryBackoff, 0)
+	return nil, relay.Broken()
 }

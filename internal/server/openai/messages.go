@@ -1,16 +1,15 @@
 package openai
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 
 	"steward/internal/fault"
-	"steward/internal/id"
 	"steward/internal/message"
 	"steward/internal/provider/openai"
 	"steward/internal/provider/wire"
 	"steward/internal/tool"
+	"steward/internal/turn/relay"
 )
 
 // form returns the codec for clients' messages: the provider's, restricted to what a server can use.
@@ -32,68 +31,11 @@ func history(form wire.Codec, doc []byte) (system string, msgs []*message.Messag
 	if open := message.Dangling(all); len(open) > 0 {
 		return "", nil, unanswered()
 	}
-	var prompt []string
-	for _, m := range all {
-		if m.Role == message.System {
-			prompt = append(prompt, m.Text())
-			continue
-		}
-		if m.Role == message.Assistant && isEmptyMessage(m) { // what a model said that answered nothing; clients send it back
-			continue
-		}
-		m.Prev = id.ID{}
-		if normalizeMessage(m); len(msgs) > 0 {
-			m.Prev = msgs[len(msgs)-1].ID
-		}
-		msgs = append(msgs, m)
-	}
-	if len(msgs) == 0 && len(prompt) == 0 {
+	system, msgs = relay.History(all, "import:openai")
+	if len(msgs) == 0 {
 		return "", nil, bad("messages", "no message has content")
 	}
-	if len(msgs) == 0 { // a lone system prompt is the question
-		return "", []*message.Message{{ID: id.New(), Role: message.User,
-			Blocks: []message.Block{&message.Text{Common: message.Common{Origin: "user"}, Text: strings.Join(prompt, "\n\n")}}}}, nil
-	}
-	return strings.Join(prompt, "\n\n"), msgs, nil
-}
-
-// isEmptyMessage reports whether a message has neither text nor anything else than reasoning.
-func isEmptyMessage(m *message.Message) bool {
-	return !slices.ContainsFunc(m.Blocks, func(b message.Block) bool {
-		switch b := b.(type) {
-		case *message.Text:
-			return b.Text != ""
-		case *message.Reasoning:
-			return false
-		}
-		return true
-	})
-}
-
-// normalizeMessage sets who wrote a message, and removes what only providers can set: clients send answers back
-// with all their members.
-func normalizeMessage(m *message.Message) {
-	origin := "import:openai"
-	if m.Role == message.User {
-		origin = "user"
-	}
-	m.Meta = message.Meta{}
-	for _, b := range m.Blocks { // reasoning stays, but without metadata no model receives it
-		b.Base().Meta, b.Base().Origin = message.Meta{}, origin
-		switch b := b.(type) {
-		case *message.Image:
-			b.MIME, _, _ = strings.Cut(b.MIME, ";")
-		case *message.File:
-			b.MIME, _, _ = strings.Cut(b.MIME, ";")
-		case *message.ToolCall:
-			b.Name = tool.WireName(b.Name)
-		case *message.ToolResult:
-			b.Name = tool.WireName(b.Name)
-			for _, c := range b.Content {
-				c.Base().Meta, c.Base().Origin = message.Meta{}, origin
-			}
-		}
-	}
+	return system, msgs, nil
 }
 
 // refusal converts an error of the codec to one that OpenAI's clients understand.

@@ -4,7 +4,6 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
-	"strings"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
@@ -13,6 +12,7 @@ import (
 	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/tool"
+	"steward/internal/turn/relay"
 )
 
 // null is the value of members that are present but empty.
@@ -98,7 +98,7 @@ func (a *answer) call(id, name, args string) called {
 
 // whole is the object chat.completion.
 func (a *answer) whole(r *llm.Reply) []byte {
-	text, reasoning := textOf(r.Blocks)
+	text, reasoning := relay.TextOf(r.Blocks)
 	m := &messageObject{Role: "assistant", Content: text, Refusal: null, Reasoning: reasoning, Annotations: annotations(r.Blocks)}
 	for _, b := range r.Blocks {
 		if c, ok := b.(*message.ToolCall); ok && (len(m.Calls) == 0 || !a.single) {
@@ -113,19 +113,6 @@ func (a *answer) whole(r *llm.Reply) []byte {
 	o.Choices = []choice{{Message: m, Logprobs: null, Finish: finish(r.Stop, len(m.Calls) > 0)}}
 	o.Usage = usageOf("prompt", "completion", r.Usage)
 	return encode(o)
-}
-
-func textOf(blocks []message.Block) (text, reasoning string) {
-	var t, r strings.Builder
-	for _, b := range blocks {
-		switch b := b.(type) {
-		case *message.Text:
-			t.WriteString(b.Text)
-		case *message.Reasoning:
-			r.WriteString(b.Text)
-		}
-	}
-	return t.String(), r.String()
 }
 
 // annotation is a source of an answer, with the part of the text that it supports.

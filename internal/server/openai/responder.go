@@ -10,6 +10,7 @@ import (
 	"steward/internal/fault"
 	"steward/internal/llm"
 	"steward/internal/provider/wire"
+	"steward/internal/turn/relay"
 )
 
 // responseObject is the object response.
@@ -212,7 +213,7 @@ func (p *responder) args(block int, text string) {
 
 func (p *responder) said(r *llm.Reply) {
 	p.begin()
-	text, reasoning := textOf(r.Blocks)
+	text, reasoning := relay.TextOf(r.Blocks)
 	if !p.shown() {
 		p.write("reasoning", reasoning)
 	}

@@ -11,6 +11,7 @@ import (
 	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/server/auth"
+	"steward/internal/turn/relay"
 )
 
 // stream answers with server-sent events. An error before the first piece has an HTTP status of its own;
@@ -66,7 +67,7 @@ func (f *feed) emit(ev llm.Event) (done bool, err error) {
 		f.add(ev.Block, ev.Text)
 	case llm.Reset:
 		if f.shown() {
-			return true, streamBroken()
+			return true, relay.Broken()
 		}
 	case llm.Notice:
 		f.answer.Steward.Notices = append(f.answer.Steward.Notices, ev.Text)
@@ -144,7 +145,7 @@ func (p *pipe) run(from events, to *feed) error {
 			return err
 		}
 	}
-	return streamBroken()
+	return relay.Broken()
 }
 
 func (s *sse) piece(kind llm.Kind, text string) {
@@ -187,7 +188,7 @@ func (s *sse) args(block int, text string) {
 }
 
 func (s *sse) said(r *llm.Reply) {
-	if text, _ := textOf(r.Blocks); !s.texted && text != "" {
+	if text, _ := relay.TextOf(r.Blocks); !s.texted && text != "" {
 		s.delta(messageObject{Content: text})
 	}
 }

@@ -1,4 +1,4 @@
-package openai
+package relay
 
 import (
 	"context"
@@ -11,17 +11,18 @@ import (
 	"steward/internal/tool"
 )
 
-// structured calls a model. If the request has a schema, structured holds the answer back until it has
+// Structured calls a model. If the request has a schema, Structured holds the answer back until it has
 // checked it, because many servers accept a schema and do not follow it. If the answer does not fit, it
 // calls the model once more with the reason. If the second answer does not fit either, the error is
-// schema_unmet.
-func structured(ctx context.Context, model llm.Model, r *llm.Request, msgs []*message.Message) (events, error) {
+// schema_unmet. A schema that cannot be used is schema_invalid. msgs are the request's.
+func Structured(ctx context.Context, model llm.Model, r *llm.Request, msgs []*message.Message) (Events, error) {
 	if r.Schema == nil {
 		return model.Stream(ctx, r), nil
 	}
 	form, err := tool.NewValidator(r.Schema.JSON)
 	if err != nil {
-		return nil, bad("response_format.json_schema.schema", "the schema cannot be used: %w", err)
+		return nil, fault.New(fault.Invalid, "schema_invalid", "the schema cannot be used: %w", err).
+			WithHint("send a valid JSON Schema")
 	}
 	return func(yield func(llm.Event, error) bool) {
 		var spent message.Usage
@@ -30,7 +31,7 @@ func structured(ctx context.Context, model llm.Model, r *llm.Request, msgs []*me
 			if !ok {
 				return
 			}
-			text, _ := textOf(reply.Blocks)
+			text, _ := TextOf(reply.Blocks)
 			wrong := form.Validate([]byte(strings.TrimSpace(text)))
 			if wrong == nil || reply.Stop != message.StopEnd && reply.Stop != message.StopSequence {
 				reply.Usage = reply.Usage.Add(spent) // the finish reason tells if it was cut short or refused
@@ -52,7 +53,7 @@ func structured(ctx context.Context, model llm.Model, r *llm.Request, msgs []*me
 }
 
 // readAnswer reads an answer to its end, and yields everything but its text.
-func readAnswer(from events, yield func(llm.Event, error) bool) (*llm.Reply, bool) {
+func readAnswer(from Events, yield func(llm.Event, error) bool) (*llm.Reply, bool) {
 	for ev, err := range from {
 		switch {
 		case err != nil:
@@ -66,7 +67,7 @@ func readAnswer(from events, yield func(llm.Event, error) bool) (*llm.Reply, boo
 			}
 		}
 	}
-	yield(llm.Event{}, streamBroken())
+	yield(llm.Event{}, Broken())
 	return nil, false
 }
 
