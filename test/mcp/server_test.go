@@ -64,6 +64,10 @@ func household(t *testing.T, n *edge.Node, s *sdk.ClientSession, updated <-chan 
 	if res.IsError || said(res) != "Hello to you" {
 		t.Errorf("the assistant: %s", said(res))
 	}
+	res = must.Get(s.CallTool(ctx, &sdk.CallToolParams{Name: "files__write", Arguments: map[string]any{"path": "workspace/a.txt", "content": "milk"}}))
+	if res.IsError {
+		t.Errorf("a file: %s", said(res))
+	}
 	const note = "cld:home.Note.shopping"
 	must.Do(t, s.Subscribe(ctx, &sdk.SubscribeParams{URI: note}))
 	if r := n.RunIn(`{"text":"milk"}`, "resources", "put", note); r.Code != 0 { // another command joins
@@ -87,13 +91,18 @@ func TestADesktopClient(t *testing.T) {
 				n.Serve()
 			}
 			updated := make(chan string, 10)
+			asked := ""
 			s := desktop(t, n, &sdk.ClientOptions{
-				ElicitationHandler: func(context.Context, *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
+				ElicitationHandler: func(_ context.Context, r *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
+					asked = r.Params.Message
 					return &sdk.ElicitResult{Action: "accept", Content: map[string]any{"answer": "allow once"}}, nil
 				},
 				ResourceUpdatedHandler: func(_ context.Context, r *sdk.ResourceUpdatedNotificationRequest) { updated <- r.Params.URI },
 			})
 			household(t, n, s, updated)
+			if !strings.Contains(asked, "a.txt") || !strings.Contains(asked, "milk") {
+				t.Errorf("asked: %q", asked)
+			}
 			if where == "alone" {
 				if got := n.Must("conversations", "list"); !strings.Contains(got, "Hello") { // another command joins it
 					t.Error(got)
