@@ -18,6 +18,7 @@ import (
 	"steward/internal/fault"
 	"steward/internal/server/api"
 	"steward/internal/server/auth"
+	"steward/internal/server/mcp"
 	"steward/internal/server/openai"
 	"steward/internal/server/rpc"
 	"steward/internal/server/services"
@@ -78,7 +79,9 @@ func (a *App) Listen(ctx context.Context, set *settings.Loaded, l *Local, addres
 	s.chat = l.chat
 	health := api.Health(l.Store.Ready)
 	calls := rpc.New(rpc.Options{Node: l.node, Events: l.node, Work: l.node, Guard: guard, Ready: l.Store.Ready, Logger: log})
+	tools := mcp.New(mcp.Options{Node: l.node, Approvals: l.node.Effects, Tree: l.node.Resources(), Examples: l.examples, Version: a.VersionText(), Logger: log})
 	mux := http.NewServeMux()
+	mux.Handle(mcp.Path, guard.Wrap(tools, nil))
 	mux.Handle(websocket.Path, guard.Wrap(s.chat, nil))
 	mux.Handle("/v1/", guard.Wrap(openai.Handler(openai.Options{Node: l.node, Logger: log}), openai.WriteError))
 	mux.Handle("/api/v1/", guard.Wrap(api.Handler(l.apiOptions(set)), nil))
@@ -90,13 +93,14 @@ func (a *App) Listen(ctx context.Context, set *settings.Loaded, l *Local, addres
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		auth.WriteError(w, r, log, fault.New(fault.NotFound, "unknown_url", "there is no %.200s", r.URL.Path).
-			WithHint("Steward has /ws, /v1, /api/v1, /tool.Tool, /search.Search, /event.Event, /services/v1, /healthz and /readyz"))
+			WithHint("Steward has /ws, /v1, /api/v1, /mcp, /tool.Tool, /search.Search, /event.Event, /services/v1, /healthz and /readyz"))
 	})
 	s.http = auth.Timeouts{MayPause: rpc.MayPause}.Server(masking(a.Hidden(), mux))
 	s.http.ErrorLog, s.http.Protocols = slog.NewLogLogger(log.Handler(), slog.LevelDebug), new(http.Protocols)
 	s.http.Protocols.SetHTTP1(true)
 	s.http.Protocols.SetUnencryptedHTTP2(true) // for gRPC
 	s.http.RegisterOnShutdown(calls.Close)
+	s.http.RegisterOnShutdown(tools.Close)
 	if err := s.announce(a.VersionText()); err != nil {
 		return nil, errors.Join(err, ln.Close())
 	}
@@ -207,6 +211,19 @@ func ReadNotice(data string) (Notice, error) {
 		return n, fmt.Errorf("%s is damaged", NoticeFile(data))
 	}
 	return n, nil
+}
+
+// examples returns what people say to an agent, from its definition.
+func (l *Local) examples(agent string) []string {
+	var out []string
+	for _, a := range l.Catalog.Listings() {
+		if a.Path == agent && a.Usable {
+			for _, e := range a.Examples {
+				out = append(out, e.Say)
+			}
+		}
+	}
+	return out
 }
 
 // apiOptions returns the options of the API of a node.

@@ -26,12 +26,12 @@ import (
 
 func (a *program) mcpCommand() *cobra.Command {
 	return group(&cobra.Command{
-		Use: "mcp", Short: "Add, connect, list, test and remove MCP servers of your own", GroupID: "keep",
+		Use: "mcp", Short: "Add, connect, list, test and remove MCP servers, and be one", GroupID: "keep",
 		Long: "Manage the MCP servers whose tools Steward's assistant may use. They are stored in the file mcp.json of\n" +
 			"the data folder, in the format that other programs use (mcpServers). A server's tools are used only\n" +
 			"after you have approved them, and only as approved. Agents declare servers of their own in their\n" +
-			"agent.yaml.",
-	}, a.addMCP(), a.connectMCP(), a.listMCP(), a.testMCP(), a.removeMCP())
+			"agent.yaml. steward mcp serve makes Steward an MCP server itself.",
+	}, a.addMCP(), a.connectMCP(), a.listMCP(), a.testMCP(), a.removeMCP(), a.serveMCP())
 }
 
 // MCPSource is the path under which a server is listed and approved.

@@ -33,6 +33,11 @@ type Execution struct {
 	Tool     string // category.name, or its wire form
 	Args     []byte // a JSON object; empty means {}
 	ClientID string // the caller's own id of the call, at most 256 bytes; empty: a new one is made
+	// Attended says that the caller can ask a person: a question is stored and reported to Notify, and the
+	// call waits for its answer.
+	Attended bool
+	// Notify reports the progress of the call, as effect.Call.Notify does. It must not block. It may be nil.
+	Notify func(effect.Progress)
 }
 
 // Executed is the outcome of an Execution.
@@ -51,9 +56,9 @@ const (
 	maxClientID = 256
 )
 
-// ExecuteTool calls one tool on behalf of a user, outside any conversation. No
-// person is present who could be asked, so what needs a person is denied, and the
-// result says how it can be done. A failing tool, a denial and the like are
+// ExecuteTool calls one tool on behalf of a user, outside any conversation. What
+// needs a person waits for the answer if the call is attended; otherwise it is
+// denied, and the result says how it can be done. A failing tool, a denial and the like are
 // results. An error means that nothing was called, or that the outcome is unknown
 // here.
 //
@@ -128,6 +133,7 @@ type externalCall struct {
 	kit        *kits.Kit
 	tool       tool.Tool
 	spec       tool.Spec
+	notify     func(effect.Progress)
 }
 
 // parseExecution checks a call from outside, before its tool is looked up.
@@ -145,7 +151,9 @@ func parseExecution(user string, e Execution) (*externalCall, error) {
 		return nil, err
 	}
 	clientID := cmp.Or(e.ClientID, id.New().String())
-	return newExternal(id.Derive("call", user, clientID), user, cmp.Or(e.Agent, kits.DefaultAgent), tool.FromWire(e.Tool), clientID, args), nil
+	x := newExternal(id.Derive("call", user, clientID), user, cmp.Or(e.Agent, kits.DefaultAgent), tool.FromWire(e.Tool), clientID, args)
+	x.request.Attended, x.notify = e.Attended, e.Notify
+	return x, nil
 }
 
 func newExternal(own id.ID, user, path, name, clientID string, args []byte) *externalCall {
@@ -221,7 +229,8 @@ func (e *Engine) runExternal(ctx context.Context, x *externalCall) (*message.Too
 	ctx = request.With(ctx, x.request)
 	call := func(ctx context.Context, c agent.Call) (*message.ToolResult, error) {
 		return e.effects.Run(ctx, effect.Call{Name: x.Tool, Tool: x.tool, Args: c.Args, Ref: c.Ref, Message: x.at,
-			Scope: store.ForUser(x.user), Request: x.request, Agent: x.path})
+			Scope: store.ForUser(x.user), Request: x.request, Agent: x.path,
+			Attended: x.request.Attended, Notify: x.notify})
 	}
 	if h := e.turns.Hooks(x.kit, x.request, x.user); h != nil {
 		return h.Call(ctx, x.at, x.call, call)

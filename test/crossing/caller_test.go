@@ -85,6 +85,8 @@ func (w *world) do(user string, s step, meanwhile func()) answer {
 	case s.say != "":
 		w.turn(user, "", s.agent, s.say)
 		return answer{body: w.told}
+	case s.method == viaMCP:
+		return w.mcp(user, s)
 	case s.frames != nil:
 		return w.chat(user, s.frames, meanwhile)
 	case s.stream:

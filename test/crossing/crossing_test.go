@@ -9,6 +9,7 @@ import (
 
 	"steward/internal/resource"
 	"steward/internal/server/api"
+	"steward/internal/server/mcp"
 	"steward/internal/server/openai"
 	"steward/internal/server/rpc"
 	"steward/internal/server/services"
@@ -29,6 +30,7 @@ func tables() []table {
 		{"openaiRoutes", openaiRoutes(), func(*world) []string { return openai.Routes() }, false},
 		{"serviceRoutes", serviceRoutes(), func(*world) []string { return services.Routes() }, false},
 		{"methods", methods(), func(*world) []string { return rpc.Methods() }, false},
+		{"mcpMethods", mcpMethods(), func(*world) []string { return mcp.Methods() }, false},
 		{"frameTypes", frameTypes(), func(*world) []string { return websocket.Frames() }, false},
 		{"toolNames", toolNames(), (*world).tools, false},
 		{"commandLines", commandLines(), (*world).pages, true},

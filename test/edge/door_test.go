@@ -18,6 +18,7 @@ import (
 
 	"steward/internal/identity"
 	"steward/internal/server/api"
+	"steward/internal/server/mcp"
 	"steward/internal/server/openai"
 	"steward/internal/server/rpc"
 	"steward/internal/server/services"
@@ -29,7 +30,7 @@ import (
 // "METHOD /path", from the servers' own tables.
 func routes(t *testing.T) []string {
 	t.Helper()
-	all := append(append(append([]string{"GET " + websocket.Path}, api.Routes()...), openai.Routes()...), services.Routes()...)
+	all := append(append(append([]string{"GET " + websocket.Path, "GET " + mcp.Path, "POST " + mcp.Path, "DELETE " + mcp.Path}, api.Routes()...), openai.Routes()...), services.Routes()...)
 	for _, m := range rpc.Methods() {
 		if dot := strings.LastIndex(m, "."); !strings.HasPrefix(m, "grpc.health.") {
 			all = append(all, "POST /"+m[:dot]+"/"+m[dot+1:])
