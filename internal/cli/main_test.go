@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -76,8 +77,11 @@ type environ struct{}
 // the environment that the script began with. It costs a fraction of exec, with which
 // a script runs the program in a process of its own.
 func here(ts *testscript.TestScript, neg bool, args []string) {
-	a := &program{stdin: strings.NewReader(""), stdout: ts.Stdout(), App: app.App{Stderr: ts.Stderr(), Environ: ts.Value(environ{}).([]string), Dir: ts.MkAbs("."), Version: "test"}}
-	if code := a.run(context.Background(), args[1:]); (code != exitOK) != neg {
+	var errs locked.Buffer // the log writes to it as well
+	a := &program{stdin: strings.NewReader(""), stdout: ts.Stdout(), App: app.App{Stderr: &errs, Environ: ts.Value(environ{}).([]string), Dir: ts.MkAbs("."), Version: "test"}}
+	code := a.run(context.Background(), args[1:])
+	io.WriteString(ts.Stderr(), errs.String()) //nolint:errcheck // a buffer in memory
+	if (code != exitOK) != neg {
 		ts.Fatalf("unexpected exit code %d", code)
 	}
 }
