@@ -11,7 +11,7 @@ import (
 )
 
 // ToolBudget bounds which tools a model is shown. Zero values mean the defaults: 40
-// tools, and 8,000 tokens of descriptions.
+// tools, and 10,000 tokens of descriptions.
 type ToolBudget struct {
 	Tools  int
 	Tokens int64
@@ -35,7 +35,7 @@ var core = []string{
 
 // In returns the budget in a window; 0: a window without limit.
 func (b ToolBudget) In(window int64) ToolBudget {
-	b = ToolBudget{cmp.Or(b.Tools, 40), cmp.Or(b.Tokens, 8000)}
+	b = ToolBudget{cmp.Or(b.Tools, 40), cmp.Or(b.Tokens, 10000)}
 	if window > 0 {
 		b.Tokens = min(b.Tokens, window/toolShare)
 	}

@@ -249,7 +249,7 @@ func Defaults() Settings {
 		Approve:   "actions",
 		Limits: Limits{Iterations: 20, Time: 10 * time.Minute, Calls: 64, Parallel: 8,
 			DayStorage: 2_000_000_000, GuestStorage: 200_000_000},
-		Tools:    Tools{Timeout: 30 * time.Second, ResultCap: 32 << 10, Expired: "under_pressure", Shown: 40, ShownTokens: 8000},
+		Tools:    Tools{Timeout: 30 * time.Second, ResultCap: 32 << 10, Expired: "under_pressure", Shown: 40, ShownTokens: 10000},
 		Profile:  Profile{Units: "metric"},
 		Log:      Log{Level: "info", Format: "text"},
 		Audit:    Audit{AnchorEvery: time.Hour},
