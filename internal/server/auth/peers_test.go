@@ -121,7 +121,9 @@ func TestPeersSpeakAsOneUser(t *testing.T) {
 			if c, err := auth.From(r.Context()); err != nil || c.User != user || c.Admin {
 				t.Errorf("%+v %v", c, err)
 			}
-		}), func(w http.ResponseWriter, r *http.Request, err error) { auth.WriteError(w, r, slog.New(slog.DiscardHandler), err) })
+		}), func(w http.ResponseWriter, r *http.Request, err error) {
+			auth.WriteError(w, r, slog.New(slog.DiscardHandler), err)
+		})
 		for host, want := range map[string]int{"192.168.1.2:11434": want, "[::1]": want, "localhost": want, "evil.example": 403} {
 			r := httptest.NewRequest("GET", "/", nil)
 			r.Host = host

@@ -262,7 +262,7 @@ func refusal(res *http.Response) error {
 		}
 		return errors.New(e.Error.Message)
 	}
-	return fmt.Errorf("Steward answers %s: %.200s", res.Status, bytes.TrimSpace(body))
+	return fmt.Errorf("the answer of Steward is %s: %.200s", res.Status, bytes.TrimSpace(body))
 }
 
 // messages calls pass with each message of an answer, which is one of JSON or a stream of events.

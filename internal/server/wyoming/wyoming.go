@@ -59,7 +59,6 @@ type Server struct {
 
 	mu    sync.Mutex
 	conns map[net.Conn]bool
-	ended bool
 	done  sync.WaitGroup
 }
 
