@@ -160,7 +160,7 @@ func Rejected(service, why string) error {
 // Unauthorized reports that a service does not accept the account's token.
 func Unauthorized(service, why string) error {
 	return fault.New(fault.Unauthentic, "channel_token", "%s refused the token: %s", service, why).
-		WithHint("get a new token and set it with: steward channels add " + service)
+		WithHint("get a new token and set it with: steward channels add %s", service)
 }
 
 // Limited reports that a service accepts nothing for a while; the pause is the fault's After. Send was
