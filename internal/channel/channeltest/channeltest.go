@@ -41,7 +41,7 @@ type Service interface {
 	Drop()
 	// Offline makes the service unreachable (no connection can be made) until it is called with false.
 	Offline(bool)
-	// LimitNext makes the service ask for a pause instead of posting the next n messages.
+	// LimitNext makes the service ask for a pause instead of posting or editing the next n messages.
 	LimitNext(n int, pause time.Duration)
 	// SwallowNext makes the service post the next n messages, but break the connection before it answers.
 	SwallowNext(n int)
