@@ -40,6 +40,8 @@ require (
 
 require github.com/emersion/go-webdav v0.6.0
 
+require github.com/go-telegram/bot v1.19.0 // indirect
+
 require (
 	github.com/JohannesKaufmann/dom v0.3.1 // indirect
 	github.com/agnivade/levenshtein v1.2.1 // indirect
