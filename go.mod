@@ -40,7 +40,11 @@ require (
 
 require github.com/emersion/go-webdav v0.6.0
 
-require github.com/go-telegram/bot v1.19.0 // indirect
+require (
+	github.com/go-telegram/bot v1.19.0 // indirect
+	github.com/gorilla/websocket v1.5.3 // indirect
+	github.com/slack-go/slack v0.35.0 // indirect
+)
 
 require (
 	github.com/JohannesKaufmann/dom v0.3.1 // indirect

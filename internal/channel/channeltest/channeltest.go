@@ -56,6 +56,12 @@ type Service interface {
 	Revoke()
 }
 
+// Addresses is implemented by a double whose chats have IDs of a form of their own. Tests name chats by
+// numbers, as they name people; a group's number is negative.
+type Addresses interface {
+	Address(chat string) string
+}
+
 // Traits say what a service cannot do, so that its zero value demands everything. What channel.Limits
 // tells (edits, buttons, attachments) is not repeated here.
 type Traits struct {

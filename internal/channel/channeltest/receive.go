@@ -163,7 +163,7 @@ func testRevoked(t *testing.T, w *world) {
 	_, err := w.ch.Check(w.context())
 	w.fails(err, "channel_token")
 	w.fails(w.ch.Run(w.context(), func() { t.Error("the adapter is connected") }, w.receive), "channel_token")
-	_, err = w.ch.Send(w.context(), channel.Outgoing{Key: "k1", At: channel.Address{Chat: "1001"}, Text: w.text("hello")})
+	_, err = w.ch.Send(w.context(), channel.Outgoing{Key: "k1", At: w.at("1001"), Text: w.text("hello")})
 	w.fails(err, "channel_token")
 }
 
@@ -273,7 +273,7 @@ func testStorm(t *testing.T, w *world) {
 		case 9:
 			w.Redeliver()
 		}
-		m := channel.Outgoing{Key: fmt.Sprint("key-", i), At: channel.Address{Chat: "1001"}, Text: w.text(text)}
+		m := channel.Outgoing{Key: fmt.Sprint("key-", i), At: w.at("1001"), Text: w.text(text)}
 		for range 5 {
 			_, err := w.ch.Send(w.context(), m)
 			if err == nil {

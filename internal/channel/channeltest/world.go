@@ -151,6 +151,14 @@ func (w *world) refusing(f func([]channel.Update) error) {
 	w.refuse = f
 }
 
+// at returns the address of a chat that a test names by its number.
+func (w *world) at(chat string) channel.Address {
+	if a, ok := w.Service.(Addresses); ok {
+		chat = a.Address(chat)
+	}
+	return channel.Address{Chat: chat}
+}
+
 func (w *world) texts() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
