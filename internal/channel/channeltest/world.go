@@ -15,7 +15,7 @@ import (
 )
 
 // patience is how long a test waits for what must happen. Only a test that fails waits so long.
-const patience = 20 * time.Second
+const patience = 2 * time.Minute
 
 // world is a double, an adapter, and what the adapter has received.
 type world struct {
@@ -125,7 +125,7 @@ func (w *world) until(what string, good func([]channel.Update) bool) []channel.U
 		select {
 		case <-grown:
 		case <-limit:
-			w.t.Fatalf("%s has not arrived; received: %+v", what, list)
+			w.t.Fatalf("%s has not arrived; %d updates have, the last ones are: %+v", what, len(list), list[max(0, len(list)-5):])
 		}
 	}
 }

@@ -25,7 +25,7 @@ const (
 	threadsOf = 24 * time.Hour
 
 	maxConversations = 500
-	maxPages         = 10 // of a conversation or thread, of 200 messages each
+	maxPages         = 100 // of a conversation or thread, of 200 messages each
 )
 
 // position is the time of the newest message that was accepted, as Slack writes it ("1700000000.000100").
@@ -260,7 +260,11 @@ func (a *adapter) newer(ctx context.Context, c conversation, since, begun string
 
 func (a *adapter) messages(ctx context.Context, method string, args url.Values) (list []json.RawMessage, err error) {
 	args.Set("limit", "200")
-	for range maxPages {
+	for n := 0; ; n++ {
+		if n == maxPages {
+			a.log.Warn("slack: so much was written while Steward was offline that the oldest of it is not read", "conversation", args.Get("channel"))
+			break
+		}
 		var out struct {
 			page
 			Messages []json.RawMessage `json:"messages"`

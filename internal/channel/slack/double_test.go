@@ -120,9 +120,9 @@ func (d *double) Typing(string) int                    { return 0 }
 func (d *double) Redeliver() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, i := range d.queue {
+	for k, i := range d.queue {
 		if i.payload != "" {
-			d.queue = append(d.queue, &item{id: i.id, kind: i.kind, payload: i.payload})
+			d.queue[k] = &item{id: i.id, kind: i.kind, payload: i.payload}
 		}
 	}
 	d.wake()

@@ -224,7 +224,7 @@ func (d *double) Hostile() {
 		`{"update_id":%d,"message":{"message_id":1,` + person + `}}`,
 		`{"update_id":%d,"message":{"message_id":1,"date":-99999999999999,"chat":{"id":-5,"type":"channel"},"text":"in a channel"}}`,
 		`{"update_id":%d,"message":{"message_id":1,` + person + `,"text":"` + strings.Repeat("x", 1<<20) + `"}}`,
-		`{"update_id":%d,"message":{"message_id":2,` + person + `,"text":"huge","pad":"` + strings.Repeat("y", 17<<20) + `"}}`,
+		`{"update_id":%d,"message":{"message_id":2,` + person + `,"text":"huge","pad":"` + strings.Repeat("y", 9<<20) + `"}}`,
 		`{"update_id":%d,"message":{"message_id":3,` + person + `,"text":"🙂","entities":[{"type":"mention","offset":-1,"length":99999999},{"type":"mention","offset":1,"length":1},{"type":"bot_command","offset":9223372036854775807,"length":9223372036854775807}]}}`,
 		`{"update_id":%d,"message":{"message_id":4,` + person + `,"reply_to_message":` + strings.Repeat(`{"reply_to_message":`, 5000) + `null` + strings.Repeat(`}`, 5000) + `}}`,
 		`{"update_id":%d,"purchased_paid_media":{"from":{"id":1}}}`,
