@@ -116,6 +116,7 @@ func Run(t *testing.T, double func(t *testing.T) Service) {
 		"Order":                  testOrder,
 		"Acknowledge":            testAcknowledge,
 		"AcknowledgeAcrossStart": testAcknowledgeAcrossStart,
+		"AcknowledgePress":       testAcknowledgePress,
 		"Duplicates":             testDuplicates,
 		"LostConnections":        testLostConnections,
 		"Stop":                   testStop,

@@ -92,11 +92,15 @@ func (d *double) SwallowNext(n int)                    { d.faults.Swallow(n) }
 func (d *double) RefuseNext(n int)                     { d.faults.Refuse(n) }
 func (d *double) Revoke()                              { d.mu.Lock(); d.revoked = true; d.mu.Unlock() }
 
-// Redeliver forgets what was confirmed.
+// Redeliver answers the next call with everything, as after a confirmation that was lost.
 func (d *double) Redeliver() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.confirmed = 0
+	var all []string
+	for _, u := range d.raw {
+		all = append(all, u.body)
+	}
+	d.answers = append(d.answers, `{"ok":true,"result":[`+strings.Join(all, ",")+`]}`)
 	d.wake()
 }
 
