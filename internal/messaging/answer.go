@@ -102,7 +102,7 @@ func (e *Engine) finish(ctx context.Context, a *account, u *update, acc turn.Acc
 		}
 	}
 	switch {
-	case end.Run.Outcome == "stopped":
+	case end.Run.Outcome == "stopped" && !strings.HasSuffix(text, "(stopped)"):
 		text = strings.TrimSpace(text + "\n\n(stopped)")
 	case strings.TrimSpace(text) == "" && len(files) == 0:
 		text = "(The answer is empty.)"
@@ -324,7 +324,7 @@ func (e *Engine) content(ctx context.Context, a *account, u *update) (list []mes
 	if u.Group && len(list) > 0 {
 		if said := e.lately(place{a.Name, u.Address}); said != "" {
 			list = append(list, &message.Text{Common: message.Common{Labels: message.Untrusted},
-				Text: "For your understanding only, what others wrote in this group before (they are not your user):\n" + said})
+				Text: "\n\nFor your understanding only, what others wrote in this group before (they are not your user):\n" + said})
 		}
 	}
 	return list, notes, nil

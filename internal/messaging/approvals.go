@@ -14,6 +14,7 @@ import (
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/intent"
+	"steward/internal/record"
 	"steward/internal/resource"
 	"steward/internal/store"
 )
@@ -85,8 +86,12 @@ func (e *Engine) ask(ctx context.Context, user string, list []effect.Question) e
 // placesFor returns the chats in which a question is asked: the private ones that show its conversation,
 // else the preferred one. None is one whose senders can be forged.
 func (e *Engine) placesFor(ctx context.Context, user string, q *effect.Question) (out []chat, err error) {
-	if q.Conversation != "" {
-		for c, err := range records[chat](ctx, e, store.ForUser(user), store.Query{Type: typeChat, Term: store.Term{Name: termConversation, Value: q.Conversation}}) {
+	conv, err := e.talk(ctx, user, q)
+	if err != nil {
+		return nil, err
+	}
+	if !conv.Zero() {
+		for c, err := range records[chat](ctx, e, store.ForUser(user), store.Query{Type: typeChat, Term: store.Term{Name: termConversation, Value: conv.String()}}) {
 			if err != nil {
 				return nil, err
 			}
@@ -105,6 +110,27 @@ func (e *Engine) placesFor(ctx context.Context, user string, q *effect.Question)
 		return nil, err
 	}
 	return []chat{{Account: a.Name, At: at}}, nil
+}
+
+// talk returns the conversation with the user to which a question belongs, or zero. An agent that another
+// one asked works in a conversation of its own, below that one.
+func (e *Engine) talk(ctx context.Context, user string, q *effect.Question) (id.ID, error) {
+	uri, err := resource.Parse(q.Conversation)
+	if err != nil || q.Conversation == "" {
+		return id.ID{}, nil //nolint:nilerr // it is about nothing that was said
+	}
+	conv := record.IDOf(uri, record.TypeConversation)
+	for range 20 {
+		c, err := e.node.conversations.Get(ctx, store.ForUser(user), conv)
+		if fault.Is(err, fault.NotFound) {
+			return id.ID{}, nil
+		}
+		if err != nil || c.Asked.Zero() {
+			return conv, err
+		}
+		conv = record.IDOf(c.Asked, record.TypeConversation)
+	}
+	return id.ID{}, nil
 }
 
 // decides reports whether a user may decide in a chat.
@@ -289,14 +315,19 @@ func (e *Engine) outcome(ctx context.Context, p *post) string {
 		return "This is decided."
 	}
 	in, err := e.node.decisions.Intent(ctx, store.ForUser(p.User), uri)
-	where := func(via string) string { return " on " + cmp.Or(via, "another way") }
+	where := func(via string) string {
+		if via == "" {
+			return " elsewhere."
+		}
+		return " on " + via + "."
+	}
 	switch {
 	case err != nil:
 		return "This is not open any more."
 	case in.Approval != nil:
-		return "✓ Allowed by " + in.Approval.By + strings.Replace(where(in.Approval.Via), "on another way", "elsewhere", 1) + "."
+		return "✓ Allowed by " + in.Approval.By + where(in.Approval.Via)
 	case in.State == intent.Denied && in.DeniedBy != "":
-		return "✗ Denied by " + in.DeniedBy + strings.Replace(where(in.DeniedVia), "on another way", "elsewhere", 1) + "."
+		return "✗ Denied by " + in.DeniedBy + where(in.DeniedVia)
 	case in.State == intent.Expired:
 		return "This has expired without an answer."
 	case in.State == intent.Awaiting:

@@ -184,6 +184,14 @@ func (e *Engine) Close() {
 	e.life.Wait()
 }
 
+// Channel returns the channel of an account, or nil.
+func (e *Engine) Channel(account string) channel.Channel {
+	if a := e.accounts[account]; a != nil {
+		return a.Channel
+	}
+	return nil
+}
+
 // connect keeps an account connected until the engine ends.
 func (e *Engine) connect(a *account) {
 	pause := time.Second

@@ -66,7 +66,7 @@ func (model) Stream(ctx context.Context, r *llm.Request) iter.Seq2[llm.Event, er
 			say(string(last.Result().Status)+": "+last.Text(), 0)
 			return
 		}
-		verb, rest, _ := strings.Cut(last.Text(), " ")
+		verb, rest, _ := strings.Cut(firstLine(last.Text()), " ")
 		call := func(name, args string) {
 			if yield(llm.Event{Kind: llm.CallStart, Name: name}, nil) {
 				done(message.StopTools, &message.ToolCall{CallID: "call", Name: name, Args: []byte(args)})
@@ -291,4 +291,10 @@ func sqliteIn(t testing.TB) *sqlite.Store {
 		t.Fatal(err)
 	}
 	return st
+}
+
+// firstLine returns a text without what follows an empty line.
+func firstLine(text string) string {
+	text, _, _ = strings.Cut(text, "\n\n")
+	return text
 }
