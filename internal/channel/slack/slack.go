@@ -31,6 +31,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+	"unicode"
 
 	"steward/internal/channel"
 	"steward/internal/channel/rest"
@@ -64,26 +65,38 @@ type account struct {
 	Team string `json:"team"`
 }
 
-// New returns the channel of an app. Its token is the bot token (xoxb-…), and the setting app_token is the
-// app-level token (xapp-…) with the scope connections:write.
+// New returns the channel of an app. It has two tokens: the bot token (xoxb-…), and the app-level token
+// (xapp-…) with the scope connections:write. Options.Token holds both, with a space between them, so that
+// both are kept as one secret; or the setting app_token holds the second one.
 func New(o channel.Options) (channel.Channel, error) {
 	if err := rest.Known(o, "app_token"); err != nil {
 		return nil, err
 	}
-	if !strings.HasPrefix(o.Token, "xoxb-") || strings.ContainsAny(o.Token, " \r\n") {
-		return nil, fault.New(fault.Invalid, "channel_token_form", "that is not the token of a Slack bot").
-			WithHint("take the Bot User OAuth Token, which begins with xoxb-, from OAuth & Permissions of your app")
+	var bot, app string
+	for _, token := range strings.FieldsFunc(o.Token+" "+o.Settings["app_token"], func(r rune) bool { return unicode.IsSpace(r) || r == ',' }) {
+		switch {
+		case strings.HasPrefix(token, "xoxb-") && bot == "":
+			bot = token
+		case strings.HasPrefix(token, "xapp-") && app == "":
+			app = token
+		default:
+			return nil, fault.New(fault.Invalid, "channel_token_form", "these are not the two tokens of a Slack app").
+				WithHint("one begins with xoxb- and one with xapp-; write both, with a space between them")
+		}
 	}
-	app := o.Settings["app_token"]
-	if !strings.HasPrefix(app, "xapp-") || strings.ContainsAny(app, " \r\n") {
-		return nil, fault.New(fault.Invalid, "channel_token_form", "the setting app_token is not an app-level token of Slack").
-			WithHint("create one with the scope connections:write under Basic Information of your app; it begins with xapp-")
+	switch {
+	case bot == "":
+		return nil, fault.New(fault.Invalid, "channel_token_form", "the bot token of the Slack app is missing").
+			WithHint("take the Bot User OAuth Token, which begins with xoxb-, from OAuth & Permissions of your app, and write it before the other one, with a space between them")
+	case app == "":
+		return nil, fault.New(fault.Invalid, "channel_token_form", "the app-level token of the Slack app is missing").
+			WithHint("create one with the scope connections:write under Basic Information of your app, and write it behind the other one, with a space between them; it begins with xapp-")
 	}
 	base, err := rest.Base(o, public)
 	if err != nil {
 		return nil, err
 	}
-	a := &adapter{base: base, token: o.Token, appToken: app, client: o.Client, log: o.Log, position: &position{}}
+	a := &adapter{base: base, token: bot, appToken: app, client: o.Client, log: o.Log, position: &position{}}
 	if o.BaseURL != "" {
 		u, err := url.Parse(base)
 		if err != nil {

@@ -209,7 +209,12 @@ func TestTokenStaysAtSlack(t *testing.T) {
 
 func TestNew(t *testing.T) {
 	good := map[string]string{"app_token": appToken}
-	for _, o := range []channel.Options{{}, {Token: botToken}, {Token: appToken, Settings: good}, {Token: botToken, Settings: map[string]string{"app_token": botToken}},
+	for _, token := range []string{botToken + " " + appToken, appToken + "\n" + botToken + "\n", botToken + "," + appToken} {
+		if _, err := slack.New(channel.Options{Token: token, Client: http.DefaultClient, Log: slog.New(slog.DiscardHandler)}); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, o := range []channel.Options{{}, {Token: botToken}, {Token: appToken, Settings: good}, {Token: botToken, Settings: map[string]string{"app_token": botToken}}, {Token: botToken + " " + appToken + " x"},
 		{Token: botToken, Settings: good, BaseURL: "slack"}, {Token: botToken, Settings: map[string]string{"app_token": appToken, "x": "y"}}} {
 		o.Client, o.Log = http.DefaultClient, slog.New(slog.DiscardHandler)
 		if _, err := slack.New(o); err == nil || strings.Contains(err.Error(), "of_a_double") {
