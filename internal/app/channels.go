@@ -19,6 +19,9 @@ import (
 	"steward/internal/messaging"
 	"steward/internal/server/auth"
 	"steward/internal/settings"
+	"steward/internal/tool"
+	domainlocal "steward/internal/tools/local"
+	sendtool "steward/internal/tools/message"
 )
 
 // newChannel makes an adapter of an account.
@@ -92,6 +95,41 @@ func (l *Local) openMessaging(ctx context.Context, a *App, set *settings.Loaded)
 func (l *Local) deliver(ctx context.Context, user, text string, labels message.Labels, key string) error {
 	_, err := l.Messages.Deliver(ctx, user, text, labels, key)
 	return err
+}
+
+// messageTools are the tools that write into chats at messengers.
+func (l *Local) messageTools(set *settings.Loaded) BuiltIn {
+	on := slices.ContainsFunc(slices.Collect(maps.Values(set.Channels)), func(c settings.Channel) bool { return !c.Off })
+	return BuiltIn{Name: "message", tools: func() ([]tool.Tool, error) {
+		if !on {
+			return nil, nil
+		}
+		k := domainlocal.NewKit(builtInEnv(set, "message"), "domain:message")
+		sendtool.Add(k, sender{l})
+		return k.Tools()
+	}, Health: func(context.Context) domainlocal.Health {
+		if !on {
+			return domainlocal.Health{State: domainlocal.Off, Say: "no messenger is set up", Remedy: "run steward channels add KIND (docs/guides/messengers.md)"}
+		}
+		return domainlocal.Health{State: domainlocal.Ready, Say: "messages to chats at " + strings.Join(slices.Sorted(maps.Keys(set.Channels)), ", ")}
+	}}
+}
+
+// sender is the outbox for the tools, which are made before it.
+type sender struct{ l *Local }
+
+// Send implements the sender of the tools.
+func (s sender) Send(ctx context.Context, user, to, text, key string) (string, error) {
+	return s.l.Messages.SendTo(ctx, user, to, text, key)
+}
+
+// Chats implements the sender of the tools.
+func (s sender) Chats(ctx context.Context, user string) (names []string, err error) {
+	list, err := s.l.Messages.Places(ctx, user)
+	for _, p := range list {
+		names = append(names, p.Name)
+	}
+	return names, err
 }
 
 // channelEvents takes what programs post to channels that are reached over HTTP. Each checks signatures of

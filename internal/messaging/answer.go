@@ -18,7 +18,7 @@ import (
 	"steward/internal/record"
 	"steward/internal/resource"
 	"steward/internal/store"
-	"steward/internal/tool"
+	sendtool "steward/internal/tools/message"
 	"steward/internal/turn"
 	"steward/internal/work"
 )
@@ -145,18 +145,15 @@ func (e *Engine) mayTell(ctx context.Context, a *account, u *update, text string
 	if err != nil {
 		return false, err
 	}
-	d, err := e.opt.Judge.Authorize(ctx, policy.Question{Point: policy.PointTool, User: u.User, Tool: SendSpec(), Args: args, Labels: labels, Attended: true,
+	spec := sendtool.Spec()
+	spec.Name = "message.send"
+	d, err := e.opt.Judge.Authorize(ctx, policy.Question{Point: policy.PointTool, User: u.User, Tool: spec, Args: args, Labels: labels, Attended: true,
 		Flow: policy.Flow{Fixed: true}})
 	if err != nil {
 		e.log.Warn("policy cannot say whether an answer may go into a group", "channel", a.Name, "error", err)
 		return false, nil
 	}
 	return d.Verdict == policy.Allow, nil
-}
-
-// SendSpec is the spec by which policy judges what is sent to others at a messenger.
-func SendSpec() tool.Spec {
-	return tool.Spec{Name: "message.send", Effect: tool.Action, Reach: tool.ReachOut, Targets: []string{"to"}}
 }
 
 // tellAlone answers in the person's own chat in place of the group.

@@ -7,7 +7,6 @@ import (
 
 	"steward/internal/channel"
 	"steward/internal/fault"
-	"steward/internal/id"
 	"steward/internal/message"
 	"steward/internal/record"
 	"steward/internal/resource"
@@ -119,8 +118,11 @@ func (e *Engine) Places(ctx context.Context, user string) (out []Place, err erro
 
 // SendTo posts a text in a chat of the user's: "me" for the preferred one, or the name of a place, or the
 // title of a group. key identifies it. It returns the name of the place. Error codes: place_unknown,
-// place_ambiguous, outbox_full.
+// place_ambiguous, outbox_full, channels_not_running.
 func (e *Engine) SendTo(ctx context.Context, user, to, text, key string) (string, error) {
+	if len(e.accounts) == 0 {
+		return "", fault.New(fault.Unavailable, "channels_not_running", "no messenger is connected in this process").WithHint("steward serve connects them; a chat joins it")
+	}
 	list, err := e.Places(ctx, user)
 	if err != nil {
 		return "", err
@@ -151,19 +153,4 @@ func (e *Engine) SendTo(ctx context.Context, user, to, text, key string) (string
 		return found[0].Name, e.deliverTo(ctx, e.accounts[c.Account], c.At, user, text, 0, "send", user, key)
 	}
 	return "", fault.New(fault.Invalid, "place_ambiguous", "several chats are called %.80q", to).WithHint("write in the one that is meant, and use its whole name: %s", strings.Join(names, ", "))
-}
-
-// WasSent reports whether SendTo has put a text into the outbox.
-func (e *Engine) WasSent(ctx context.Context, user, key string) (bool, error) {
-	first := id.Derive("send", user, key, "0")
-	for _, a := range e.accounts {
-		_, err := e.opt.Store.Get(ctx, store.ForUser(user), postURI(a.Name, first))
-		if err == nil {
-			return true, nil
-		}
-		if !fault.Is(err, fault.NotFound) {
-			return false, err
-		}
-	}
-	return false, nil
 }

@@ -177,6 +177,12 @@ func (e *Engine) recover(ctx context.Context) error {
 		posts = append(posts, list...)
 	}
 	slices.SortFunc(posts, func(a, b *post) int { return cmp.Compare(a.Order, b.Order) })
+	for _, u := range updates { // the clock may have been set back
+		e.last = max(e.last, u.Order)
+	}
+	for _, p := range posts {
+		e.last = max(e.last, p.Order)
+	}
 	for _, p := range posts {
 		a := e.accounts[p.Account]
 		if a == nil {

@@ -106,6 +106,7 @@ type Engine struct {
 	log      *slog.Logger
 	accounts map[string]*account
 	life     *lifetime.Lifetime
+	began    time.Time
 	turns    chan struct{} // holds a token for each turn that is waited for
 	node     parts
 
@@ -157,7 +158,7 @@ func New(opt Options) *Engine {
 
 // Start takes up what is in the inbox and the outbox, and connects all accounts. It is called once.
 func (e *Engine) Start(ctx context.Context, n Node, c Conversations, d Decisions) error {
-	e.node = parts{n, c, d}
+	e.node, e.began = parts{n, c, d}, e.opt.Now()
 	if err := e.recover(ctx); err != nil {
 		return err
 	}

@@ -84,7 +84,7 @@ func (e *Engine) queue(a *account, p *post) {
 		if p.sent != nil {
 			close(p.sent)
 		}
-		if p.Message != "" && p.edits == "" { // the next one waits
+		if p.edits == "" { // the next one waits
 			e.rest(a.limits.SendEvery)
 		}
 	})
@@ -95,7 +95,10 @@ func (e *Engine) deliver(a *account, p *post) {
 	if !p.Replaces.Zero() && !e.insist("the outbox", func() error { return e.findReplaced(p) }) {
 		return
 	}
-	for pause := time.Second; e.life.Err() == nil; {
+	if p.edits == "" { // the last process may just have sent something
+		e.rest(a.limits.SendEvery - e.opt.Now().Sub(e.began))
+	}
+	for pause := max(time.Second, a.limits.SendEvery); e.life.Err() == nil; {
 		if p.edits == "" && !e.mark(p, sending, "") {
 			return
 		}

@@ -25,8 +25,6 @@ type service struct {
 	news     chan struct{}
 	waiting  []channel.Update // not acknowledged, in the order of delivery
 	past     []channel.Update // acknowledged
-	arrived  []channel.Update // as they were accepted first
-	accepted map[string]bool
 	posts    []*posted
 	byKey    map[string]*posted
 	typing   int
@@ -52,7 +50,7 @@ type posted struct {
 func (p *posted) text() string { return p.Edits[len(p.Edits)-1] }
 
 func newService(limits channel.Limits) *service {
-	return &service{limits: limits, news: make(chan struct{}, 1), accepted: map[string]bool{}, byKey: map[string]*posted{}, lastSent: map[channel.Address]time.Time{}, files: map[string][]byte{}}
+	return &service{limits: limits, news: make(chan struct{}, 1), byKey: map[string]*posted{}, lastSent: map[channel.Address]time.Time{}, files: map[string][]byte{}}
 }
 
 // say has updates delivered.
@@ -92,7 +90,7 @@ func (s *service) Run(ctx context.Context, connected func(), receive func(contex
 		if err := receive(ctx, batch); err != nil {
 			return err
 		}
-		if s.acknowledge(batch, n) {
+		if s.acknowledge(n) {
 			return errDropped
 		}
 	}
@@ -112,7 +110,7 @@ func (s *service) batch() ([]channel.Update, int) {
 		copy(s.waiting, s.waiting[1:50])
 		s.waiting[49] = first
 	}
-	n = min(n, 1+s.chance.IntN(20))
+	n = min(n, 1+s.chance.IntN(8))
 	out := append([]channel.Update(nil), s.waiting[:n]...)
 	for len(s.past) > 0 && s.chance.IntN(3) == 0 {
 		out = append(out, s.past[s.chance.IntN(len(s.past))])
@@ -124,15 +122,9 @@ func (s *service) batch() ([]channel.Update, int) {
 }
 
 // acknowledge takes what was accepted out of the queue, unless the connection is lost before.
-func (s *service) acknowledge(batch []channel.Update, n int) (dropped bool) {
+func (s *service) acknowledge(n int) (dropped bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, u := range batch {
-		if !s.accepted[u.ID] {
-			s.accepted[u.ID] = true
-			s.arrived = append(s.arrived, u)
-		}
-	}
 	if s.chance != nil && s.drops > 0 && s.chance.IntN(2) == 0 {
 		s.drops--
 		if s.chance.IntN(2) == 0 {
