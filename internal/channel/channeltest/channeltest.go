@@ -62,6 +62,11 @@ type Addresses interface {
 	Address(chat string) string
 }
 
+// Stalls is implemented by a double that can post the next n messages without ever answering.
+type Stalls interface {
+	StallNext(n int)
+}
+
 // Traits say what a service cannot do, so that its zero value demands everything. What channel.Limits
 // tells (edits, buttons, attachments) is not repeated here.
 type Traits struct {
@@ -133,6 +138,7 @@ func Run(t *testing.T, double func(t *testing.T) Service) {
 		"Rejected":               testRejected,
 		"Uncertain":              testUncertain,
 		"Unreachable":            testUnreachable,
+		"Stalled":                testStalled,
 		"AttachmentsIn":          testAttachmentsIn,
 		"AttachmentsOut":         testAttachmentsOut,
 		"RenderPlain":            testRenderPlain,

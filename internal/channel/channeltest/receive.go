@@ -280,7 +280,7 @@ func testHostile(t *testing.T, w *world) {
 // not know.
 func testStorm(t *testing.T, w *world) {
 	w.connect()
-	const n = 120
+	n := storm
 	uncertain := map[string]bool{}
 	for i := range n {
 		text := fmt.Sprintf("message-%03d.", i)

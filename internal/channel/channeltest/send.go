@@ -2,6 +2,7 @@ package channeltest
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"slices"
 	"strings"
@@ -146,6 +147,32 @@ func testUncertain(t *testing.T, w *world) {
 			t.Errorf("people see %d messages after two keys", n)
 		}
 	}
+}
+
+// testStalled: a caller that waits no longer does not know what has happened either.
+func testStalled(t *testing.T, w *world) {
+	double, ok := w.Service.(Stalls)
+	if !ok {
+		t.Skip("the double cannot stall")
+	}
+	double.StallNext(1)
+	ctx, cancel := context.WithCancel(w.context())
+	defer cancel()
+	failed := make(chan error, 1)
+	go func() {
+		_, err := w.ch.Send(ctx, w.hello("k1"))
+		failed <- err
+	}()
+	for len(w.Posted("1001")) == 0 && w.context().Err() == nil {
+		time.Sleep(time.Millisecond)
+	}
+	cancel()
+	w.fails(<-failed, "channel_uncertain")
+
+	// Nothing is uncertain about what was never begun.
+	_, err := w.ch.Send(ctx, w.hello("k2"))
+	w.fails(err, "channel_unreachable")
+	w.post("1001")
 }
 
 func testUnreachable(t *testing.T, w *world) {

@@ -67,6 +67,7 @@ type double struct {
 	uploads map[string][]byte
 	conns   map[*websocket.Conn]bool
 	stop    string // the reason of a disconnect that is due
+	page    int    // messages of a page of the history
 }
 
 type item struct {
@@ -84,7 +85,7 @@ type post struct {
 }
 
 func newDouble(t *testing.T) *double {
-	d := &double{t: t, dir: t.TempDir(), grown: make(chan struct{}), tickets: map[string]bool{}, history: map[string][]string{}, texts: map[string]string{},
+	d := &double{t: t, dir: t.TempDir(), page: 200, grown: make(chan struct{}), tickets: map[string]bool{}, history: map[string][]string{}, texts: map[string]string{},
 		posts: map[string][]*post{}, files: map[string]channeltest.File{}, uploads: map[string][]byte{}, conns: map[*websocket.Conn]bool{}}
 	d.Server = channeltest.NewServer(t, d)
 	return d
@@ -113,6 +114,7 @@ func (d *double) Channel() channel.Channel {
 func (d *double) LimitNext(n int, pause time.Duration) { d.faults.Limit(n, int(pause/time.Second)) }
 func (d *double) SwallowNext(n int)                    { d.faults.Swallow(n) }
 func (d *double) RefuseNext(n int)                     { d.faults.Refuse(n) }
+func (d *double) StallNext(n int)                      { d.faults.Stall(n) }
 func (d *double) Revoke()                              { d.mu.Lock(); d.revoked = true; d.mu.Unlock() }
 func (d *double) Typing(string) int                    { return 0 }
 
@@ -121,7 +123,7 @@ func (d *double) Redeliver() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for k, i := range d.queue {
-		if i.payload != "" {
+		if i.payload != "" && k >= len(d.queue)-100 {
 			d.queue[k] = &item{id: i.id, kind: i.kind, payload: i.payload}
 		}
 	}
@@ -410,7 +412,7 @@ func (d *double) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		d.tickets[ticket] = true
 		answer(w, object{"url": strings.Replace(d.URL, "http", "ws", 1) + "/link/?ticket=" + ticket})
 	case "chat.postMessage", "chat.update":
-		d.post(w, method, args)
+		d.post(w, r, method, args)
 	case "users.conversations":
 		d.conversations(w, args)
 	case "conversations.history", "conversations.replies":
@@ -467,7 +469,7 @@ func refuse(w http.ResponseWriter, why string) {
 	io.WriteString(w, encode(object{"ok": false, "error": why}))
 }
 
-func (d *double) post(w http.ResponseWriter, method string, args arguments) {
+func (d *double) post(w http.ResponseWriter, r *http.Request, method string, args arguments) {
 	pause, bad, swallow := d.faults.Next()
 	switch {
 	case pause > 0:
@@ -520,8 +522,17 @@ func (d *double) post(w http.ResponseWriter, method string, args arguments) {
 		p.Thread = strings.TrimLeft(strings.TrimPrefix(ts, "1600000000."), "0")
 	}
 	d.posts[chat] = append(d.posts[chat], p)
-	if swallow {
+	switch {
+	case swallow:
 		panic(http.ErrAbortHandler)
+	case d.faults.Stalled():
+		d.mu.Unlock()
+		defer d.mu.Lock()
+		select {
+		case <-r.Context().Done():
+		case <-d.Done:
+		}
+		return
 	}
 	answer(w, object{"channel": chat, "ts": p.ID, "message": object{"text": p.Text}})
 }
@@ -571,7 +582,7 @@ func (d *double) conversations(w http.ResponseWriter, args arguments) {
 	answer(w, object{"channels": list, "response_metadata": object{"next_cursor": ""}})
 }
 
-// past returns messages, the newest first, three a page.
+// past returns messages, the newest first, in pages.
 func (d *double) past(w http.ResponseWriter, args arguments) {
 	from, _ := strconv.Atoi(args.text("cursor"))
 	list, n := []json.RawMessage{}, 0
@@ -590,8 +601,8 @@ func (d *double) past(w http.ResponseWriter, args arguments) {
 		if n++; n <= from {
 			continue
 		}
-		if len(list) == 3 {
-			next = strconv.Itoa(from + 3)
+		if len(list) == d.page {
+			next = strconv.Itoa(from + d.page)
 			break
 		}
 		list = append(list, json.RawMessage(all[i]))

@@ -57,6 +57,7 @@ func (d *double) lose() {
 // TestMissed: what Slack has given up on is read in the conversations, in its order, also in threads.
 func TestMissed(t *testing.T) {
 	d := newDouble(t)
+	d.page = 3
 	d.Say(channeltest.Message{From: "1001", Chat: "1001", Text: "one"})
 	receive(t, d.Channel(), 1)
 

@@ -90,6 +90,7 @@ func (d *double) Channel() channel.Channel {
 func (d *double) LimitNext(n int, pause time.Duration) { d.faults.Limit(n, int(pause/time.Second)) }
 func (d *double) SwallowNext(n int)                    { d.faults.Swallow(n) }
 func (d *double) RefuseNext(n int)                     { d.faults.Refuse(n) }
+func (d *double) StallNext(n int)                      { d.faults.Stall(n) }
 func (d *double) Revoke()                              { d.mu.Lock(); d.revoked = true; d.mu.Unlock() }
 
 // Redeliver answers the next call with everything, as after a confirmation that was lost.
@@ -97,7 +98,7 @@ func (d *double) Redeliver() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var all []string
-	for _, u := range d.raw {
+	for _, u := range d.raw[max(0, len(d.raw)-100):] {
 		all = append(all, u.body)
 	}
 	d.answers = append(d.answers, `{"ok":true,"result":[`+strings.Join(all, ",")+`]}`)
@@ -363,7 +364,7 @@ func (d *double) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case "getUpdates":
 		d.getUpdates(w, r, p)
 	case "sendMessage", "sendPhoto", "sendDocument", "sendVoice":
-		d.send(w, method, p, upload)
+		d.send(w, r, method, p, upload)
 	case "editMessageText":
 		d.edit(w, p)
 	case "sendChatAction":
@@ -474,7 +475,7 @@ func (d *double) fail(w http.ResponseWriter) (failed, swallow bool) {
 	return false, swallow
 }
 
-func (d *double) send(w http.ResponseWriter, method string, p params, upload []byte) {
+func (d *double) send(w http.ResponseWriter, r *http.Request, method string, p params, upload []byte) {
 	failed, swallow := d.fail(w)
 	if failed {
 		return
@@ -493,7 +494,10 @@ func (d *double) send(w http.ResponseWriter, method string, p params, upload []b
 		out.caption = true
 	}
 	s, err := shown(text, limit)
-	if err != nil || text != "" && p.text("parse_mode") != "HTML" {
+	if p["parse_mode"] == nil { // plain text
+		s, err = channeltest.Shown{Text: text}, nil
+	}
+	if err != nil || p["parse_mode"] != nil && p.text("parse_mode") != "HTML" {
 		refuse(w, 400, fmt.Sprintf("Bad Request: %v", err), 0)
 		return
 	}
@@ -514,8 +518,17 @@ func (d *double) send(w http.ResponseWriter, method string, p params, upload []b
 	out.keyboard = string(p["reply_markup"])
 	chat := p.number("chat_id")
 	d.chats[chat] = append(d.chats[chat], out)
-	if swallow {
+	switch {
+	case swallow:
 		panic(http.ErrAbortHandler)
+	case d.faults.Stalled():
+		d.mu.Unlock()
+		defer d.mu.Lock()
+		select {
+		case <-r.Context().Done():
+		case <-d.Done:
+		}
+		return
 	}
 	answer(w, models.Message{ID: out.id, Text: s.Text, Chat: models.Chat{ID: chat}})
 }
