@@ -57,6 +57,7 @@ type double struct {
 	revoked bool
 	clock   int
 	queue   []*item
+	low     int // all before are acknowledged
 	grown   chan struct{}
 	tickets map[string]bool
 	nextID  int
@@ -127,6 +128,7 @@ func (d *double) Redeliver() {
 			d.queue[k] = &item{id: i.id, kind: i.kind, payload: i.payload}
 		}
 	}
+	d.low = max(0, min(d.low, len(d.queue)-100))
 	d.wake()
 }
 
@@ -292,7 +294,7 @@ func (d *double) Hostile() {
 	d.deliver("slash_commands", `{"command":"/x"}`)
 	d.deliver("a_new_type", `{}`)
 	for _, frame := range []string{``, `{`, `null`, `7`, `[]`, `{"type":"events_api","envelope_id":7}`, `{"type":"hello"}`, strings.Repeat("[", 100000), `{"type":"events_api","pad":"` + strings.Repeat("y", 9<<20) + `"}`} {
-		d.queue = append(d.queue, &item{frame: frame, acked: true})
+		d.queue = append(d.queue, &item{frame: frame})
 	}
 	d.wake()
 }
@@ -582,30 +584,28 @@ func (d *double) conversations(w http.ResponseWriter, args arguments) {
 	answer(w, object{"channels": list, "response_metadata": object{"next_cursor": ""}})
 }
 
-// past returns messages, the newest first, in pages.
+// past returns messages, the newest first, in pages. A cursor is the number of messages that are left.
 func (d *double) past(w http.ResponseWriter, args arguments) {
-	from, _ := strconv.Atoi(args.text("cursor"))
-	list, n := []json.RawMessage{}, 0
 	all := d.history[args.text("channel")]
-	replies := args.text("ts")
-	next := ""
-	for i := len(all) - 1; i >= 0; i-- {
+	left := len(all)
+	if n, err := strconv.Atoi(args.text("cursor")); err == nil {
+		left = n
+	}
+	list, replies, next := []json.RawMessage{}, args.text("ts"), ""
+	for ; left > 0; left-- {
 		var m struct {
 			TS     string `json:"ts"`
 			Thread string `json:"thread_ts"`
 		}
-		json.Unmarshal([]byte(all[i]), &m)
+		json.Unmarshal([]byte(all[left-1]), &m)
 		if inThread := m.Thread != "" && m.Thread != m.TS; m.TS <= args.text("oldest") || replies == "" && inThread || replies != "" && m.Thread != replies && m.TS != replies {
 			continue
 		}
-		if n++; n <= from {
-			continue
-		}
 		if len(list) == d.page {
-			next = strconv.Itoa(from + d.page)
+			next = strconv.Itoa(left)
 			break
 		}
-		list = append(list, json.RawMessage(all[i]))
+		list = append(list, json.RawMessage(all[left-1]))
 	}
 	answer(w, object{"messages": list, "has_more": next != "", "response_metadata": object{"next_cursor": next}})
 }
@@ -641,10 +641,14 @@ func (d *double) socket(w http.ResponseWriter, r *http.Request) {
 			}
 			json.Unmarshal(data, &ack)
 			d.mu.Lock()
-			for _, i := range d.queue {
-				if i.id == ack.ID {
+			for _, i := range d.queue[d.low:] {
+				if i.id == ack.ID && ack.ID != "" {
 					i.acked = true
+					break
 				}
+			}
+			for d.low < len(d.queue) && (d.queue[d.low].acked || d.queue[d.low].attempts >= 2 && d.queue[d.low].payload == "") {
+				d.low++
 			}
 			d.mu.Unlock()
 		}
@@ -658,8 +662,8 @@ func (d *double) socket(w http.ResponseWriter, r *http.Request) {
 	for {
 		d.mu.Lock()
 		var next *item
-		for _, i := range d.queue {
-			if !sent[i] && (i.payload != "" && !i.acked || i.frame != "" && i.attempts < 2) {
+		for _, i := range d.queue[d.low:] {
+			if !sent[i] && (i.payload != "" && !i.acked || i.payload == "" && i.attempts < 2) {
 				next = i
 				break
 			}

@@ -51,7 +51,7 @@ func receive(t *testing.T, c channel.Channel, n int) (got []channel.Update) {
 func (d *double) lose() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.queue = nil
+	d.queue, d.low = nil, 0
 }
 
 // TestMissed: what Slack has given up on is read in the conversations, in its order, also in threads.
