@@ -123,7 +123,7 @@ func (e *Engine) finish(ctx context.Context, a *account, u *update, acc turn.Acc
 	}
 	if a.limits.Attachment > 0 {
 		for i, f := range files {
-			posts = append(posts, &post{ID: id.Derive("update", a.Name, u.ID, "file", fmt.Sprint(i)), Account: a.Name, At: u.Address, User: u.User, State: pending, Files: []file{f}})
+			posts = append(posts, &post{ID: id.Derive("post", a.Name, u.ID, "file", fmt.Sprint(i)), Account: a.Name, At: u.Address, User: u.User, State: pending, Files: []file{f}})
 		}
 	}
 	for _, p := range posts {
@@ -170,7 +170,7 @@ func (e *Engine) tellAlone(ctx context.Context, a *account, u *update, text stri
 			where = "the group"
 		}
 		posts = append(e.reply(a, u, say+" I have written to you alone.", "answer"),
-			e.posts(to, at, u.User, "Your question in "+where+": "+text, "update", a.Name, u.ID, "alone")...)
+			e.posts(to, at, u.User, "Your question in "+where+": "+text, "post", a.Name, u.ID, "alone")...)
 	}
 	return e.settle(ctx, u, answered, "", posts...)
 }
@@ -189,7 +189,7 @@ func (e *Engine) replaceDraft(ctx context.Context, a *account, u *update, posts 
 	return err
 }
 
-func draftID(a *account, u *update) id.ID { return id.Derive("update", a.Name, u.ID, "draft") }
+func draftID(a *account, u *update) id.ID { return id.Derive("post", a.Name, u.ID, "draft") }
 
 // await waits for the end of a turn, and meanwhile shows what is being written.
 func (e *Engine) await(ctx context.Context, a *account, u *update, acc turn.Accepted) (end conversation.Ending, failure *fault.Error, err error) {
