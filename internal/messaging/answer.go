@@ -58,7 +58,7 @@ func (e *Engine) answer(ctx context.Context, a *account, u *update) error {
 		}
 		return err
 	}
-	if err := e.remember(ctx, c, acc.Conversation); err != nil {
+	if err := e.remember(ctx, c, acc); err != nil {
 		return err
 	}
 	end, failure, err := e.await(ctx, a, u, acc)
@@ -276,12 +276,13 @@ func (e *Engine) await(ctx context.Context, a *account, u *update, acc turn.Acce
 }
 
 // remember records which conversation a chat shows, and that it was used.
-func (e *Engine) remember(ctx context.Context, c *chat, conv id.ID) error {
+func (e *Engine) remember(ctx context.Context, c *chat, acc turn.Accepted) error {
 	now := e.opt.Now().UTC()
-	if c.Conversation == conv && c.Agent == "" && now.Sub(c.Used) < time.Minute {
+	defer e.show(c)
+	if c.Conversation == acc.Conversation && c.Agent == "" && now.Sub(c.Used) < time.Minute {
 		return nil
 	}
-	c.Conversation, c.Agent, c.Used = conv, "", now // the conversation has the agent now
+	c.Conversation, c.Agent, c.Used, c.Seen = acc.Conversation, "", now, max(c.Seen, acc.Seq) // the conversation has the agent now
 	return e.commit(ctx, c.User, c.change())
 }
 
