@@ -58,7 +58,6 @@ func floors() map[string]floor {
 	add(3, "", "internal/catalog")
 	add(3, "", "internal/policy/rego")
 	add(3, "", "internal/daemon")
-	add(3, "", "internal/channel/telegram", "internal/channel/slack", "internal/channel/channeltest")
 	add(3, "", "internal/tree")
 	add(3, "", "internal/events")
 	add(3, "", "internal/secret")
@@ -68,19 +67,27 @@ func floors() map[string]floor {
 	add(3, "internal/sandbox", "internal/sandbox", "internal/source/mcp", "internal/source/grpc", "internal/source/process",
 		"internal/tools/shell", "internal/tools/browser", "internal/tools/skills")
 	add(3, "", "internal/tools/files", "internal/tools/math", "internal/tools/clock", "internal/tools/calendar", "internal/tools/task",
-		"internal/tools/weather", "internal/tools/web", "internal/tools/notify", "internal/tools/reminder", "internal/tools/mail", "internal/tools/contacts")
+		"internal/tools/weather", "internal/tools/web", "internal/tools/notify", "internal/tools/reminder", "internal/tools/mail", "internal/tools/contacts", "internal/tools/message")
 	add(5, "internal/server/auth", "internal/server/auth", "internal/server/websocket", "internal/server/openai", "internal/server/api",
 		"internal/server/rpc", "internal/server/services")
 	add(5, "", "internal/terminal")
+	add(5, "", "internal/messaging")
 	return table
 }
 
 // providerKin is the package that all providers share.
 const providerKin = "internal/provider/wire"
 
-// floorOf returns the floor of a package. Each other folder of the providers is one, and needs no row.
+// channels is the folder of the adapters of messengers.
+const channels = "internal/channel"
+
+// floorOf returns the floor of a package. Each other folder of the providers is one, and needs no row; so is
+// each of the channels.
 func floorOf(table map[string]floor, name string) (floor, bool) {
 	f, ok := table[name]
+	if !ok && path.Dir(name) == channels {
+		return floor{level: 3}, true
+	}
 	if !ok && path.Dir(name) == path.Dir(providerKin) {
 		return floor{level: 3, kin: providerKin}, true
 	}

@@ -58,7 +58,7 @@ func (e *Engine) answer(ctx context.Context, a *account, u *update) error {
 		}
 		return err
 	}
-	if err := e.remember(ctx, c, acc.Conversation); err != nil {
+	if err := e.remember(ctx, c, acc); err != nil {
 		return err
 	}
 	end, failure, err := e.await(ctx, a, u, acc)
@@ -123,7 +123,7 @@ func (e *Engine) finish(ctx context.Context, a *account, u *update, acc turn.Acc
 	}
 	if a.limits.Attachment > 0 {
 		for i, f := range files {
-			posts = append(posts, &post{ID: id.Derive("update", a.Name, u.ID, "file", fmt.Sprint(i)), Account: a.Name, At: u.Address, User: u.User, State: pending, Files: []file{f}})
+			posts = append(posts, &post{ID: id.Derive("post", a.Name, u.ID, "file", fmt.Sprint(i)), Account: a.Name, At: u.Address, User: u.User, State: pending, Files: []file{f}})
 		}
 	}
 	for _, p := range posts {
@@ -170,7 +170,7 @@ func (e *Engine) tellAlone(ctx context.Context, a *account, u *update, text stri
 			where = "the group"
 		}
 		posts = append(e.reply(a, u, say+" I have written to you alone.", "answer"),
-			e.posts(to, at, u.User, "Your question in "+where+": "+text, "update", a.Name, u.ID, "alone")...)
+			e.posts(to, at, u.User, "Your question in "+where+": "+text, "post", a.Name, u.ID, "alone")...)
 	}
 	return e.settle(ctx, u, answered, "", posts...)
 }
@@ -189,7 +189,7 @@ func (e *Engine) replaceDraft(ctx context.Context, a *account, u *update, posts 
 	return err
 }
 
-func draftID(a *account, u *update) id.ID { return id.Derive("update", a.Name, u.ID, "draft") }
+func draftID(a *account, u *update) id.ID { return id.Derive("post", a.Name, u.ID, "draft") }
 
 // await waits for the end of a turn, and meanwhile shows what is being written.
 func (e *Engine) await(ctx context.Context, a *account, u *update, acc turn.Accepted) (end conversation.Ending, failure *fault.Error, err error) {
@@ -276,12 +276,13 @@ func (e *Engine) await(ctx context.Context, a *account, u *update, acc turn.Acce
 }
 
 // remember records which conversation a chat shows, and that it was used.
-func (e *Engine) remember(ctx context.Context, c *chat, conv id.ID) error {
+func (e *Engine) remember(ctx context.Context, c *chat, acc turn.Accepted) error {
 	now := e.opt.Now().UTC()
-	if c.Conversation == conv && c.Agent == "" && now.Sub(c.Used) < time.Minute {
+	defer e.show(c)
+	if c.Conversation == acc.Conversation && c.Agent == "" && now.Sub(c.Used) < time.Minute {
 		return nil
 	}
-	c.Conversation, c.Agent, c.Used = conv, "", now // the conversation has the agent now
+	c.Conversation, c.Agent, c.Used, c.Seen = acc.Conversation, "", now, max(c.Seen, acc.Seq) // the conversation has the agent now
 	return e.commit(ctx, c.User, c.change())
 }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"steward/internal/channel"
 	"steward/internal/effect"
@@ -26,6 +27,10 @@ const (
 	pressDetails = "i:"
 )
 
+// askElsewhere is how long a question may be answered where it was asked, at a terminal for example, before
+// it is asked on a channel as well. A question of a conversation that a channel shows is asked at once.
+const askElsewhere = time.Minute
+
 // follow asks a user's questions on the user's channels until the engine ends.
 func (e *Engine) follow(user string) {
 	e.mu.Lock()
@@ -34,17 +39,17 @@ func (e *Engine) follow(user string) {
 		return
 	}
 	e.followed[user] = e.life.Go(func() {
-		for list, err := range e.node.FollowApprovals(e.life, user) {
-			if err == nil {
-				err = e.ask(e.life, user, list)
+		e.insist("the questions to "+user, func() error {
+			for list, err := range e.node.FollowApprovals(e.life, user) {
+				if err == nil {
+					err = e.ask(e.life, user, list)
+				}
+				if err != nil {
+					return err // the list is yielded again
+				}
 			}
-			if err != nil && e.life.Err() == nil {
-				e.log.Error("questions cannot be asked on channels", "user", user, "error", err)
-			}
-		}
-		e.mu.Lock()
-		delete(e.followed, user)
-		e.mu.Unlock()
+			return e.life.Err()
+		})
 	})
 }
 
@@ -58,9 +63,13 @@ func (e *Engine) ask(ctx context.Context, user string, list []effect.Question) e
 		if !q.Yours {
 			continue
 		}
-		places, err := e.placesFor(ctx, user, q)
+		places, here, err := e.placesFor(ctx, user, q)
 		if err != nil {
 			return err
+		}
+		if wait := askElsewhere - e.opt.Now().Sub(q.Asked); !here && len(places) > 0 && wait > 0 {
+			e.askLater(user, q.ID+" "+q.Hash, wait)
+			continue
 		}
 		for _, c := range places {
 			if err := e.record(ctx, user, []*post{e.questionPost(e.accounts[c.Account], c.At, user, q)}); err != nil {
@@ -83,33 +92,57 @@ func (e *Engine) ask(ctx context.Context, user string, list []effect.Question) e
 	return nil
 }
 
+// askLater asks after a while, unless the question has been answered by then.
+func (e *Engine) askLater(user, which string, wait time.Duration) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.later[which] {
+		return
+	}
+	e.later[which] = e.life.Go(func() {
+		if !e.rest(wait) {
+			return
+		}
+		e.mu.Lock()
+		delete(e.later, which)
+		e.mu.Unlock()
+		e.insist("the questions to "+user, func() error {
+			list, err := e.node.decisions.Questions(e.life, user)
+			if err != nil {
+				return err
+			}
+			return e.ask(e.life, user, list)
+		})
+	})
+}
+
 // placesFor returns the chats in which a question is asked: the private ones that show its conversation,
-// else the preferred one. None is one whose senders can be forged.
-func (e *Engine) placesFor(ctx context.Context, user string, q *effect.Question) (out []chat, err error) {
+// else the preferred one. here is true in the first case. None is one whose senders can be forged.
+func (e *Engine) placesFor(ctx context.Context, user string, q *effect.Question) (out []chat, here bool, err error) {
 	conv, err := e.talk(ctx, user, q)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if !conv.Zero() {
 		for c, err := range records[chat](ctx, e, store.ForUser(user), store.Query{Type: typeChat, Term: store.Term{Name: termConversation, Value: conv.String()}}) {
 			if err != nil {
-				return nil, err
+				return nil, false, err
 			}
 			if ok, err := e.decides(ctx, c); err != nil {
-				return nil, err
+				return nil, false, err
 			} else if ok {
 				out = append(out, c)
 			}
 		}
 	}
 	if len(out) > 0 {
-		return out, nil
+		return out, true, nil
 	}
 	a, at, err := e.preferred(ctx, user)
 	if err != nil || a == nil || a.limits.Unproven {
-		return nil, err
+		return nil, false, err
 	}
-	return []chat{{Account: a.Name, At: at}}, nil
+	return []chat{{Account: a.Name, At: at}}, false, nil
 }
 
 // talk returns the conversation with the user to which a question belongs, or zero. An agent that another

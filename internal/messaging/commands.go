@@ -70,7 +70,7 @@ func (e *Engine) obey(ctx context.Context, a *account, u *update, name, rest str
 	case "stop":
 		say, err = e.stop(ctx, c)
 	case "new":
-		c.Conversation, say = id.ID{}, "A new conversation begins with your next message."
+		c.Conversation, c.Seen, say = id.ID{}, 0, "A new conversation begins with your next message."
 	case "conversations":
 		say, err = e.list(ctx, c)
 	case "open":
@@ -102,7 +102,11 @@ func (e *Engine) obey(ctx context.Context, a *account, u *update, name, rest str
 		c.Used = e.opt.Now().UTC()
 		changes = append(changes, c.change())
 	}
-	return e.record(ctx, u.User, posts, changes...)
+	err = e.record(ctx, u.User, posts, changes...)
+	if err == nil && len(changes) > 1 {
+		e.show(c)
+	}
+	return err
 }
 
 // stop stops the turn of a chat.
@@ -147,6 +151,6 @@ func (e *Engine) open(ctx context.Context, c *chat, which string) (string, error
 		return "", fault.New(fault.Invalid, "conversation_invalid", "%.40q is not in the list: /conversations shows it", which)
 	}
 	x, err := e.node.conversations.Get(ctx, store.ForUser(c.User), conv)
-	c.Conversation = conv
+	c.Conversation, c.Seen = conv, 0
 	return fmt.Sprintf("This chat goes on with: %s", cmp.Or(x.Title, "(no title)")), err
 }

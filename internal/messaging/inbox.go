@@ -214,9 +214,25 @@ func (e *Engine) process(a *account, u *update) {
 	if u.urgent() {
 		at.Thread += "\x00urgent"
 	}
-	enter(e, e.in, at, u, func(u *update) {
+	waits := enter(e, e.in, at, u, func(u *update) {
 		e.insist("an update of "+a.Name, func() error { return e.handle(e.life, a, u) })
 	})
+	if waits && u.User != "" && u.Kind == channel.Message {
+		e.life.Go(func() {
+			if err := e.explain(e.life, a, u); err != nil && e.life.Err() == nil {
+				e.log.Warn("a person cannot be told why there is no answer yet", "channel", a.Name, "error", err)
+			}
+		})
+	}
+}
+
+// explain tells the writer of an update that it waits, if it waits for an answer to a question.
+func (e *Engine) explain(ctx context.Context, a *account, u *update) error {
+	posts, err := all(records[*post](ctx, e, store.ForUser(u.User), store.Query{Type: typePost, State: asking}))
+	if err != nil || !slices.ContainsFunc(posts, func(p *post) bool { return p.Account == a.Name && p.At == u.Address }) {
+		return err
+	}
+	return e.record(ctx, u.User, e.reply(a, u, "I still wait for your answer to my question. Then I go on with this. /stop ends what I am doing.", "waits"))
 }
 
 // handle takes an update to its end. After an error it is called again.

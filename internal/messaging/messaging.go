@@ -31,6 +31,13 @@
 // what others write there is not recorded, and the model sees the last of it as untrusted text. An answer
 // with private data does not go into a group unless policy allows it: it goes to the person alone.
 //
+// # What comes by itself
+//
+// A conversation that a private chat shows may go on without a message: a background call has ended, or an
+// agent has finished. The engine follows the conversations of the chats that were used in the last days from
+// where it has last seen them, and posts the answers of turns that nobody began by a message. Reminders and
+// timers go to the preferred chat instead (Deliver), when they go off.
+//
 // # Approvals
 //
 // A question goes to the private chat in which its conversation lives, else to the user's preferred one. Its
@@ -117,7 +124,9 @@ type Engine struct {
 	last     int64 // the order of the newest record
 	in       map[place]*lane[*update]
 	out      map[place]*lane[*post]
-	followed map[string]bool // users whose questions are followed
+	followed map[string]bool    // users whose questions are followed
+	later    map[string]bool    // questions that are asked later
+	live     map[id.ID]watching // by chat: what comes by itself there is shown
 	heard    map[place][]heard
 }
 
@@ -149,7 +158,7 @@ func New(opt Options) *Engine {
 		opt.Log = slog.New(slog.DiscardHandler)
 	}
 	e := &Engine{opt: opt, log: opt.Log, accounts: map[string]*account{}, life: lifetime.New(context.Background()), turns: make(chan struct{}, maxTurns),
-		in: map[place]*lane[*update]{}, out: map[place]*lane[*post]{}, followed: map[string]bool{}, heard: map[place][]heard{}}
+		in: map[place]*lane[*update]{}, out: map[place]*lane[*post]{}, followed: map[string]bool{}, later: map[string]bool{}, live: map[id.ID]watching{}, heard: map[place][]heard{}}
 	for _, a := range opt.Accounts {
 		e.accounts[a.Name] = &account{Account: a, limits: a.Channel.Limits()}
 	}
@@ -171,6 +180,9 @@ func (e *Engine) Start(ctx context.Context, n Node, c Conversations, d Decisions
 	e.mu.Unlock()
 	for _, u := range users {
 		e.follow(u)
+		if err := e.followChats(ctx, u); err != nil {
+			return err
+		}
 	}
 	for _, a := range e.accounts {
 		e.life.Go(func() { e.connect(a) })
@@ -264,13 +276,13 @@ func (e *Engine) order() int64 {
 // lane does the work of one chat, one after the other, in a goroutine that ends when there is none.
 type lane[T any] struct{ queue []T }
 
-// enter adds work to the lane of a place.
-func enter[T any](e *Engine, lanes map[place]*lane[T], at place, work T, do func(T)) {
+// enter adds work to the lane of a place. It reports whether it waits behind other work.
+func enter[T any](e *Engine, lanes map[place]*lane[T], at place, work T, do func(T)) (waits bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if l := lanes[at]; l != nil {
 		l.queue = append(l.queue, work)
-		return
+		return true
 	}
 	l := &lane[T]{queue: []T{work}}
 	lanes[at] = l
@@ -291,6 +303,7 @@ func enter[T any](e *Engine, lanes map[place]*lane[T], at place, work T, do func
 	if !e.life.Go(run) {
 		delete(lanes, at)
 	}
+	return false
 }
 
 // name returns what people call an account: "telegram", or "telegram (work)".

@@ -7,12 +7,14 @@ import (
 	"testing/synctest"
 	"time"
 
+	"steward/internal/effect"
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/jobs"
 	"steward/internal/message"
 	"steward/internal/record"
 	"steward/internal/store"
+	"steward/internal/turn"
 
 	"steward/internal/channel"
 )
@@ -395,6 +397,73 @@ func TestCodesExpireAndAreFew(t *testing.T) {
 		s.say(by("s0", "again", "hello"))
 		settle()
 		if got := s.seen("chat-s0"); len(got) != 2 {
+			t.Errorf("%q", got)
+		}
+	})
+}
+
+func TestWhatComesByItselfIsShown(t *testing.T) {
+	inWorld(t, usual, func(w *world, s *service) {
+		s.say(by("ann", "1", "work"))
+		settle()
+		begun := len(s.seen("chat-ann"))
+		if begun != greeted+1 {
+			t.Fatalf("%q", s.seen("chat-ann"))
+		}
+		time.Sleep(2 * time.Minute)
+		got := s.seen("chat-ann")
+		if len(got) != begun+1 || !strings.Contains(got[begun], "worked") {
+			t.Fatalf("%q", got)
+		}
+		w.close()
+		w.open(0, false)
+		settle()
+		if again := s.seen("chat-ann"); len(again) != len(got) {
+			t.Errorf("after a restart: %q", again)
+		}
+	})
+}
+
+func TestAQuestionOfATerminalComesToThePhoneLater(t *testing.T) {
+	inWorld(t, usual, func(w *world, s *service) {
+		_, err := w.node.Send(t.Context(), "ann", turn.Input{Content: []message.Block{&message.Text{Text: "note milk"}}, Attended: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		settle()
+		want(t, s, "chat-ann", greeted)
+		time.Sleep(time.Minute)
+		p := s.newest("chat-ann")
+		if len(p.Buttons) != 3 {
+			t.Fatalf("%+v", p)
+		}
+		list, err := w.node.Effects.Questions(t.Context(), "ann")
+		if err != nil || len(list) != 1 {
+			t.Fatal(list, err)
+		}
+		if err := w.node.Effects.Decide(t.Context(), store.ForUser("ann"), effect.Decision{ID: list[0].ID, Hash: list[0].Hash}); err != nil {
+			t.Fatal(err)
+		}
+		settle()
+		if got := s.newest("chat-ann"); !strings.HasSuffix(got.text(), "Denied by ann elsewhere.") || len(got.Buttons) != 0 {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+func TestAMessageThatWaitsForAnAnswerIsExplained(t *testing.T) {
+	inWorld(t, usual, func(w *world, s *service) {
+		s.say(by("ann", "1", "note milk"))
+		settle()
+		s.say(by("ann", "2", "say hi"))
+		settle()
+		if got := s.newest("chat-ann").text(); !strings.HasPrefix(got, "I still wait for your answer") {
+			t.Fatalf("%q", got)
+		}
+		s.say(by("ann", "3", "/approve"))
+		settle()
+		got := s.seen("chat-ann")
+		if len(w.ledger) != 1 || got[len(got)-1] != "hi" {
 			t.Errorf("%q", got)
 		}
 	})

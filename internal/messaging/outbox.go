@@ -17,7 +17,7 @@ import (
 // reply makes the posts that answer an update: as many as the service needs. what tells the answers to one
 // update apart.
 func (e *Engine) reply(a *account, u *update, markdown, what string) []*post {
-	posts := e.posts(a, u.Address, u.User, markdown, "update", a.Name, u.ID, what)
+	posts := e.posts(a, u.Address, u.User, markdown, "post", a.Name, u.ID, what)
 	for _, p := range posts {
 		if u.Group {
 			p.ReplyTo = u.Message

@@ -159,6 +159,7 @@ type chat struct {
 	Agent        string          `json:"agent,omitzero"`        // for the next message
 	Model        string          `json:"model,omitzero"`
 	Used         time.Time       `json:"used"`
+	Seen         uint64          `json:"seen,omitzero"` // the log position up to which the conversation was followed
 }
 
 // preference is the private chat in which a user wants to be reached.

@@ -32,7 +32,8 @@ import (
 func TestMain(m *testing.M) { leak.Main(m) }
 
 // model answers by the user's words: "say WORDS", "slow WORDS" (a word a second), "note WORDS" (calls the
-// action ledger.add), "picture", "read" (calls the query diary.read), "hang" and "fail".
+// action ledger.add), "picture", "work" (calls
+// work.long, which goes on in the background), "read" (calls the query diary.read), "hang" and "fail".
 type model struct{}
 
 func (model) Name() string                               { return "test" }
@@ -77,6 +78,8 @@ func (model) Stream(ctx context.Context, r *llm.Request) iter.Seq2[llm.Event, er
 			say(rest, time.Second)
 		case "note":
 			call("ledger.add", `{"what":"`+rest+`"}`)
+		case "work":
+			call("work.long", `{}`)
 		case "read":
 			call("diary.read", `{}`)
 		case "picture":
@@ -238,7 +241,18 @@ func (w *world) tools() *tool.Registry {
 	diary, err := tool.New(tool.Spec{Name: "diary.read", Description: "Read the diary.", Effect: tool.Query, Yields: message.Private},
 		func(context.Context, tool.Invocation, struct{}) (string, error) { return "my secret love", nil })
 	w.ok(err)
+	long, err := tool.New(tool.Spec{Name: "work.long", Description: "Works for long.", Effect: tool.Query, Async: true},
+		func(ctx context.Context, _ tool.Invocation, _ struct{}) (string, error) {
+			select {
+			case <-time.After(time.Minute):
+				return "worked", nil
+			case <-ctx.Done():
+				return "", ctx.Err()
+			}
+		})
+	w.ok(err)
 	r := &tool.Registry{}
+	w.ok(r.Add(long))
 	w.ok(r.Add(note))
 	w.ok(r.Add(diary))
 	return r

@@ -93,8 +93,8 @@ type File struct {
 	Data      []byte `json:"data,omitempty"`
 }
 
-// Post is what Steward posts: a message, that it is writing one (Typing), or neither, which only asks
-// whether the program is there.
+// Post is what Steward posts: a message, that it is writing one (Typing), or neither: then it only asks
+// whether the program is there, and the answer is 204.
 type Post struct {
 	Key     string   `json:"key,omitempty"`
 	Chat    string   `json:"chat,omitempty"`
@@ -162,18 +162,37 @@ func (c *Channel) Check(ctx context.Context) (string, error) {
 	return u.Host, err
 }
 
-// Run implements channel.Channel. There is no connection to lose.
+// Run implements channel.Channel. There is no connection to lose: Run only makes sure at its beginning that
+// the program is there and takes the token.
 func (c *Channel) Run(ctx context.Context, connected func(), receive func(context.Context, []channel.Update) error) error {
+	if _, err := c.Check(ctx); err != nil {
+		return err
+	}
+	failed := make(chan error, 1)
 	c.mu.Lock()
-	c.receive = receive
+	c.receive = func(ctx context.Context, list []channel.Update) error {
+		err := receive(ctx, list)
+		if err != nil && ctx.Err() == nil {
+			select {
+			case failed <- err:
+			default:
+			}
+		}
+		return err
+	}
 	c.mu.Unlock()
 	connected()
-	<-ctx.Done()
+	var err error
+	select {
+	case err = <-failed:
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
 	c.mu.Lock()
 	c.receive = nil
 	c.mu.Unlock()
 	c.busy.Wait()
-	return ctx.Err()
+	return err
 }
 
 // ServeHTTP takes an event.
@@ -306,6 +325,9 @@ func (c *Channel) Send(ctx context.Context, m channel.Outgoing) (string, error) 
 		p.Buttons = append(p.Buttons, Button(b))
 	}
 	for _, a := range m.Attachments {
+		if len(a.Data) > maxAttachment {
+			return "", channel.Rejected(service, fmt.Sprintf("an attachment has more than %d MB", maxAttachment>>20))
+		}
 		p.Files = append(p.Files, File{Name: a.Name, MediaType: a.MediaType, Size: int64(len(a.Data)), Voice: a.Voice, Data: a.Data})
 	}
 	answer, err := c.post(ctx, p)
