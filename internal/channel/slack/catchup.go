@@ -214,7 +214,10 @@ func (a *adapter) conversations(ctx context.Context) (list []conversation, err e
 				break
 			}
 			if err != nil {
-				return nil, err
+				if a.forgive(err) != nil {
+					return nil, err
+				}
+				break
 			}
 			list = append(list, out.Channels...)
 			if out.Metadata.Next == "" {
