@@ -1,8 +1,9 @@
 // Package node has the commands that set up, run and check a Steward on this machine: setup, accounts, home,
-// serve, service, models, config and doctor.
+// channels, pair, unpair, serve, service, models, config and doctor.
 //
 // setup finds a model, asks for a folder and tries both; accounts adds a mailbox or connects an account at
-// another service; home connects Home Assistant. Each of them tries what it was told before it stores
+// another service; home connects Home Assistant; channels adds a messenger, and pair says who writes there.
+// Each of them tries what it was told before it stores
 // anything: passwords and keys as secrets, the rest in the user's settings file, whose other lines stay as
 // they were written. A running Steward reads the settings at its next start, and the command says so.
 //
@@ -31,5 +32,5 @@ type program struct {
 // Commands returns the commands of this package, for the run p.
 func Commands(p *command.Program) []*cobra.Command {
 	a := &program{Program: p}
-	return []*cobra.Command{a.serveCommand(), a.serviceCommand(), a.accountsCommand(), a.homeCommand(), a.modelsCommand(), a.configCommand(), a.doctorCommand()}
+	return []*cobra.Command{a.serveCommand(), a.serviceCommand(), a.accountsCommand(), a.homeCommand(), a.channelsCommand(), a.pairCommand(), a.unpairCommand(), a.modelsCommand(), a.configCommand(), a.doctorCommand()}
 }
