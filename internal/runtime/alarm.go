@@ -36,7 +36,7 @@ func (n *Node) runScheduler() {
 		return final, err
 	}
 	n.life.Go(func() {
-		if err := n.opt.Alarms.Run(n.life, jobs.Handlers{Alarm: tell, Job: n.performJob, Check: n.checkJob, Events: n.jobEvents, Report: n.reportJob}); err != nil && n.life.Err() == nil {
+		if err := n.opt.Alarms.Run(n.life, jobs.Handlers{Alarm: tell, Job: n.performJob, Check: n.checkJob, Look: n.look, Events: n.jobEvents, Report: n.reportJob}); err != nil && n.life.Err() == nil {
 			n.log.Error("no alarm goes off and no job begins any more", "error", err)
 		}
 	})

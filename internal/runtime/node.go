@@ -19,6 +19,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"steward/internal/agent"
@@ -103,6 +104,8 @@ type Options struct {
 	Documents func(ctx context.Context, user, model string, f *message.File) (*message.File, error)
 	// Alarms lets reminders go off and jobs begin; nil: there are none.
 	Alarms *jobs.Scheduler
+	// Heartbeat is what the heartbeat and the reviews may spend, and where they look beside the node itself.
+	Heartbeat HeartbeatOptions
 	// Notify reaches a user outside of a conversation. May be nil.
 	Notify func(ctx context.Context, user, title, text string) error
 	// Search finds messages, for people and for the tool conversation.search. Its
@@ -170,6 +173,7 @@ type Node struct {
 	resources *tree.Service
 	reminders reminders
 	jobTools  jobTools
+	beats     sync.Map // *beats, by user
 	life      *lifetime.Lifetime
 	log       *slog.Logger
 }
