@@ -96,9 +96,8 @@ func (l *Local) openMessaging(ctx context.Context, a *App, set *settings.Loaded)
 }
 
 // deliver puts a text for a user into the outbox, for the node.
-func (l *Local) deliver(ctx context.Context, user, text string, labels message.Labels, key string) error {
-	_, err := l.Messages.Deliver(ctx, user, text, labels, key)
-	return err
+func (l *Local) deliver(ctx context.Context, user, text string, labels message.Labels, key string) (bool, error) {
+	return l.Messages.Deliver(ctx, user, text, labels, key)
 }
 
 // messageTools are the tools that write into chats at messengers.

@@ -214,7 +214,7 @@ func (l *Local) wire(ctx context.Context, a *App, set *settings.Loaded, log *slo
 		ExpireAtOnce: set.Tools.Expired == "at_once",
 		ToolBudget:   kits.ToolBudget{Tools: set.Tools.Shown, Tokens: set.Tools.ShownTokens},
 		RemoteModels: l.services.remoteModels,
-		Alarms:       l.alarms, Notify: alert, Deliver: l.deliver,
+		Alarms:       l.alarms, Notify: alert, Deliver: l.deliver, Heartbeat: l.heartbeatOptions(set),
 	})
 	if err != nil {
 		return errors.Join(err, l.closeAgents())

@@ -39,6 +39,11 @@
 //	 │        └─ due (another attempt)
 //	 └─ skipped            missed, skipped: from the beginning
 //
+// A job of Steward's own (record.Job.Kind: the heartbeat and the reviews) looks first whether anything has
+// changed (Handlers.Look). What it finds is recorded with the occurrence before a model is asked, and up to
+// where it has looked becomes the job's own (Job.Seen) in the commit that ends the occurrence. So a change
+// is told once, whatever happens in between. Package heartbeat says what is looked at.
+//
 // A job can also begin on events (Trigger.On). A follower reads them from the job's cursor on, and each
 // batch becomes one occurrence, in a commit that moves the cursor too. At least a minute passes from one
 // to the next, so that a job whose work leads to such events again cannot run without pause.
@@ -159,6 +164,9 @@ func (q *queue) Pop() any {
 	*q = (*q)[:len(*q)-1]
 	return last
 }
+
+// Now returns the scheduler's time.
+func (s *Scheduler) Now() time.Time { return s.opt.Now() }
 
 // Set stores an alarm, of which the caller gives ID, User, Conversation, Kind, Text, Labels,
 // Start, Rule and Zone. An alarm that exists under its ID is returned as it is: setting it twice
@@ -354,7 +362,7 @@ func (s *Scheduler) Run(ctx context.Context, h Handlers) error {
 			defer func() { <-room }()
 			if e.kind == kindJob {
 				s.retry(ctx, e, func() error {
-					j, err := s.due(ctx, e)
+					j, err := s.due(ctx, e, &h)
 					if err == nil {
 						s.addJob(&j)
 					}

@@ -81,14 +81,14 @@ func (e *Engine) watch(ctx context.Context, a *account, c chat) error {
 			return err
 		}
 	}
-	mine := map[id.ID]bool{} // turns that were opened by something else than a message or an alarm
+	mine := map[id.ID]bool{} // turns that were opened by something else than a message, an alarm or a job: these are delivered
 	for f, err := range e.node.Watch(ctx, c.User, c.Conversation, from) {
 		if err != nil {
 			return err
 		}
 		switch {
 		case f.Kind == turn.FrameOpened && f.Stored != nil && len(f.Stored.Blocks) > 0:
-			if !strings.HasPrefix(f.Stored.Blocks[0].Base().Origin, record.OriginAlarm) && len(mine) < 1000 {
+			if by := f.Stored.Blocks[0].Base().Origin; !strings.HasPrefix(by, record.OriginAlarm) && !strings.HasPrefix(by, record.OriginJob) && len(mine) < 1000 {
 				mine[f.Interaction] = true
 			}
 		case f.Kind == turn.FrameComplete && mine[f.Interaction] && f.Stored != nil:

@@ -36,7 +36,7 @@
 // A conversation that a private chat shows may go on without a message: a background call has ended, or an
 // agent has finished. The engine follows the conversations of the chats that were used in the last days from
 // where it has last seen them, and posts the answers of turns that nobody began by a message. Reminders and
-// timers go to the preferred chat instead (Deliver), when they go off.
+// timers that go off, and what jobs and the heartbeat have to say, go to the preferred chat instead (Deliver).
 //
 // # Approvals
 //

@@ -194,10 +194,7 @@ func (w *world) open(left int, after bool) {
 	}
 	w.engine = messaging.New(messaging.Options{Store: w.store, Accounts: accounts, Judge: judge})
 	w.node, err = runtime.Open(context.Background(), runtime.Options{Store: w.store, Models: models, Tools: w.tools(), Authorizer: judge,
-		Log: slog.New(slog.DiscardHandler), Alarms: jobs.New(jobs.Options{Store: w.store}), Deliver: func(ctx context.Context, user, text string, labels message.Labels, key string) error {
-			_, err := w.engine.Deliver(ctx, user, text, labels, key)
-			return err
-		}})
+		Log: slog.New(slog.DiscardHandler), Alarms: jobs.New(jobs.Options{Store: w.store}), Deliver: w.engine.Deliver})
 	if w.store.isDead() {
 		return
 	}

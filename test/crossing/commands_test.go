@@ -65,6 +65,10 @@ func commandLines() []entry {
 		at("jobs pause", []string{"not_found"}, func(x things) [][]string { return [][]string{{x.Job}} }),
 		later(at("jobs resume", []string{"not_found"}, func(x things) [][]string { return [][]string{{x.Job}} })),
 		later(at("jobs remove", []string{"not_found"}, func(x things) [][]string { return [][]string{{x.Job}} })),
+		open(at("heartbeat status", own, func(things) [][]string { return [][]string{{}} }), ownBeat),
+		open(at("heartbeat on", own, func(things) [][]string { return [][]string{{"--reviews", "none"}} }), ownBeat),
+		open(later(at("heartbeat now", []string{"heartbeat_off"}, func(things) [][]string { return [][]string{{"daily"}} })), ownBeat),
+		open(later(at("heartbeat off", own, func(things) [][]string { return [][]string{{}} })), ownBeat),
 		at("plans list", own, func(things) [][]string { return [][]string{{}} }),
 		at("plans show", []string{"plan_not_found"}, func(x things) [][]string { return [][]string{{x.Plan}, {x.Plan[:13]}} }),
 		at("resources list", []string{"", "space_denied", "not_found"}, func(x things) [][]string {

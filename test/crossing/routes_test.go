@@ -2,6 +2,9 @@ package crossing
 
 import "net/url"
 
+// ownBeat is why no leak can be found where the heartbeat is concerned.
+const ownBeat = "the heartbeat is the caller's own, and no request can name another's"
+
 // entry describes the calls to a route for somebody's things and the answers
 // that a foreigner must get.
 type entry struct {
@@ -107,6 +110,7 @@ func apiRoutes() []entry {
 		{route: "GET /api/v1/jobs/{name}", want: []string{"not_found"}, calls: func(x things) []step { return []step{get(api + "/jobs/" + x.Job)} }},
 		{route: "GET /api/v1/jobs/{name}/history", want: []string{"not_found"}, calls: func(x things) []step { return []step{get(api + "/jobs/" + x.Job + "/history")} }},
 		{route: "POST /api/v1/jobs/preview", want: own, calls: to(post(api+"/jobs/preview", `{"text":"hello","once":"2037-01-02T10:00:00Z"}`)), open: "what is described is the body alone, and nothing of it is kept"},
+		{route: "GET /api/v1/heartbeat", want: own, calls: to(get(api + "/heartbeat")), open: ownBeat},
 		{route: "GET /api/v1/profile", want: own, calls: to(get(api + "/profile"))},
 		{route: "GET /api/v1/personas", want: own, calls: to(get(api + "/personas"))},
 		{route: "GET /api/v1/models", want: own, calls: to(get(api + "/models")), open: "the models are the node's"},
@@ -228,6 +232,9 @@ func apiRoutes() []entry {
 		{route: "POST /api/v1/jobs/{name}/resume", want: []string{"not_found"}, turn: late, calls: func(x things) []step { return []step{post(api+"/jobs/"+x.Job+"/resume", "")} }},
 		{route: "POST /api/v1/jobs/{name}/run", want: []string{"not_found"}, calls: func(x things) []step { return []step{post(api+"/jobs/"+x.Job+"/run", "")} }},
 		{route: "DELETE /api/v1/jobs/{name}", want: []string{"not_found"}, turn: last, calls: func(x things) []step { return []step{del(api + "/jobs/" + x.Job)} }},
+		{route: "PUT /api/v1/heartbeat", want: own, calls: to(put(api+"/heartbeat", `{"reviews":["none"]}`)), open: ownBeat},
+		{route: "POST /api/v1/heartbeat/run", want: []string{"heartbeat_off", "job_busy", ""}, turn: late, calls: to(post(api+"/heartbeat/run", `{"kind":"daily"}`)), open: ownBeat},
+		{route: "DELETE /api/v1/heartbeat", want: own, turn: last, calls: to(del(api + "/heartbeat")), open: ownBeat},
 		{route: "PUT /api/v1/profile", want: own, turn: late, calls: to(put(api+"/profile", `{"location":"elsewhere"}`))},
 		{route: "PUT /api/v1/persona", want: own, turn: late, calls: to(put(api+"/persona", `{"persona":"brief"}`))},
 		{route: "POST /api/v1/requests/{id}/resume", want: []string{"request_not_found"}, calls: func(x things) []step {

@@ -137,9 +137,9 @@ func thingText(t client.Resource) string {
 	switch body := jsontext.Value(t.Body); {
 	case len(body) > 0:
 		body.Indent(jsontext.WithIndent("  "), jsontext.PreserveRawStrings(false)) //nolint:errcheck // it was decoded out of JSON
-		text += "\n" + plainText(string(body)) + "\n"
+		text += "\n" + command.PlainText(string(body)) + "\n"
 	case t.Text != "":
-		text += "\n" + plainText(t.Text) + "\n"
+		text += "\n" + command.PlainText(t.Text) + "\n"
 	case t.Base64 != "":
 		text += "\n" + t.Base64 + "\n"
 	}
@@ -262,15 +262,6 @@ func (a *program) resourceHistory() *cobra.Command {
 	command.LimitFlag(c, &limit, 50, "list at most `N`")
 	a.spaceFlag(c, &space)
 	return c
-}
-
-// plainText is plainLine for text of several lines.
-func plainText(s string) string {
-	lines := strings.Split(s, "\n")
-	for i, l := range lines {
-		lines[i] = command.PlainLine(strings.ReplaceAll(l, "\t", "    "))
-	}
-	return strings.Join(lines, "\n")
 }
 
 // completeResources offers the URIs of the user's resources. They are read from the

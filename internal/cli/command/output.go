@@ -203,6 +203,15 @@ func PlainLine(s string) string {
 	}, s)
 }
 
+// PlainText is PlainLine for text of several lines.
+func PlainText(s string) string {
+	lines := strings.Split(s, "\n")
+	for i, l := range lines {
+		lines[i] = PlainLine(strings.ReplaceAll(l, "\t", "    "))
+	}
+	return strings.Join(lines, "\n")
+}
+
 // Width returns the number of columns of the terminal; 0: there is none.
 func (a *Program) Width() int { return app.WidthOf(a.Stdout) }
 

@@ -66,7 +66,7 @@ func (a *program) addJob() *cobra.Command {
 	f.StringVar(&o.job.Quiet, "quiet-hours", "", "the `HOURS` in which it does not begin but waits: 22:00-7:00")
 	f.Float64Var(&o.job.MaxCost, "max-cost", 0, "the most that one attempt may cost, in US `DOLLARS`")
 	f.DurationVar(&o.maxTime, "max-time", 0, "the longest that one attempt may take, without waiting for you")
-	f.StringArrayVar(&o.tools, "tool", nil, "what it may do with a tool: 'NAME=allow', 'NAME=ask' or 'NAME=deny', also for patterns such as mail.* (`RULE`)")
+	f.StringArrayVar(&o.tools, "tool", nil, "what it may do with a tool: 'NAME=allow', 'NAME=ask' or 'NAME=deny', also for patterns such as mail.*, and @action for all that change something (`RULE`)")
 	f.StringVar(&o.check.Tool, "check", "", "ask no model unless the result of this query has changed: the `TOOL`")
 	f.StringVar(&o.check.Args, "check-args", "", "the arguments of that tool, as `JSON`")
 	f.StringVar(&o.check.Pointer, "check-part", "", "the part of the result that counts, as a JSON `POINTER`")
@@ -89,15 +89,8 @@ func (a *program) addJobOf(ctx context.Context, s *command.Session, o *jobFlags)
 	j := o.job
 	j.Jitter, j.MaxTime = int(o.jitter/time.Second), int(o.maxTime/time.Second)
 	j.On = job.Events(o.on, o.verb)
-	for _, rule := range o.tools {
-		name, may, ok := strings.Cut(rule, "=")
-		if !ok {
-			return command.Usage("--tool takes NAME=allow, NAME=ask or NAME=deny")
-		}
-		if j.Tools == nil {
-			j.Tools = map[string]string{}
-		}
-		j.Tools[strings.TrimSpace(name)] = strings.TrimSpace(may)
+	if j.Tools, err = toolRules(o.tools); err != nil {
+		return err
 	}
 	if o.check != (client.JobCheck{}) {
 		j.Check = &o.check

@@ -14,6 +14,7 @@ import (
 
 	"steward/internal/catalog"
 	"steward/internal/fault"
+	"steward/internal/heartbeat"
 	"steward/internal/identity"
 	"steward/internal/policy"
 	"steward/internal/runtime"
@@ -33,10 +34,11 @@ type Options struct {
 	Authorizer policy.Authorizer  // who may decide about agents; nil: administrators
 	Logger     *slog.Logger
 
-	Resources *tree.Service // nil: resources are not served
-	Audit     *audit.Log    // nil: the log is not audited
-	Jobs      job.Service   // without Jobs in it, jobs are not served
-	Channels  Channels      // nil: there are none
+	Resources *tree.Service     // nil: resources are not served
+	Audit     *audit.Log        // nil: the log is not audited
+	Jobs      job.Service       // without Jobs in it, jobs are not served
+	Channels  Channels          // nil: there are none
+	Heartbeat heartbeat.Service // without Jobs in it, the heartbeat is not served
 
 	Own identity.Profile // what the settings say about the machine's own user
 
@@ -149,6 +151,11 @@ func (f *server) routes() []route {
 		on("POST /jobs/{name}/pause", f.pauseJob),
 		on("POST /jobs/{name}/resume", f.resumeJob),
 		on("GET /jobs/{name}/history", f.jobHistory),
+
+		on("GET /heartbeat", f.heartbeat),
+		on("PUT /heartbeat", f.heartbeatOn),
+		on("DELETE /heartbeat", f.heartbeatOff),
+		on("POST /heartbeat/run", f.runHeartbeat),
 
 		on("GET /agents", f.listAgents),
 		on("POST /agents/inspect", f.inspectAgent),
