@@ -123,6 +123,7 @@ type Call struct {
 	Agent    string
 	Lineage  []string       // the agents on whose behalf Agent acts; see policy.Question
 	Labels   message.Labels // of everything the model was shown
+	Sources  []string       // whose private data that was; nil: unknown
 	Flow     policy.Flow    // where the call comes from
 	Left     policy.Left    // what the request may still spend
 	Attended bool           // a person is connected and can be asked
@@ -321,7 +322,7 @@ func (j *toolCall) invocation(key string) tool.Invocation {
 		agent = ""
 	}
 	return tool.Invocation{Args: j.args, Call: j.c.Ref, Key: key, Conversation: rc.Conversation, User: rc.User,
-		Agent: agent, Request: rc.ID, Parent: rc.Parent, Trace: rc.Trace()}.Checked()
+		Agent: agent, Request: rc.ID, Parent: rc.Parent, Trace: rc.Trace(), Labels: j.c.Labels, Sources: j.c.Sources}.Checked()
 }
 
 // intentURI returns the URI of the call's intent.

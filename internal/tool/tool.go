@@ -124,6 +124,10 @@ type Invocation struct {
 	Request      id.ID
 	Parent       id.ID  // of the request; zero if it came from outside
 	Trace        string // W3C traceparent of the call
+	// Labels are those of everything that the model had been shown when it made the call, and Sources
+	// whose private data that was. What a tool keeps for later keeps them.
+	Labels  message.Labels
+	Sources []string
 	// Progress reports how far the call has got. It is safe for concurrent use and never blocks
 	// for long. It may be nil; use Report.
 	Progress func(Progress)

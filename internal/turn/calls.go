@@ -57,7 +57,7 @@ func (x *Calls) call(ctx context.Context, call agent.Call) (*message.ToolResult,
 	e, c := x.engine, x.Conversation
 	ec := effect.Call{
 		Name: call.Name, Args: call.Args, Ref: call.Ref, Message: x.Session.MessageURI(call.Message),
-		Scope: x.Scope, Request: x.Request, Agent: x.Kit.Name, Lineage: x.Request.Lineage, Labels: call.Labels, Left: c.Remaining(x.Request.ID),
+		Scope: x.Scope, Request: x.Request, Agent: x.Kit.Name, Lineage: x.Request.Lineage, Labels: call.Labels, Sources: call.Sources, Left: c.Remaining(x.Request.ID),
 		Attended: x.Run.Attended, Notify: func(p effect.Progress) { call.Progress(progress(p)) },
 		Generate: x.Inner(call, nil).generate,
 	}
