@@ -211,5 +211,5 @@ func ReadNotice(data string) (Notice, error) {
 
 // apiOptions returns the options of the API of a node.
 func (l *Local) apiOptions(set *settings.Loaded) api.Options {
-	return api.Options{Audit: l.audit, Node: l.node, Agents: l.Catalog, Authorizer: l.Judge, Logger: l.Log, People: l.Keys, Own: ownProfile(set), Resources: l.node.Resources()}
+	return api.Options{Audit: l.audit, Node: l.node, Agents: l.Catalog, Authorizer: l.Judge, Logger: l.Log, People: l.Keys, Own: ownProfile(set), Resources: l.node.Resources(), Goals: l.goals}
 }

@@ -14,8 +14,10 @@ import (
 
 	"steward/internal/catalog"
 	"steward/internal/fault"
+	"steward/internal/goals"
 	"steward/internal/identity"
 	"steward/internal/policy"
+	"steward/internal/record"
 	"steward/internal/runtime"
 	"steward/internal/server/auth"
 	"steward/internal/store"
@@ -34,6 +36,7 @@ type Options struct {
 
 	Resources *tree.Service // nil: resources are not served
 	Audit     *audit.Log    // nil: the log is not audited
+	Goals     *goals.Engine // nil: goals and projects are not served
 
 	Own identity.Profile // what the settings say about the machine's own user
 
@@ -77,7 +80,7 @@ func Routes() []string {
 // queries and bodies.
 func (f *server) routes() []route {
 	const conv = "/conversations/{id}"
-	return []route{
+	return slices.Concat([]route{
 		on("GET /conversations", f.conversations),
 		on("GET "+conv, f.conversation),
 		on("PATCH "+conv, f.rename),
@@ -177,7 +180,9 @@ func (f *server) routes() []route {
 		on("DELETE /resources/item", f.deleteResource),
 		on("GET /resources/parents", f.resourceParents),
 		on("GET /resources/history", f.resourceHistory),
-	}
+
+		on("GET /goals/changes", f.goalChanges),
+	}, f.effortRoutes(record.KindGoal, "/goals"), f.effortRoutes(record.KindProject, "/projects"))
 }
 
 // absent answers requests that no pattern matches, by their path or by their method.
