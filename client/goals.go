@@ -26,6 +26,7 @@ type Effort struct {
 	Labels      []string  `json:"labels,omitempty"`
 	Created     time.Time `json:"created"`
 	Changed     time.Time `json:"changed"`
+	LastChange  string    `json:"last_change,omitzero"` // in a few words
 	Ended       time.Time `json:"ended,omitzero"`
 
 	// Goals:

@@ -70,14 +70,7 @@ func (e effortCommands) changing(c *cobra.Command, change func(args []string) (c
 
 // done prints what has become of a goal or project.
 func (e effortCommands) done(v client.Effort, err error) error {
-	state := v.Status
-	if v.Status == "active" {
-		state = goal.Percent(v.Progress)
-		if len(v.Next) > 0 {
-			state += ", next: " + v.Next[0]
-		}
-	}
-	return e.printDone(v, err, "%s: %s", plainLine(v.Title), plainLine(state))
+	return e.printDone(v, err, "%s: %s", plainLine(v.Title), plainLine(v.LastChange))
 }
 
 func (e effortCommands) list() *cobra.Command {

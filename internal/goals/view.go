@@ -65,6 +65,9 @@ func (e *Engine) view(ctx context.Context, f *record.Effort, all []record.Effort
 	labels := f.Labels
 	v := client.Effort{ID: f.ID.String(), URI: f.URI().String(), Kind: f.Kind, Title: f.Title, Description: f.Description, Status: f.Status, Due: f.Due, Overdue: late(f.Due, !f.Over()),
 		Progress: progressOf(f, all), Created: f.Created, Changed: f.Changed, Ended: f.Ended, Category: f.Category, Criteria: f.Criteria, Importance: f.Importance, Next: f.Next}
+	if n := len(f.History); n > 0 {
+		v.LastChange = f.History[n-1].What
+	}
 	for _, m := range f.Milestones {
 		v.Steps = append(v.Steps, client.Milestone{Title: m.Title, Due: m.Due, Overdue: late(m.Due, !f.Over() && m.Reached.IsZero()), Reached: m.Reached})
 	}

@@ -22,7 +22,8 @@ type EffortTasks struct {
 // maxEffortTasks is how many tasks below one are counted.
 const maxEffortTasks = 1000
 
-// Find returns the URI of a task of a plan, or of a plan that was carried out. which is its URI or its id.
+// Find returns the URI of a task of a plan, or of a plan that was carried out. which is its URI, its id, or, of a plan, at
+// least the first 8 characters of it.
 // Error code: task_not_found.
 func (e EffortTasks) Find(ctx context.Context, user, which string) (resource.URI, error) {
 	missing := fault.New(fault.NotFound, "task_not_found", "there is no plan and no task of a plan %.200q", which).
@@ -41,7 +42,14 @@ func (e EffortTasks) Find(ctx context.Context, user, which string) (resource.URI
 	}
 	own, ok := id.Parse(which)
 	if !ok {
-		return resource.URI{}, missing
+		p, err := (&Engine{store: e.Store}).Plan(ctx, user, which)
+		if fault.Is(err, fault.NotFound) {
+			err = missing
+		}
+		if err != nil {
+			return resource.URI{}, err
+		}
+		own, _ = id.Parse(p.ID)
 	}
 	for _, q := range []store.Query{{Term: store.Term{Name: TermPlan, Value: own.String()}, Type: TypePlan}, {Term: store.Term{Name: TermTask, Value: own.String()}, Type: TypeTask}} {
 		q.NoBody, q.Limit = true, 1

@@ -263,13 +263,13 @@ func (s service) list(ctx context.Context, user, kind, status string) (tool.Resu
 	if len(views) == 0 {
 		return shown(strings.Join(strings.Fields("There is no "+status+" "+kind+"."), " "), 0, nil)
 	}
-	return shown(local.List(views, 50, Line)+"\n", labels, nil)
+	return shown(local.List(views, 50, func(v client.Effort) string { return "- " + line(v) + " (id " + v.ID + ")" })+"\n", labels, nil)
 }
 
-// Line shows a goal or project in a line.
-func Line(v client.Effort) string {
+// line shows a goal or project in a line.
+func line(v client.Effort) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "- %s (%s", v.Title, Percent(v.Progress))
+	fmt.Fprintf(&b, "%s (%s", v.Title, Percent(v.Progress))
 	if v.Status != record.EffortActive {
 		b.WriteString(", " + v.Status)
 	}
@@ -292,7 +292,6 @@ func Line(v client.Effort) string {
 	if len(v.Next) > 0 {
 		fmt.Fprintf(&b, ", next: %s", v.Next[0])
 	}
-	fmt.Fprintf(&b, " (id %s)", v.ID)
 	return b.String()
 }
 
@@ -357,7 +356,8 @@ func Text(v *client.Effort, zone *time.Location, notes int) string {
 	list("next actions", v.Next)
 	lines = nil
 	for _, p := range v.Projects {
-		lines = append(lines, strings.TrimPrefix(Line(p), "- "))
+		p.GoalTitle = ""
+		lines = append(lines, line(p))
 	}
 	list("projects", lines)
 	lines = nil
