@@ -55,7 +55,7 @@ func (e *Engine) apply(ctx context.Context, f *record.Effort, c *client.EffortCh
 		if f.Due, err = day(*c.Due); err != nil {
 			return nil, err
 		}
-		said("due %s", orNever(f.Due))
+		said("due %s", orNone(f.Due))
 	}
 	if f.Kind == record.KindProject && (c.Category != nil || c.Criteria != nil || c.Importance != nil) {
 		return nil, invalid("a project has no category, no success criteria and no importance of its own; its goal has")
@@ -67,7 +67,7 @@ func (e *Engine) apply(ctx context.Context, f *record.Effort, c *client.EffortCh
 		if err := text(strings.Join(strings.Fields(*c.Category), " "), "the category", maxTitle, &f.Category); err != nil {
 			return nil, err
 		}
-		said("category %s", orNever(f.Category))
+		said("category %s", orNone(f.Category))
 	}
 	if c.Criteria != nil {
 		f.Criteria = nil
@@ -78,7 +78,7 @@ func (e *Engine) apply(ctx context.Context, f *record.Effort, c *client.EffortCh
 			}
 			f.Criteria = append(f.Criteria, one)
 		}
-		said("%d success criteria", len(f.Criteria))
+		said("success criteria: %s", orNone(strings.Join(f.Criteria, ", ")))
 	}
 	if c.Importance != nil {
 		if !(*c.Importance >= 0 && *c.Importance <= 1) {
@@ -275,7 +275,7 @@ func day(s string) (string, error) {
 	return t.Format(time.DateOnly), err
 }
 
-func orNever(s string) string {
+func orNone(s string) string {
 	if s == "" {
 		return "none"
 	}
