@@ -1,6 +1,10 @@
 package crossing
 
-import "steward/internal/tools/browser"
+import (
+	"fmt"
+
+	"steward/internal/tools/browser"
+)
 
 // frameTypes returns the frames of the chat.
 func frameTypes() []entry {
@@ -70,6 +74,11 @@ func toolNames() []entry {
 	}
 	of := func(e entry, open string) entry { e.open = open; return e }
 	later := func(e entry) entry { e.turn = late; return e }
+	efforts := func(name, args string) entry {
+		return entry{route: " " + name, want: own, calls: func(x things) []step {
+			return []step{execute("", name, fmt.Sprintf(args, x.Goal)), execute("", name, fmt.Sprintf(args, x.Project))}
+		}}
+	}
 	list := []entry{
 		one("", "conversation.search", `{"query":"`+bait+`","limit":20}`),
 		of(one("", "files.list", `{}`), shared), of(one("", "files.read", `{"path":"notes/welcome.txt"}`), shared),
@@ -85,6 +94,9 @@ func toolNames() []entry {
 		of(one("", "steward.abilities", `{}`), "it tells what the settings lack"),
 		of(one("", "skills.read", `{"name":"x"}`), "who administers the machine approves skills for everybody"),
 		of(one("", "web.fetch", `{"url":"http://127.0.0.1:1/"}`), web), of(one("", "web.search", `{"query":"x"}`), web),
+		one("", "goal.list", `{"status":"all"}`), one("", "goal.changes", `{}`), one("", "project.list", `{"status":"all"}`),
+		efforts("goal.show", `{"which":"%s"}`), efforts("goal.progress", `{"project_id":"%s","summary":"x"}`), efforts("goal.update", `{"which":"%s","next_actions":["x"]}`),
+		of(one("", "goal.create", `{"title":"x"}`), aims), of(one("", "project.create", `{"title":"x"}`), aims),
 		one("", "reminder.list", `{}`), one("", "timer.list", `{}`),
 		one("", "todo.list", `{}`), one("", "todo.add", `{"title":"`+bait+`"}`), later(one("", "todo.complete", `{"task":"`+bait+`"}`)), later(one("", "todo.delete", `{"task":"`+bait+`"}`)),
 		one("", "calendar.list", `{"date":"2030-01-02"}`), one("", "calendar.search", `{"query":"`+bait+`"}`), one("", "calendar.free", `{"date":"2030-01-02"}`),

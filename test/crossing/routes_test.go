@@ -103,6 +103,11 @@ func apiRoutes() []entry {
 		{route: "GET /api/v1/plans/{id}", want: []string{"plan_not_found"}, calls: func(x things) []step {
 			return []step{get(api + "/plans/" + x.Plan), get(api + "/plans/" + x.Plan[:13])}
 		}},
+		{route: "GET /api/v1/goals", want: own, calls: to(get(api + "/goals"))},
+		{route: "GET /api/v1/goals/changes", want: own, calls: to(get(api + "/goals/changes"))},
+		{route: "GET /api/v1/goals/{id}", want: []string{"goal_not_found"}, calls: func(x things) []step { return []step{get(api + "/goals/" + x.Goal)} }},
+		{route: "GET /api/v1/projects", want: own, calls: to(get(api + "/projects"))},
+		{route: "GET /api/v1/projects/{id}", want: []string{"project_not_found"}, calls: func(x things) []step { return []step{get(api + "/projects/" + x.Project)} }},
 		{route: "GET /api/v1/profile", want: own, calls: to(get(api + "/profile"))},
 		{route: "GET /api/v1/personas", want: own, calls: to(get(api + "/personas"))},
 		{route: "GET /api/v1/models", want: own, calls: to(get(api + "/models")), open: "the models are the node's"},
@@ -212,6 +217,20 @@ func apiRoutes() []entry {
 			open: "what is imported becomes the caller's own, and names no other's"},
 		{route: "POST /api/v1/convert", want: own, calls: to(post(api+"/convert?from=openai&to=anthropic", `[{"role":"user","content":"hello"}]`)),
 			open: "what is converted is the body alone, and nothing of it is kept"},
+		{route: "POST /api/v1/goals", want: []string{"task_not_found"}, calls: func(x things) []step {
+			return []step{post(api+"/goals", `{"title":"with a plan","tasks":["`+x.Plan+`"]}`)}
+		}},
+		{route: "PATCH /api/v1/goals/{id}", want: []string{"goal_not_found"}, calls: func(x things) []step {
+			return []step{patch(api+"/goals/"+x.Goal, `{"progress":{"summary":"hello"}}`)}
+		}},
+		{route: "DELETE /api/v1/goals/{id}", want: []string{"goal_not_found"}, turn: last, calls: func(x things) []step { return []step{del(api + "/goals/" + x.Goal)} }},
+		{route: "POST /api/v1/projects", want: []string{"goal_not_found"}, calls: func(x things) []step {
+			return []step{post(api+"/projects", `{"title":"of a goal","goal_id":"`+x.Goal+`"}`)}
+		}},
+		{route: "PATCH /api/v1/projects/{id}", want: []string{"project_not_found"}, calls: func(x things) []step {
+			return []step{patch(api+"/projects/"+x.Project, `{"progress":{"summary":"hello"}}`)}
+		}},
+		{route: "DELETE /api/v1/projects/{id}", want: []string{"project_not_found"}, turn: last, calls: func(x things) []step { return []step{del(api + "/projects/" + x.Project)} }},
 		{route: "PUT /api/v1/profile", want: own, turn: late, calls: to(put(api+"/profile", `{"location":"elsewhere"}`))},
 		{route: "PUT /api/v1/persona", want: own, turn: late, calls: to(put(api+"/persona", `{"persona":"brief"}`))},
 		{route: "POST /api/v1/requests/{id}/resume", want: []string{"request_not_found"}, calls: func(x things) []step {

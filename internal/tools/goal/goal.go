@@ -263,7 +263,7 @@ func (s service) list(ctx context.Context, user, kind, status string) (tool.Resu
 	if len(views) == 0 {
 		return shown(strings.Join(strings.Fields("There is no "+status+" "+kind+"."), " "), 0, nil)
 	}
-	return shown(local.List(views, 50, func(v client.Effort) string { return "- " + line(v) + " (id " + v.ID + ")" })+"\n", labels, nil)
+	return shown(local.List(views, 50, func(v client.Effort) string { return "- " + line(v) })+"\n", labels, nil)
 }
 
 // line shows a goal or project in a line.
