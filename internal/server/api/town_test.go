@@ -18,11 +18,13 @@ import (
 	"steward/client"
 	"steward/internal/catalog"
 	"steward/internal/fault"
+	"steward/internal/goals"
 	"steward/internal/identity"
 	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/policy"
 	"steward/internal/policy/rego"
+	"steward/internal/requests"
 	"steward/internal/runtime"
 	"steward/internal/search/fts"
 	"steward/internal/server/api"
@@ -139,7 +141,8 @@ func newTown(t *testing.T) *town {
 	must(err)
 	trail, err := audit.New(st, audit.Options{})
 	must(err)
-	w.o = api.Options{Node: w.node, People: people, Agents: cat, Authorizer: w.judge, Resources: w.node.Resources(), Audit: trail, Logger: log}
+	w.o = api.Options{Node: w.node, People: people, Agents: cat, Authorizer: w.judge, Resources: w.node.Resources(), Audit: trail, Logger: log,
+		Goals: goals.New(goals.Options{Store: st, Tasks: requests.EffortTasks{Store: st}})}
 	t.Cleanup(func() {
 		if err := errors.Join(w.node.Close(context.Background()), cat.Close(), w.judge.Close(), w.index.Close(), st.Close()); err != nil {
 			t.Error(err)
