@@ -402,6 +402,53 @@ func TestChanges(t *testing.T) {
 	}
 }
 
+// Each thing is told in one of the windows that follow each other, wherever they are cut, and what the user
+// has done is not told.
+func TestNews(t *testing.T) {
+	w := newWorld(t)
+	start := w.now
+	w.add(record.KindGoal, "Italian", client.EffortChange{Due: to("2026-03-20")})
+	w.add(record.KindProject, "Course", client.EffortChange{Goal: to("italian"), Next: []string{"Book"}, Milestones: []client.NewMilestone{{Title: "A2", Due: "2026-03-29"}}}) // the clocks change on this day
+	w.add(record.KindProject, "Idle", client.EffortChange{})
+	for i := range 3 {
+		w.now = start.Add(time.Duration(i+1) * 31 * time.Hour)
+		by := record.EffortAuthor{Call: id.New(), Actor: "agent:assistant"}
+		w.must(w.Change(t.Context(), "ann", record.KindProject, "course", client.EffortChange{Progress: &client.NewProgress{Summary: fmt.Sprintf("unit %d", i)}}, by))
+	}
+	end := start.AddDate(0, 3, 0)
+	told := func(since, until time.Time) (out []string) {
+		list, err := w.News(t.Context(), "ann", since, until)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range list {
+			if !n.At.After(since) || n.At.After(until) || !strings.HasPrefix(n.URI, "cld:goals.") {
+				t.Errorf("%+v is not between %s and %s", n, since, until)
+			}
+			out = append(out, n.Text)
+		}
+		return out
+	}
+	all := told(start, end)
+	if want := []string{"Project Course: progress: unit 0", "Project Course: progress: unit 1", "Project Course: progress: unit 2", "Project Idle: no change since 2026-03-01",
+		"Project Course: no change since 2026-03-05", "Goal Italian: it was due on 2026-03-20", "Project Course: the milestone A2 was due on 2026-03-29", "Goal Italian: no change since 2026-03-05"}; !slices.Equal(all, want) {
+		t.Errorf("%q", all)
+	}
+	rapid.Check(t, func(rt *rapid.T) {
+		cuts := rapid.SliceOfN(rapid.Int64Range(0, int64(end.Sub(start)/time.Minute)), 0, 20).Draw(rt, "cuts")
+		slices.Sort(cuts)
+		var got []string
+		since := start
+		for _, cut := range cuts {
+			until := start.Add(time.Duration(cut) * time.Minute)
+			got, since = append(got, told(since, until)...), until
+		}
+		if got = append(got, told(since, end)...); !slices.Equal(got, all) {
+			rt.Fatalf("%q", got)
+		}
+	})
+}
+
 // Whatever happens, an effort stays within its bounds, its body can be read again, and each call is in its
 // history once.
 func TestRandomChanges(t *testing.T) {

@@ -159,7 +159,11 @@ func (e *Engine) today(user string, at time.Time) string {
 // no model and changes nothing. Nothing in it is news exactly if nothing was changed since, and nothing
 // has become overdue or has stalled since. The labels are those of all texts in it.
 func (e *Engine) Changes(ctx context.Context, user string, since time.Time) (client.EffortChanges, message.Labels, error) {
-	now := e.now()
+	return e.changes(ctx, user, since, e.now())
+}
+
+// changes is Changes at a time that has just been.
+func (e *Engine) changes(ctx context.Context, user string, since, now time.Time) (client.EffortChanges, message.Labels, error) {
 	out := client.EffortChanges{Since: since.UTC(), Until: now}
 	all, err := e.all(ctx, user, "")
 	if err != nil {
@@ -177,7 +181,7 @@ func (e *Engine) Changes(ctx context.Context, user string, since time.Time) (cli
 		f, told := &all[i], false
 		ref := client.EffortRef{ID: f.ID.String(), Kind: f.Kind, Title: f.Title}
 		for n, h := range f.History {
-			if !h.At.After(since) {
+			if !h.At.After(since) || h.At.After(now) {
 				continue
 			}
 			told = true
