@@ -17,8 +17,8 @@
 // # Sending
 //
 // Each event is sent under a transaction ID that derives from Outgoing.Key, so the server recognizes a
-// repeated request. (Synapse keeps transaction IDs for a day.) Files are events of their own. Text stays
-// Markdown, which Send accompanies with HTML. Matrix has no buttons, so questions name a command.
+// repeated request. (Synapse keeps transaction IDs for a day.) Files are events of their own. Text is HTML,
+// which Send accompanies with plain text. Matrix has no buttons, so questions name a command.
 //
 // # Encryption
 //
@@ -52,9 +52,8 @@ const DefaultURL = "https://matrix-client.matrix.org"
 const (
 	service = "matrix"
 	// maxText leaves room in an event, which has at most 65,536 bytes (size limits of the specification),
-	// for the text as Markdown and as HTML.
-	maxText       = 4000
-	maxHTML       = 40_000
+	// for the text twice: as HTML and as plain text.
+	maxText       = 6000
 	maxAnswer     = 32 << 20 // bytes of an answer of the server
 	maxAttachment = 50 << 20
 	timeout       = time.Minute
@@ -64,12 +63,12 @@ const (
 
 // Matrix is an account at a home server.
 type Matrix struct {
-	opt     channel.Options
-	client  *mautrix.Client
-	home    bool // only invitations from people on the same server are followed
-	session session
+	opt    channel.Options
+	client *mautrix.Client
+	home   bool // only invitations from people on the same server are followed
 
 	mu    sync.Mutex
+	me    id.UserID // empty: the server has not been asked yet
 	rooms map[id.RoomID]*room
 }
 
@@ -120,7 +119,21 @@ func (m *Matrix) whoami(ctx context.Context) (id.UserID, error) {
 	if err != nil {
 		return "", failed(err)
 	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.me = who.UserID
 	return who.UserID, nil
+}
+
+// self returns whose the token is.
+func (m *Matrix) self(ctx context.Context) (id.UserID, error) {
+	m.mu.Lock()
+	me := m.me
+	m.mu.Unlock()
+	if me != "" {
+		return me, nil
+	}
+	return m.whoami(ctx)
 }
 
 // answer is what a server says to a request that it refuses.

@@ -3,10 +3,12 @@ package matrix
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"maps"
 	"net/http"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -67,7 +69,6 @@ func (m *Matrix) Run(ctx context.Context, connected func(), receive func(context
 	if err != nil {
 		return err
 	}
-	m.client.UserID = me
 	s := &session{me: me, name: m.displayName(ctx, me)}
 	if err := m.load(s); err != nil {
 		return err
@@ -121,21 +122,69 @@ func (m *Matrix) displayName(ctx context.Context, me id.UserID) string {
 	return profile.DisplayName
 }
 
-func (m *Matrix) sync(ctx context.Context, since string, wait time.Duration) (*mautrix.RespSync, error) {
+// news is an answer of sync.
+type news struct {
+	NextBatch string `json:"next_batch"`
+	Rooms     struct {
+		Join map[id.RoomID]struct {
+			Timeline struct {
+				Events    events `json:"events"`
+				Limited   bool   `json:"limited"`
+				PrevBatch string `json:"prev_batch"`
+			} `json:"timeline"`
+		} `json:"join"`
+		Invite map[id.RoomID]struct {
+			State struct {
+				Events events `json:"events"`
+			} `json:"invite_state"`
+		} `json:"invite"`
+	} `json:"rooms"`
+}
+
+// events are read one by one: a malformed event must not stop those beside it for ever.
+type events []*event.Event
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (list *events) UnmarshalJSON(b []byte) error {
+	var raw []json.RawMessage
+	if err := json.Unmarshal(b, &raw); err != nil {
+		return err
+	}
+	for _, one := range raw {
+		var ev event.Event
+		if json.Unmarshal(one, &ev) == nil {
+			*list = append(*list, &ev)
+		}
+	}
+	return nil
+}
+
+func (m *Matrix) sync(ctx context.Context, since string, wait time.Duration) (n *news, err error) {
 	ctx, cancel := context.WithTimeout(ctx, wait+timeout)
 	defer cancel()
-	return m.client.SyncRequest(ctx, int(wait.Milliseconds()), since, filter(), false, "")
+	err = m.get(ctx, &n, mautrix.ClientURLPath{"v3", "sync"}, map[string]string{"timeout": strconv.FormatInt(wait.Milliseconds(), 10), "since": since, "filter": filter()})
+	if err == nil && n.NextBatch == "" {
+		err = errors.New("the answer to sync has no token")
+	}
+	return n, err
+}
+
+// get reads JSON into out.
+func (m *Matrix) get(ctx context.Context, out any, path mautrix.ClientURLPath, query map[string]string) error {
+	maps.DeleteFunc(query, func(_, value string) bool { return value == "" })
+	_, err := m.client.MakeRequest(ctx, http.MethodGet, m.client.BuildURLWithQuery(path, query), nil, out)
+	return err
 }
 
 // advance records that everything up to a sync has been received, and follows invitations.
-func (m *Matrix) advance(ctx context.Context, s *session, news *mautrix.RespSync) error {
+func (m *Matrix) advance(ctx context.Context, s *session, news *news) error {
 	changed := s.Since != news.NextBatch
 	s.Since = news.NextBatch
 	for room, invited := range news.Rooms.Invite {
 		if s.Invites == nil {
 			s.Invites = map[id.RoomID]int{}
 		}
-		if len(s.Invites) < maxInvites && m.welcome(s.me, invited) {
+		if len(s.Invites) < maxInvites && m.welcome(s.me, invited.State.Events) {
 			s.Invites[room], changed = 0, true
 		}
 	}
@@ -163,11 +212,11 @@ func (m *Matrix) advance(ctx context.Context, s *session, news *mautrix.RespSync
 }
 
 // welcome reports whether an invitation is followed.
-func (m *Matrix) welcome(me id.UserID, invited *mautrix.SyncInvitedRoom) bool {
-	if invited == nil || !m.home {
+func (m *Matrix) welcome(me id.UserID, events events) bool {
+	if !m.home {
 		return true
 	}
-	for _, ev := range invited.State.Events {
+	for _, ev := range events {
 		if ev.Type.Type == event.StateMember.Type && ev.GetStateKey() == me.String() {
 			return ev.Sender.Homeserver() == me.Homeserver()
 		}
@@ -183,13 +232,10 @@ func (m *Matrix) join(ctx context.Context, room id.RoomID) error {
 }
 
 // updates returns what a sync has to hand over, room by room in the order of each.
-func (m *Matrix) updates(ctx context.Context, s *session, news *mautrix.RespSync) (out []channel.Update, err error) {
+func (m *Matrix) updates(ctx context.Context, s *session, news *news) (out []channel.Update, err error) {
 	for _, at := range slices.Sorted(maps.Keys(news.Rooms.Join)) {
 		joined := news.Rooms.Join[at]
-		if joined == nil {
-			continue
-		}
-		events := joined.Timeline.Events
+		events := []*event.Event(joined.Timeline.Events)
 		if own := ownJoin(events, s.me); own >= 0 { // what was written before the invitation is not for Steward
 			events = events[invitation(events[:own], s.me):]
 			m.forget(at)
@@ -245,11 +291,15 @@ func membership(ev *event.Event, who id.UserID) event.Membership {
 }
 
 // missed reads a room's history backwards between two tokens, and returns it in order.
-func (m *Matrix) missed(ctx context.Context, at id.RoomID, from, to string) (events []*event.Event, err error) {
-	part := &mautrix.FilterPart{Types: []event.Type{event.EventMessage, event.EventEncrypted}}
-	for from != "" && len(events) < maxMissed {
+func (m *Matrix) missed(ctx context.Context, at id.RoomID, from, to string) (list []*event.Event, err error) {
+	for from != "" && len(list) < maxMissed {
+		var page struct {
+			Chunk events `json:"chunk"`
+			End   string `json:"end"`
+		}
 		ctx, cancel := context.WithTimeout(ctx, timeout)
-		page, err := m.client.Messages(ctx, at, from, to, mautrix.DirectionBackward, part, 100)
+		err := m.get(ctx, &page, mautrix.ClientURLPath{"v3", "rooms", at, "messages"}, map[string]string{"dir": "b", "from": from, "to": to, "limit": "100",
+			"filter": `{"types":["m.room.message","m.room.encrypted"]}`})
 		cancel()
 		if gone(err) { // Steward is no longer in the room
 			return nil, nil
@@ -257,17 +307,17 @@ func (m *Matrix) missed(ctx context.Context, at id.RoomID, from, to string) (eve
 		if err != nil {
 			return nil, failed(err)
 		}
-		events = append(events, page.Chunk...)
+		list = append(list, page.Chunk...)
 		if page.End == from || page.End == to {
 			break
 		}
 		from = page.End
 	}
-	if len(events) >= maxMissed {
-		m.log().Warn("more was written in a room than Steward reads after a pause: older messages are missed", "room", at, "read", len(events))
+	if len(list) >= maxMissed {
+		m.log().Warn("more was written in a room than Steward reads after a pause: older messages are missed", "room", at, "read", len(list))
 	}
-	slices.Reverse(events)
-	return events, nil
+	slices.Reverse(list)
+	return list, nil
 }
 
 // update translates an event; ok is false if it is of no interest.

@@ -1,89 +1,108 @@
 package matrix
 
 import (
-	"bytes"
 	"html"
 	"strings"
 
-	"github.com/yuin/goldmark"
-	"github.com/yuin/goldmark/ast"
-	"github.com/yuin/goldmark/extension"
-	"github.com/yuin/goldmark/renderer"
-	gmhtml "github.com/yuin/goldmark/renderer/html"
-	"github.com/yuin/goldmark/util"
+	xhtml "golang.org/x/net/html"
 
-	"steward/internal/channel/wire"
+	"steward/internal/channel/markup"
 )
 
-// Render implements channel.Channel. The parts stay Markdown, which is readable where HTML is not shown.
-func (m *Matrix) Render(markdown string) []string { return wire.Cut(markdown, maxText, wire.Runes) }
-
-// toHTML returns Markdown as the HTML that the specification allows in messages; empty if that shows
-// nothing more than the text itself.
-func toHTML(markdown string) string {
-	md := goldmark.New(goldmark.WithExtensions(extension.Table, extension.Strikethrough),
-		goldmark.WithRendererOptions(gmhtml.WithHardWraps(), renderer.WithNodeRenderers(util.Prioritized(plainParts{}, 1))))
-	var b bytes.Buffer
-	if err := md.Convert([]byte(markdown), &b); err != nil {
-		return ""
+// Render implements channel.Channel. A part is HTML of the elements that the specification allows in
+// messages. Pictures become links: programs would load them as soon as they show the message, which would
+// tell their address what is in the room.
+func (m *Matrix) Render(markdown string) []string {
+	parts := markup.Dialect{Limit: maxText, Run: run, Code: code, Quote: quote}.Render(markdown)
+	for i, part := range parts {
+		parts[i] = breakLines(part)
 	}
-	out := strings.TrimSpace(b.String())
-	if inner, ok := strings.CutPrefix(out, "<p>"); ok && strings.Count(out, "<p>") == 1 {
-		if inner, ok = strings.CutSuffix(inner, "</p>"); ok {
-			out = inner
-		}
-	}
-	if strings.ReplaceAll(html.UnescapeString(out), "<br>\n", "\n") == markdown {
-		return ""
-	}
-	return out
+	return parts
 }
 
-// plainParts shows HTML in Markdown as text, and a picture as a link: programs load a picture from
-// anywhere as soon as they show the message, which would tell its address what is in the room.
-type plainParts struct{}
-
-// RegisterFuncs implements renderer.NodeRenderer.
-func (plainParts) RegisterFuncs(r renderer.NodeRendererFuncRegisterer) {
-	r.Register(ast.KindRawHTML, func(w util.BufWriter, source []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
-		if raw, ok := n.(*ast.RawHTML); ok && entering {
-			return ast.WalkSkipChildren, write(w, string(raw.Segments.Value(source)))
+func run(r markup.Run, _, _ rune) string {
+	text := html.EscapeString(r.Text)
+	for _, style := range []struct {
+		style markup.Style
+		tag   string
+	}{{markup.Code, "code"}, {markup.Struck, "del"}, {markup.Italic, "em"}, {markup.Bold, "strong"}} {
+		if r.Style&style.style != 0 {
+			text = "<" + style.tag + ">" + text + "</" + style.tag + ">"
 		}
-		return ast.WalkContinue, nil
-	})
-	r.Register(ast.KindHTMLBlock, func(w util.BufWriter, source []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
-		block, ok := n.(*ast.HTMLBlock)
-		if !ok || !entering {
-			return ast.WalkContinue, nil
-		}
-		text := string(block.Lines().Value(source))
-		if block.HasClosure() {
-			text += string(block.ClosureLine.Value(source))
-		}
-		if _, err := w.WriteString("<p>"); err != nil {
-			return ast.WalkStop, err
-		}
-		if err := write(w, strings.TrimSpace(text)); err != nil {
-			return ast.WalkStop, err
-		}
-		_, err := w.WriteString("</p>\n")
-		return ast.WalkSkipChildren, err
-	})
-	r.Register(ast.KindImage, func(w util.BufWriter, source []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
-		picture, ok := n.(*ast.Image)
-		if !ok || gmhtml.IsDangerousURL(picture.Destination) {
-			return ast.WalkContinue, nil
-		}
-		tag := "</a>"
-		if entering {
-			tag = `<a href="` + string(util.EscapeHTML(util.URLEscape(picture.Destination, true))) + `">`
-		}
-		_, err := w.WriteString(tag)
-		return ast.WalkContinue, err
-	})
+	}
+	if r.Link != "" {
+		text = `<a href="` + html.EscapeString(r.Link) + `">` + text + "</a>"
+	}
+	return text
 }
 
-func write(w util.BufWriter, text string) error {
-	_, err := w.WriteString(strings.ReplaceAll(html.EscapeString(text), "\n", "<br>\n"))
-	return err
+func code(lang, text string) string {
+	class := ""
+	if lang != "" && !strings.ContainsFunc(lang, func(r rune) bool { return r < '0' || r > 'z' }) {
+		class = ` class="language-` + html.EscapeString(lang) + `"`
+	}
+	return "<pre><code" + class + ">" + html.EscapeString(text) + "</code></pre>"
+}
+
+func quote(inner string) string { return "<blockquote>" + inner + "</blockquote>" }
+
+// breakLines makes elements of the ends of lines and of the spaces at their beginnings, outside of code.
+func breakLines(part string) string {
+	var out strings.Builder
+	for part != "" {
+		text, block, _ := strings.Cut(part, "<pre>")
+		var pre string
+		if block != "" {
+			pre, part, _ = strings.Cut(block, "</pre>")
+			text, part = strings.TrimRight(text, "\n"), strings.TrimLeft(part, "\n")
+		} else {
+			part = ""
+		}
+		text = strings.NewReplacer("\n\n<blockquote>", "<blockquote>", "\n<blockquote>", "<blockquote>", "</blockquote>\n\n", "</blockquote>", "</blockquote>\n", "</blockquote>").Replace(text)
+		for i, line := range strings.Split(text, "\n") {
+			if i > 0 {
+				out.WriteString("<br>")
+			}
+			bare := strings.TrimLeft(line, " ")
+			out.WriteString(strings.Repeat("&nbsp;", len(line)-len(bare)) + bare)
+		}
+		if block != "" {
+			out.WriteString("<pre>" + pre + "</pre>")
+		}
+	}
+	return out.String()
+}
+
+// plain returns what a part shows, for programs that show no HTML and for notifications. styled says that
+// the HTML shows more than that.
+func plain(part string) (text string, styled bool) {
+	var out strings.Builder
+	var link string
+	for z := xhtml.NewTokenizer(strings.NewReader(part)); ; {
+		switch kind := z.Next(); kind {
+		case xhtml.ErrorToken:
+			return strings.TrimSpace(strings.ReplaceAll(out.String(), "\u00a0", " ")), styled
+		case xhtml.TextToken:
+			out.Write(z.Text())
+		case xhtml.StartTagToken, xhtml.EndTagToken, xhtml.SelfClosingTagToken:
+			token := z.Token()
+			switch token.Data {
+			case "br":
+				out.WriteString("\n")
+				continue
+			case "pre", "blockquote":
+				if out.Len() > 0 && !strings.HasSuffix(out.String(), "\n") {
+					out.WriteString("\n")
+				}
+			case "a":
+				if kind == xhtml.EndTagToken && link != "" && !strings.HasSuffix(out.String(), link) {
+					out.WriteString(" (" + link + ")")
+				}
+				if link = ""; kind == xhtml.StartTagToken && len(token.Attr) == 1 {
+					link = token.Attr[0].Val
+				}
+			}
+			styled = true
+		}
+	}
 }

@@ -36,20 +36,21 @@ func (m *Matrix) room(ctx context.Context, at id.RoomID) (*room, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	r := &room{names: map[id.UserID]string{}}
-	members, err := m.client.Members(ctx, at, mautrix.ReqMembers{NotMembership: event.MembershipLeave})
-	if err != nil && !gone(err) {
+	var members struct {
+		Chunk events `json:"chunk"`
+	}
+	if err := m.get(ctx, &members, mautrix.ClientURLPath{"v3", "rooms", at, "members"}, map[string]string{"not_membership": "leave"}); err != nil && !gone(err) {
 		return nil, failed(err)
 	}
 	present := 0
-	if members != nil {
-		for _, ev := range members.Chunk {
-			content, isMember := ev.Content.Parsed.(*event.MemberEventContent)
-			if !isMember || ev.StateKey == nil || content.Membership != event.MembershipJoin && content.Membership != event.MembershipInvite {
-				continue
-			}
-			if present++; len(r.names) < maxNames {
-				r.names[id.UserID(*ev.StateKey)] = wire.Line(content.Displayname)
-			}
+	for _, ev := range members.Chunk {
+		who := id.UserID(ev.GetStateKey())
+		if is := membership(ev, who); is != event.MembershipJoin && is != event.MembershipInvite {
+			continue
+		}
+		if present++; len(r.names) < maxNames {
+			name, _ := ev.Content.Raw["displayname"].(string)
+			r.names[who] = wire.Line(name)
 		}
 	}
 	r.group = present != 2

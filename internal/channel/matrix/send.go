@@ -52,14 +52,15 @@ func (m *Matrix) Send(ctx context.Context, out channel.Outgoing) (string, error)
 	return message, nil
 }
 
-// textContent returns the event of a text: Markdown, and HTML if it shows more.
+// textContent returns the event of a text: HTML, and what it shows.
 func textContent(out channel.Outgoing) *event.MessageEventContent {
-	content := &event.MessageEventContent{MsgType: event.MsgText, Body: out.Text}
+	content := &event.MessageEventContent{MsgType: event.MsgText}
 	if out.Silent {
 		content.MsgType = event.MsgNotice // the default push rules leave notices out
 	}
-	if html := toHTML(out.Text); html != "" && len(html) <= maxHTML {
-		content.Format, content.FormattedBody = event.FormatHTML, html
+	var styled bool
+	if content.Body, styled = plain(out.Text); styled {
+		content.Format, content.FormattedBody = event.FormatHTML, out.Text
 	}
 	return content
 }
