@@ -282,14 +282,18 @@ func (d *double) messages(w http.ResponseWriter, r *http.Request) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	from, err := strconv.Atoi(strings.TrimPrefix(r.FormValue("from"), "s"))
-	to, toErr := strconv.Atoi(strings.TrimPrefix(r.FormValue("to"), "s"))
-	if err != nil || toErr != nil || r.FormValue("dir") != "b" {
-		d.t.Errorf("messages: %v", r.Form)
+	to := 0
+	if text := r.FormValue("to"); text != "" && err == nil {
+		to, err = strconv.Atoi(strings.TrimPrefix(text, "s"))
+	}
+	var filter struct{ Types []string }
+	if err := errors.Join(err, json.Unmarshal([]byte(r.FormValue("filter")), &filter)); err != nil || r.FormValue("dir") != "b" {
+		d.t.Errorf("messages: %v %v", r.Form, err)
 	}
 	list, at := []any{}, from
 	for at > to && len(list) < page {
 		at--
-		if e := d.log[at]; e.room == r.PathValue("room") && e.body["type"] == "m.room.message" {
+		if e := d.log[at]; e.room == r.PathValue("room") && slices.Contains(filter.Types, fmt.Sprint(e.body["type"])) {
 			list = append(list, e.body)
 		}
 	}

@@ -1,6 +1,7 @@
 package matrix
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -236,16 +237,18 @@ func (m *Matrix) updates(ctx context.Context, s *session, news *news) (out []cha
 	for _, at := range slices.Sorted(maps.Keys(news.Rooms.Join)) {
 		joined := news.Rooms.Join[at]
 		events := []*event.Event(joined.Timeline.Events)
-		if own := ownJoin(events, s.me); own >= 0 { // what was written before the invitation is not for Steward
-			events = events[invitation(events[:own], s.me):]
-			m.forget(at)
-		} else if joined.Timeline.Limited && s.Since != "" {
-			missed, err := m.missed(ctx, at, joined.Timeline.PrevBatch, s.Since)
+		own := ownJoin(events, s.me)
+		if joined.Timeline.Limited && s.Since != "" && (own < 0 || invitation(events[:own], s.me) < 0) {
+			missed, err := m.missed(ctx, s, at, joined.Timeline.PrevBatch, own >= 0)
 			if err != nil {
 				return nil, err
 			}
 			events = append(missed, events...)
+			own = ownJoin(events, s.me)
 			m.forget(at)
+		}
+		if own >= 0 { // what was written before the invitation is not for Steward
+			events = events[invitation(events[:own], s.me)+1:]
 		}
 		if slices.ContainsFunc(events, func(ev *event.Event) bool { return ev.StateKey != nil }) {
 			m.forget(at)
@@ -263,22 +266,25 @@ func (m *Matrix) updates(ctx context.Context, s *session, news *news) (out []cha
 	return out, nil
 }
 
-// ownJoin returns the place of the event by which the account has joined, or -1. A change of its name or
-// picture is an event of the same kind.
-func ownJoin(events []*event.Event, me id.UserID) int {
-	return slices.IndexFunc(events, func(ev *event.Event) bool {
-		return membership(ev, me) == event.MembershipJoin && (ev.Unsigned.PrevContent == nil || ev.Unsigned.PrevContent.Raw["membership"] != "join")
-	})
-}
-
-// invitation returns the place after the account's last invitation, or 0.
-func invitation(events []*event.Event, me id.UserID) int {
-	for i, ev := range slices.Backward(events) {
-		if membership(ev, me) == event.MembershipInvite {
-			return i + 1
+// ownJoin returns the place of the event by which the account has joined last, or -1. A change of its name
+// or picture is an event of the same kind.
+func ownJoin(list []*event.Event, me id.UserID) int {
+	for i, ev := range slices.Backward(list) {
+		if membership(ev, me) == event.MembershipJoin && (ev.Unsigned.PrevContent == nil || ev.Unsigned.PrevContent.Raw["membership"] != "join") {
+			return i
 		}
 	}
-	return 0
+	return -1
+}
+
+// invitation returns the place of the account's last invitation, or -1.
+func invitation(list []*event.Event, me id.UserID) int {
+	for i, ev := range slices.Backward(list) {
+		if membership(ev, me) == event.MembershipInvite {
+			return i
+		}
+	}
+	return -1
 }
 
 // membership returns what an event says about somebody's membership; empty: nothing.
@@ -290,16 +296,21 @@ func membership(ev *event.Event, who id.UserID) event.Membership {
 	return event.Membership(text)
 }
 
-// missed reads a room's history backwards between two tokens, and returns it in order.
-func (m *Matrix) missed(ctx context.Context, at id.RoomID, from, to string) (list []*event.Event, err error) {
+// missed reads a room's history backwards from a token to the last sync, and returns it in order. If the
+// account has joined the room since then, which joined says or the history shows, it reads on to the
+// invitation, after which people may have written to it.
+func (m *Matrix) missed(ctx context.Context, s *session, at id.RoomID, from string, joined bool) (list []*event.Event, err error) {
 	for from != "" && len(list) < maxMissed {
+		query := map[string]string{"dir": "b", "from": from, "limit": "100", "filter": `{"types":["m.room.message","m.room.encrypted","m.room.member"]}`}
+		if !joined {
+			query["to"] = s.Since
+		}
 		var page struct {
 			Chunk events `json:"chunk"`
 			End   string `json:"end"`
 		}
 		ctx, cancel := context.WithTimeout(ctx, timeout)
-		err := m.get(ctx, &page, mautrix.ClientURLPath{"v3", "rooms", at, "messages"}, map[string]string{"dir": "b", "from": from, "to": to, "limit": "100",
-			"filter": `{"types":["m.room.message","m.room.encrypted"]}`})
+		err := m.get(ctx, &page, mautrix.ClientURLPath{"v3", "rooms", at, "messages"}, query)
 		cancel()
 		if gone(err) { // Steward is no longer in the room
 			return nil, nil
@@ -308,8 +319,15 @@ func (m *Matrix) missed(ctx context.Context, at id.RoomID, from, to string) (lis
 			return nil, failed(err)
 		}
 		list = append(list, page.Chunk...)
-		if page.End == from || page.End == to {
+		if slices.ContainsFunc(page.Chunk, func(ev *event.Event) bool { return membership(ev, s.me) == event.MembershipInvite }) {
 			break
+		}
+		if page.End == from || page.End == s.Since {
+			page.End = ""
+		}
+		if !joined && ownJoin(page.Chunk, s.me) >= 0 {
+			joined = true
+			page.End = cmp.Or(page.End, s.Since)
 		}
 		from = page.End
 	}
