@@ -42,8 +42,6 @@ require github.com/emersion/go-webdav v0.6.0
 
 require (
 	filippo.io/edwards25519 v1.2.0 // indirect
-	github.com/bwmarrin/discordgo v0.29.0 // indirect
-	github.com/gorilla/websocket v1.4.2 // indirect
 	github.com/mattn/go-colorable v0.1.14 // indirect
 	github.com/rs/zerolog v1.35.1 // indirect
 	github.com/tidwall/gjson v1.20.0 // indirect
