@@ -59,7 +59,7 @@ func textContent(out channel.Outgoing) *event.MessageEventContent {
 		content.MsgType = event.MsgNotice // the default push rules leave notices out
 	}
 	var styled bool
-	if content.Body, styled = plain(out.Text); styled {
+	if content.Body, styled = wire.Plain(out.Text); styled {
 		content.Format, content.FormattedBody = event.FormatHTML, out.Text
 	}
 	return content
@@ -181,3 +181,7 @@ func (m *Matrix) Fetch(ctx context.Context, a channel.Attachment) (io.ReadCloser
 	}
 	return resp.Body, nil
 }
+
+// Render implements channel.Channel. A part is HTML of the elements that the specification allows in
+// messages.
+func (m *Matrix) Render(markdown string) []string { return wire.HTML(markdown, maxText) }

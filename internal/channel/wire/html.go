@@ -1,4 +1,4 @@
-package matrix
+package wire
 
 import (
 	"html"
@@ -9,11 +9,11 @@ import (
 	"steward/internal/channel/markup"
 )
 
-// Render implements channel.Channel. A part is HTML of the elements that the specification allows in
-// messages. Pictures become links: programs would load them as soon as they show the message, which would
-// tell their address what is in the room.
-func (m *Matrix) Render(markdown string) []string {
-	parts := markup.Dialect{Limit: maxText, Run: run, Code: code, Quote: quote}.Render(markdown)
+// HTML converts Markdown to HTML of few elements, without white space that would matter, in parts of some
+// most characters. Pictures become links: programs would load them as soon as they show the message, which
+// would tell their address what was read.
+func HTML(markdown string, most int) []string {
+	parts := markup.Dialect{Limit: most, Run: run, Code: code, Quote: quote}.Render(markdown)
 	for i, part := range parts {
 		parts[i] = breakLines(part)
 	}
@@ -73,9 +73,9 @@ func breakLines(part string) string {
 	return out.String()
 }
 
-// plain returns what a part shows, for programs that show no HTML and for notifications. styled says that
+// Plain returns what a part of HTML shows, for programs that show no HTML and for notifications. styled says that
 // the HTML shows more than that.
-func plain(part string) (text string, styled bool) {
+func Plain(part string) (text string, styled bool) {
 	var out strings.Builder
 	var link string
 	for z := xhtml.NewTokenizer(strings.NewReader(part)); ; {
