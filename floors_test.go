@@ -34,7 +34,11 @@ func floors() map[string]floor {
 	for level, names := range map[int][]string{
 		0: {"internal/fault", "internal/id", "internal/lifetime", "internal/search/meaning", "internal/search/words", "internal/secret/mask", "internal/tool/sentence"},
 		1: {"client", "internal/strict", "internal/resource", "internal/request", "internal/message", "internal/tool", "internal/intent", "internal/record"},
+<<<<<<< HEAD
 		2: {"internal/store", "internal/store/follow", "internal/store/lease", "internal/policy", "internal/llm/tokens", "internal/llm", "internal/provider/cloud", "internal/conversation/window", "internal/importexport", "internal/search", "internal/catalog/watch", "internal/egress", "internal/extract", "internal/secret/oauth", "internal/tools/local", "internal/service", "internal/tools/dav", "internal/tools/mailbox"},
+=======
+		2: {"internal/store", "internal/store/follow", "internal/store/lease", "internal/policy", "internal/llm/tokens", "internal/llm", "internal/provider/cloud", "internal/conversation/window", "internal/importexport", "internal/search", "internal/catalog/watch", "internal/egress", "internal/extract", "internal/secret/oauth", "internal/tools/local", "internal/service", "internal/tools/dav", "internal/channel", "internal/channel/markup", "internal/channel/rest"},
+>>>>>>> telegram
 		4: {"internal/settings", "internal/taint", "internal/kits", "internal/requests", "internal/routing", "internal/explain", "internal/turn", "internal/work", "internal/planning", "internal/runtime", "proto"},
 		6: {"internal/app", "internal/cli", "cmd/steward"},
 	} {
@@ -67,19 +71,27 @@ func floors() map[string]floor {
 	add(3, "internal/sandbox", "internal/sandbox", "internal/source/mcp", "internal/source/grpc", "internal/source/process",
 		"internal/tools/shell", "internal/tools/browser", "internal/tools/skills")
 	add(3, "", "internal/tools/files", "internal/tools/math", "internal/tools/clock", "internal/tools/calendar", "internal/tools/task",
-		"internal/tools/weather", "internal/tools/web", "internal/tools/notify", "internal/tools/reminder", "internal/tools/mail", "internal/tools/contacts")
+		"internal/tools/weather", "internal/tools/web", "internal/tools/notify", "internal/tools/reminder", "internal/tools/mail", "internal/tools/contacts", "internal/tools/message")
 	add(5, "internal/server/auth", "internal/server/auth", "internal/server/websocket", "internal/server/openai", "internal/server/api",
 		"internal/server/rpc", "internal/server/services")
 	add(5, "", "internal/terminal")
+	add(5, "", "internal/messaging")
 	return table
 }
 
 // providerKin is the package that all providers share.
 const providerKin = "internal/provider/wire"
 
-// floorOf returns the floor of a package. Each other folder of the providers is one, and needs no row.
+// channels is the folder of the adapters of messengers.
+const channels = "internal/channel"
+
+// floorOf returns the floor of a package. Each other folder of the providers is one, and needs no row; so is
+// each of the channels.
 func floorOf(table map[string]floor, name string) (floor, bool) {
 	f, ok := table[name]
+	if !ok && path.Dir(name) == channels {
+		return floor{level: 3}, true
+	}
 	if !ok && path.Dir(name) == path.Dir(providerKin) {
 		return floor{level: 3, kin: providerKin}, true
 	}

@@ -38,7 +38,14 @@ require (
 	zombiezen.com/go/sqlite v1.4.2
 )
 
-require github.com/emersion/go-webdav v0.6.0
+require (
+	github.com/emersion/go-webdav v0.6.0
+	github.com/go-telegram/bot v1.19.0
+	github.com/slack-go/slack v0.35.0
+	maunium.net/go/mautrix v0.32.0
+)
+
+require github.com/gorilla/websocket v1.5.3 // indirect
 
 require (
 	filippo.io/edwards25519 v1.2.0 // indirect
@@ -51,7 +58,6 @@ require (
 	go.mau.fi/util v0.11.0 // indirect
 	golang.org/x/crypto v0.58.0 // indirect
 	golang.org/x/exp v0.0.0-20261014143641-f0251eb4aa3e // indirect
-	maunium.net/go/mautrix v0.32.0 // indirect
 )
 
 require (

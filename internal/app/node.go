@@ -24,6 +24,7 @@ import (
 	"steward/internal/kits"
 	"steward/internal/llm"
 	"steward/internal/message"
+	"steward/internal/messaging"
 	"steward/internal/policy/rego"
 	"steward/internal/routing"
 	"steward/internal/runtime"
@@ -80,6 +81,7 @@ type Local struct {
 
 	resolve  func(model string) (llm.Resolved, error)
 	Resolver *secret.Resolver // of the secrets in the settings
+	Messages *messaging.Engine
 	alarms   *jobs.Scheduler
 
 	grace time.Duration
@@ -183,6 +185,7 @@ func (l *Local) wire(ctx context.Context, a *App, set *settings.Loaded, log *slo
 	if err != nil {
 		return errors.Join(err, l.closeAgents())
 	}
+	l.openMessaging(ctx, a, set)
 	l.index = newIndex(set.Data, l.Store, log)
 	l.node, err = runtime.Open(ctx, runtime.Options{
 		Vendors:   Vendors(),
@@ -209,7 +212,7 @@ func (l *Local) wire(ctx context.Context, a *App, set *settings.Loaded, log *slo
 		ExpireAtOnce: set.Tools.Expired == "at_once",
 		ToolBudget:   kits.ToolBudget{Tools: set.Tools.Shown, Tokens: set.Tools.ShownTokens},
 		RemoteModels: l.services.remoteModels,
-		Alarms:       l.alarms, Notify: alert,
+		Alarms:       l.alarms, Notify: alert, Deliver: l.deliver,
 	})
 	if err != nil {
 		return errors.Join(err, l.closeAgents())

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"steward/internal/fault"
+	"steward/internal/messaging"
 	"steward/internal/server/api"
 	"steward/internal/server/auth"
 	"steward/internal/server/openai"
@@ -61,6 +62,7 @@ type Server struct {
 	log      *slog.Logger
 	Failed   chan error
 	stopMail func() // stops watching for new mail
+	channels *messaging.Engine
 }
 
 // Listen opens the servers at an address.
@@ -83,6 +85,7 @@ func (a *App) Listen(ctx context.Context, set *settings.Loaded, l *Local, addres
 	mux.Handle("/v1/", guard.Wrap(openai.Handler(openai.Options{Node: l.node, Logger: log}), openai.WriteError))
 	mux.Handle("/api/v1/", guard.Wrap(api.Handler(l.apiOptions(set)), nil))
 	mux.Handle(services.Prefix+"/", guard.Wrap(l.services.handler(), nil))
+	mux.Handle(ChannelsPath, l.channelEvents())
 	mux.Handle("/healthz", health)
 	mux.Handle("/readyz", health)
 	if err := calls.Mount(mux); err != nil {
@@ -90,7 +93,7 @@ func (a *App) Listen(ctx context.Context, set *settings.Loaded, l *Local, addres
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		auth.WriteError(w, r, log, fault.New(fault.NotFound, "unknown_url", "there is no %.200s", r.URL.Path).
-			WithHint("Steward has /ws, /v1, /api/v1, /tool.Tool, /search.Search, /event.Event, /services/v1, /healthz and /readyz"))
+			WithHint("Steward has /ws, /v1, /api/v1, /channels, /tool.Tool, /search.Search, /event.Event, /services/v1, /healthz and /readyz"))
 	})
 	s.http = auth.Timeouts{MayPause: rpc.MayPause}.Server(masking(a.Hidden(), mux))
 	s.http.ErrorLog, s.http.Protocols = slog.NewLogLogger(log.Handler(), slog.LevelDebug), new(http.Protocols)
@@ -103,6 +106,11 @@ func (a *App) Listen(ctx context.Context, set *settings.Loaded, l *Local, addres
 	if s.stopMail, err = l.watchMail(set); err != nil {
 		return nil, errors.Join(err, ln.Close())
 	}
+	if err := l.Messages.Start(ctx, l.node, l.node.Conversations, l.node.Effects); err != nil {
+		s.stopMail()
+		return nil, errors.Join(err, ln.Close())
+	}
+	s.channels = l.Messages
 	go func() {
 		if err := s.http.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
 			s.Failed <- err
@@ -166,6 +174,9 @@ func (s *Server) Close() error {
 	if s.stopMail != nil {
 		s.stopMail()
 	}
+	if s.channels != nil {
+		s.channels.Close()
+	}
 	err := os.Remove(s.file)
 	grace := max(s.grace, time.Second)
 	ctx, cancel := context.WithTimeout(context.Background(), grace)
@@ -211,5 +222,5 @@ func ReadNotice(data string) (Notice, error) {
 
 // apiOptions returns the options of the API of a node.
 func (l *Local) apiOptions(set *settings.Loaded) api.Options {
-	return api.Options{Audit: l.audit, Node: l.node, Agents: l.Catalog, Authorizer: l.Judge, Logger: l.Log, People: l.Keys, Own: ownProfile(set), Resources: l.node.Resources()}
+	return api.Options{Audit: l.audit, Node: l.node, Agents: l.Catalog, Authorizer: l.Judge, Logger: l.Log, People: l.Keys, Own: ownProfile(set), Resources: l.node.Resources(), Channels: l.Messages}
 }

@@ -225,7 +225,7 @@ func (a *program) command() *cobra.Command {
 	complete(root, "model", a.completeModels)
 	root.AddGroup(&cobra.Group{ID: "talk", Title: "Talk:"}, &cobra.Group{ID: "keep", Title: "Keep:"}, &cobra.Group{ID: "look", Title: "Look:"})
 	root.AddCommand(a.chatCommand(), a.askCommand(), a.planCommand(), a.setupCommand(), a.serveCommand(), a.serviceCommand(),
-		a.conversationsCommand(), a.messagesCommand(), a.branchCommand(), a.importCommand(), a.searchCommand(), a.agentsCommand(), a.mcpCommand(), a.approvalsCommand(), a.grantsCommand(), a.tokenCommand(), a.keysCommand(), a.secretsCommand(), a.accountsCommand(), a.skillsCommand(), a.usersCommand(), a.groupsCommand(), a.resourcesCommand(),
+		a.conversationsCommand(), a.messagesCommand(), a.branchCommand(), a.importCommand(), a.searchCommand(), a.agentsCommand(), a.mcpCommand(), a.approvalsCommand(), a.grantsCommand(), a.tokenCommand(), a.keysCommand(), a.secretsCommand(), a.accountsCommand(), a.channelsCommand(), a.pairCommand(), a.unpairCommand(), a.skillsCommand(), a.usersCommand(), a.groupsCommand(), a.resourcesCommand(),
 		a.logCommand(), a.auditCommand(), a.policyCommand(), a.eventsCommand(), a.requestsCommand(), a.plansCommand(), a.routeCommand(), a.intentsCommand(), a.modelsCommand(), a.configCommand(), a.doctorCommand(), a.versionCommand(), a.manCommand(root))
 	strict(root)
 	return root

@@ -29,6 +29,11 @@ func (n *Node) runAlarms() {
 		if _, again := notified.LoadOrStore(o.ID, true); !again && n.opt.Notify != nil {
 			n.life.Go(func() { n.notify(a, text) })
 		}
+		if n.opt.Deliver != nil {
+			if err := n.opt.Deliver(ctx, a.User, text, a.Labels, "alarm "+o.ID.String()); err != nil {
+				return false, err
+			}
+		}
 		final, err = n.deliverAlarm(ctx, a, o, text)
 		if final || err == nil {
 			notified.Delete(o.ID)

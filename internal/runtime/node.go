@@ -105,6 +105,9 @@ type Options struct {
 	Alarms *jobs.Scheduler
 	// Notify reaches a user outside of a conversation. May be nil.
 	Notify func(ctx context.Context, user, title, text string) error
+	// Deliver puts the text of an alarm into the outbox of the user's messengers; the key identifies the
+	// occurrence. An alarm has not gone off before it returns nil. May be nil.
+	Deliver func(ctx context.Context, user, text string, labels message.Labels, key string) error
 	// Search finds messages, for people and for the tool conversation.search. Its
 	// owner closes it after the node. If nil, there is no search.
 	Search search.Index

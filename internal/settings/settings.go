@@ -49,6 +49,7 @@ type Settings struct {
 	Browser   Browser             `yaml:"browser" doc:"Pages that need a real browser."`
 	Weather   Weather             `yaml:"weather" doc:"Forecasts."`
 	Notify    Notify              `yaml:"notify" doc:"How Steward reaches you outside of a chat."`
+	Channels  map[string]Channel  `yaml:"channels" names:"word" doc:"Accounts at messengers in which people reach Steward, each under a name of yours. steward channels add sets one up."`
 	Mail      map[string]Mail     `yaml:"mail" names:"word" doc:"Mailboxes, each under a name of yours."`
 	Calendars map[string]Calendar `yaml:"calendars" names:"word" doc:"Calendars and to-do lists at servers (CalDAV), each account under a name of yours. Without any, they are files of Steward's own."`
 	Contacts  map[string]Contacts `yaml:"contacts" names:"word" doc:"Address books at servers (CardDAV), each account under a name of yours."`

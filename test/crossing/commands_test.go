@@ -139,6 +139,8 @@ func commandLines() []entry {
 		bare("mcp add", node), bare("mcp connect", node), bare("mcp list", node), bare("mcp remove", node), bare("mcp test", node), bare("import", "it makes conversations of his own"),
 		bare("groups add", people), bare("groups join", people), bare("groups leave", people), bare("groups list", people), bare("groups remove", people), bare("groups show", people),
 		bare("users add", people), bare("users delete", people), bare("users disable", people), bare("users enable", people), bare("users list", people), bare("users set", people), bare("users show", people),
+		bare("channels add", node), bare("channels list", node), bare("channels test", node), bare("channels remove", node), bare("channels people", people), bare("pair", people), bare("unpair", people),
+		at("channels inbox", own, func(things) [][]string { return [][]string{{}, {"--all"}} }), at("channels outbox", own, func(things) [][]string { return [][]string{{}, {"--all"}} }),
 		bare("keys create", people), bare("keys list", people), bare("keys revoke", people), bare("token", people),
 		bare("version", text), bare("man", text), bare("completion bash", text), bare("completion fish", text), bare("completion powershell", text), bare("completion zsh", text),
 	}

@@ -161,6 +161,12 @@ func apiRoutes() []entry {
 			return []step{post(api+"/policy/explain", `{"request":"`+x.Intent+`"}`), post(api+"/policy/explain", `{"request":"`+x.Done+`"}`), post(api+"/policy/explain", `{"request":"`+x.Turn+`"}`),
 				post(api+"/policy/explain", `{"user":"`+ann+`","tool":"math.add","args":{"a":1,"b":1}}`)}
 		}},
+		{route: "GET /api/v1/channels", want: admin, admin: true, calls: to(get(api + "/channels"))},
+		{route: "GET /api/v1/channels/people", want: admin, admin: true, calls: to(get(api + "/channels/people"))},
+		{route: "POST /api/v1/channels/people", want: admin, admin: true, calls: to(post(api+"/channels/people", `{"code":"AAAABBBB","user":"ann"}`)), open: "nobody has a code"},
+		{route: "DELETE /api/v1/channels/people/{id}", want: admin, admin: true, calls: to(del(api + "/channels/people/01234567")), open: "nobody is paired"},
+		{route: "GET /api/v1/channels/inbox", want: own, calls: to(get(api+"/channels/inbox"), get(api+"/channels/inbox?all=true"))},
+		{route: "GET /api/v1/channels/outbox", want: own, calls: to(get(api+"/channels/outbox"), get(api+"/channels/outbox?all=true"))},
 		{route: "GET /api/v1/users", want: admin, admin: true, calls: to(get(api + "/users"))},
 		{route: "GET /api/v1/users/{user}", want: admin, admin: true, calls: to(get(api + "/users/" + ann))},
 		{route: "GET /api/v1/keys", want: admin, admin: true, calls: to(get(api+"/keys"), get(api+"/keys?user="+ann))},

@@ -41,7 +41,7 @@ type Service interface {
 	Drop()
 	// Offline makes the service unreachable (no connection can be made) until it is called with false.
 	Offline(bool)
-	// LimitNext makes the service ask for a pause instead of posting the next n messages.
+	// LimitNext makes the service ask for a pause instead of posting or editing the next n messages.
 	LimitNext(n int, pause time.Duration)
 	// SwallowNext makes the service post the next n messages, but break the connection before it answers.
 	SwallowNext(n int)
@@ -54,6 +54,17 @@ type Service interface {
 	Hostile()
 	// Revoke makes the account's token invalid.
 	Revoke()
+}
+
+// Addresses is implemented by a double whose chats have IDs of a form of their own. Tests name chats by
+// numbers, as they name people; a group's number is negative.
+type Addresses interface {
+	Address(chat string) string
+}
+
+// Stalls is implemented by a double that can post the next n messages without ever answering.
+type Stalls interface {
+	StallNext(n int)
 }
 
 // Traits say what a service cannot do, so that its zero value demands everything. What channel.Limits
@@ -110,6 +121,7 @@ func Run(t *testing.T, double func(t *testing.T) Service) {
 		"Order":                  testOrder,
 		"Acknowledge":            testAcknowledge,
 		"AcknowledgeAcrossStart": testAcknowledgeAcrossStart,
+		"AcknowledgePress":       testAcknowledgePress,
 		"Duplicates":             testDuplicates,
 		"LostConnections":        testLostConnections,
 		"Stop":                   testStop,
@@ -126,6 +138,7 @@ func Run(t *testing.T, double func(t *testing.T) Service) {
 		"Rejected":               testRejected,
 		"Uncertain":              testUncertain,
 		"Unreachable":            testUnreachable,
+		"Stalled":                testStalled,
 		"AttachmentsIn":          testAttachmentsIn,
 		"AttachmentsOut":         testAttachmentsOut,
 		"RenderPlain":            testRenderPlain,

@@ -34,6 +34,7 @@ type Options struct {
 
 	Resources *tree.Service // nil: resources are not served
 	Audit     *audit.Log    // nil: the log is not audited
+	Channels  Channels      // nil: there are none
 
 	Own identity.Profile // what the settings say about the machine's own user
 
@@ -165,6 +166,12 @@ func (f *server) routes() []route {
 		on("DELETE /users/{user}", f.deleteUser),
 		created(on("POST /events", f.publish)),
 		on("DELETE /events/{id}", f.eraseEvent),
+		on("GET /channels", f.channels),
+		on("GET /channels/people", f.channelPeople),
+		created(on("POST /channels/people", f.pair)),
+		on("DELETE /channels/people/{id}", f.unpair),
+		on("GET /channels/inbox", f.channelInbox),
+		on("GET /channels/outbox", f.channelOutbox),
 		on("GET /groups", f.groups),
 		created(on("POST /groups", f.addGroup)),
 		on("GET /groups/{group}", f.group),
