@@ -468,3 +468,25 @@ func TestAMessageThatWaitsForAnAnswerIsExplained(t *testing.T) {
 		}
 	})
 }
+
+func TestEverybodyIsToldOfTheirOwnMessagesAlone(t *testing.T) {
+	inWorld(t, usual, func(w *world, s *service) {
+		w.pair("phone", "bob", "bob")
+		s.say(by("ann", "1", "say love"), by("bob", "2", "say hi"), by("bob", "3", "fail"))
+		settle()
+		for user, wants := range map[string][2]string{"ann": {"love", "hi"}, "bob": {"hi", "love"}, "eve": {"", "hi"}} {
+			in, err := w.engine.Inbox(t.Context(), user, true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			out, err := w.engine.Outbox(t.Context(), user, true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all := fmt.Sprint(in, out)
+			if !strings.Contains(all, wants[0]) || strings.Contains(all, wants[1]) || user == "eve" && len(in)+len(out) > 0 {
+				t.Errorf("%s is told %s", user, all)
+			}
+		}
+	})
+}
