@@ -39,13 +39,13 @@ import (
 	"net/textproto"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"steward/internal/channel"
 	"steward/internal/channel/markup"
+	"steward/internal/channel/rest"
 	"steward/internal/channel/wire"
 	"steward/internal/fault"
 )
@@ -85,9 +85,16 @@ type Discord struct {
 
 // New makes the channel of an account.
 func New(o channel.Options) (channel.Channel, error) {
-	base, err := url.Parse(cmp.Or(o.BaseURL, DefaultURL))
-	if err != nil || base.Scheme != "https" && base.Scheme != "http" || base.Host == "" {
-		return nil, fault.New(fault.Invalid, "channel_setting", "url is not an address: %.200q", o.BaseURL).WithHint("leave it out to reach %s", DefaultURL)
+	base, err := rest.Base(o, DefaultURL)
+	if err == nil {
+		err = rest.Known(o)
+	}
+	if err != nil {
+		return nil, err
+	}
+	host, err := url.Parse(base)
+	if err != nil {
+		return nil, err
 	}
 	token := strings.TrimPrefix(strings.TrimSpace(o.Token), "Bot ")
 	if token == "" || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
@@ -95,8 +102,8 @@ func New(o channel.Options) (channel.Channel, error) {
 			WithHint("copy it from the page Bot of your application at https://discord.com/developers/applications")
 	}
 	o.Token = token
-	return &Discord{opt: o, base: strings.TrimRight(base.String(), "/"), known: map[string]room{},
-		cdn: []string{"cdn.discordapp.com", "media.discordapp.net", base.Host}}, nil
+	return &Discord{opt: o, base: base, known: map[string]room{},
+		cdn: []string{"cdn.discordapp.com", "media.discordapp.net", host.Host}}, nil
 }
 
 // Limits implements channel.Channel. The service lets an account post and edit some five times in five
@@ -154,36 +161,32 @@ func (d *Discord) call(ctx context.Context, method, path, media string, body []b
 	if media != "" {
 		req.Header.Set("Content-Type", media)
 	}
-	resp, err := d.opt.Client.Do(req)
-	if err != nil {
+	answer, err := rest.Do(d.opt.Client, service, req, maxAnswer)
+	switch {
+	case answer.Status == 0: // there was none
+		return err
+	case answer.Status < 200 || answer.Status > 299:
+		return refused(answer)
+	case err != nil || out == nil:
 		return err
 	}
-	defer resp.Body.Close() //nolint:errcheck // it was only read
-	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
-	if resp.StatusCode < 200 || resp.StatusCode > 299 {
-		return refused(resp, answer)
-	}
-	if err != nil || out == nil {
-		return err
-	}
-	return json.Unmarshal(answer, out)
+	return json.Unmarshal(answer.Body, out)
 }
 
 // refused reads an answer that is not 2xx.
-func refused(resp *http.Response, body []byte) refusal {
-	r := refusal{status: resp.StatusCode, why: resp.Status, pause: 5 * time.Second}
+func refused(a rest.Answer) refusal {
+	r := refusal{status: a.Status, why: http.StatusText(a.Status), pause: rest.RetryAfter(a.Header, 5*time.Second)}
 	var said struct {
 		Message    string  `json:"message"`
-		RetryAfter float64 `json:"retry_after"`
+		RetryAfter float64 `json:"retry_after"` // more exact than the header
 	}
-	if json.Unmarshal(body, &said) == nil && said.Message != "" {
-		r.why = wire.Line(said.Message)
-	}
-	if seconds, err := strconv.ParseFloat(resp.Header.Get("Retry-After"), 64); err == nil && said.RetryAfter <= 0 {
-		said.RetryAfter = seconds
-	}
-	if said.RetryAfter > 0 {
-		r.pause = time.Duration(min(said.RetryAfter, 1e6) * float64(time.Second)).Round(time.Millisecond)
+	if json.Unmarshal(a.Body, &said) == nil {
+		if said.Message != "" {
+			r.why = wire.Line(said.Message)
+		}
+		if said.RetryAfter > 0 {
+			r.pause = time.Duration(min(said.RetryAfter, 86_400) * float64(time.Second)).Round(time.Millisecond)
+		}
 	}
 	return r
 }
@@ -213,19 +216,20 @@ func failed(err error) error {
 
 // post makes a request that posts or changes a message, and returns the message's ID.
 func (d *Discord) post(ctx context.Context, method, path, media string, body []byte) (string, error) {
-	ctx, request := wire.Begin(ctx)
 	var posted message
 	err := d.call(ctx, method, path, media, body, &posted)
-	if err == nil && posted.ID != "" {
-		return posted.ID, nil
-	}
 	var r refusal
-	if errors.As(err, &r) {
+	switch {
+	case err == nil && posted.ID != "":
+		return posted.ID, nil
+	case errors.As(err, &r):
 		if coded := r.coded(); coded != nil {
 			return "", coded
 		}
+	case fault.HasCode(err, "channel_unreachable"), fault.HasCode(err, "channel_uncertain"):
+		return "", err
 	}
-	return "", request.Failed(service, cmp.Or(err, errors.New("the answer names no message")))
+	return "", channel.Uncertain(service, cmp.Or(err, errors.New("the answer names no message")))
 }
 
 type object = map[string]any
@@ -342,15 +346,7 @@ func (d *Discord) Fetch(ctx context.Context, a channel.Attachment) (io.ReadClose
 	if err != nil {
 		return nil, channel.Rejected(service, "the address of the file is invalid")
 	}
-	resp, err := d.opt.Client.Do(req)
-	if err != nil {
-		return nil, channel.Unreachable(service, err)
-	}
-	if resp.StatusCode != http.StatusOK {
-		defer resp.Body.Close() //nolint:errcheck // it is not read
-		return nil, fault.New(fault.Unavailable, "channel_unavailable", "%s does not hand out the file: %s", service, resp.Status)
-	}
-	return resp.Body, nil
+	return rest.Open(d.opt.Client, service, req, maxAttachment)
 }
 
 // Render implements channel.Channel.

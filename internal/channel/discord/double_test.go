@@ -149,7 +149,6 @@ func (d *double) meet(person string) {
 		d.t.Fatalf("the account does not work: %v", err)
 	}
 	d.Drop()
-	d.change(func() { d.log = nil; d.session = "" }) // that was long ago
 }
 
 func (d *double) gatewayURL() string {

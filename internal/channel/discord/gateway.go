@@ -427,6 +427,11 @@ func (s *session) catchUp(ctx context.Context) error {
 				if compare(m.ID, s.Channels[at]) > 0 {
 					s.Channels[at] = m.ID
 				}
+				if ok {
+					if err := s.save(); err != nil {
+						return err
+					}
+				}
 			}
 			if n += len(page); s.Channels[at] == last {
 				break

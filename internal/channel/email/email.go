@@ -41,6 +41,8 @@ import (
 	"time"
 
 	"steward/internal/channel"
+	"steward/internal/channel/markup"
+	"steward/internal/channel/rest"
 	"steward/internal/channel/wire"
 	"steward/internal/fault"
 	"steward/internal/tools/mailbox"
@@ -70,6 +72,9 @@ type Email struct {
 // New makes the channel of a mailbox. Token is its password. Settings: address; imap and smtp (HOST:PORT),
 // user and tls, which the large providers do not need; trust, the authserv-id of the receiving server.
 func New(o channel.Options) (channel.Channel, error) {
+	if err := rest.Known(o, "address", "imap", "smtp", "user", "tls", "trust"); err != nil {
+		return nil, err
+	}
 	own, err := mail.ParseAddress(o.Settings["address"])
 	if err != nil {
 		return nil, fault.New(fault.Invalid, "channel_setting", "address is not an e-mail address: %.100q", o.Settings["address"]).WithHint("set it to the address of the mailbox")
@@ -145,6 +150,6 @@ func (e *Email) Edit(context.Context, channel.Address, string, channel.Outgoing)
 func (e *Email) Typing(context.Context, channel.Address) error { return nil }
 
 // Render implements channel.Channel.
-func (e *Email) Render(markdown string) []string { return wire.HTML(markdown, maxText) }
+func (e *Email) Render(markdown string) []string { return markup.HTML(markdown, maxText) }
 
 func (e *Email) log() *slog.Logger { return e.opt.Log }

@@ -17,6 +17,7 @@ import (
 	"github.com/emersion/go-smtp"
 
 	"steward/internal/channel"
+	"steward/internal/channel/markup"
 	"steward/internal/channel/wire"
 )
 
@@ -98,7 +99,7 @@ func pauseIn(message string) time.Duration {
 
 // encode writes an e-mail: the text as HTML and as plain text, and files.
 func (e *Email) encode(to *mail.Address, id string, out channel.Outgoing) ([]byte, error) {
-	text, _ := wire.Plain(out.Text)
+	text, _ := markup.Plain(out.Text)
 	var h gomail.Header
 	h.SetAddressList("From", []*gomail.Address{e.own})
 	h.SetAddressList("To", []*gomail.Address{to})

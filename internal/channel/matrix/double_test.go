@@ -125,7 +125,9 @@ func newDouble(t *testing.T) *double {
 	return d
 }
 
-func (d *double) Channel() channel.Channel {
+func (d *double) Channel() channel.Channel { return d.channel(nil) }
+
+func (d *double) channel(settings map[string]string) channel.Channel {
 	transport := &http.Transport{DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
 		d.mu.Lock()
 		defer d.mu.Unlock()
@@ -139,7 +141,7 @@ func (d *double) Channel() channel.Channel {
 		return c, err
 	}}
 	d.t.Cleanup(transport.CloseIdleConnections)
-	c, err := matrix.New(channel.Options{Token: token, BaseURL: d.server.URL, Client: &http.Client{Transport: transport}, Log: slog.New(slog.DiscardHandler), Dir: d.dir})
+	c, err := matrix.New(channel.Options{Token: token, BaseURL: d.server.URL, Client: &http.Client{Transport: transport}, Log: slog.New(slog.DiscardHandler), Dir: d.dir, Settings: settings})
 	if err != nil {
 		d.t.Fatal(err)
 	}

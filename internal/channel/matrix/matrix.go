@@ -32,7 +32,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 	"sync"
@@ -42,6 +41,7 @@ import (
 	"maunium.net/go/mautrix/id"
 
 	"steward/internal/channel"
+	"steward/internal/channel/rest"
 	"steward/internal/channel/wire"
 	"steward/internal/fault"
 )
@@ -75,10 +75,12 @@ type Matrix struct {
 // New makes the channel of an account. Settings: invites ("all", the default, or "home": only those of
 // people on the account's own server).
 func New(o channel.Options) (channel.Channel, error) {
-	base, err := url.Parse(cmp.Or(o.BaseURL, DefaultURL))
-	if err != nil || base.Scheme != "https" && base.Scheme != "http" || base.Host == "" {
-		return nil, fault.New(fault.Invalid, "channel_setting", "url is not the address of a home server: %.200q", o.BaseURL).
-			WithHint("write it like https://matrix.example.org")
+	base, err := rest.Base(o, DefaultURL)
+	if err == nil {
+		err = rest.Known(o, "invites")
+	}
+	if err != nil {
+		return nil, err
 	}
 	if strings.TrimSpace(o.Token) == "" {
 		return nil, fault.New(fault.Invalid, "channel_setting", "the token is missing").WithHint("docs/guides/messengers-matrix.md says how to get an access token")
@@ -87,9 +89,9 @@ func New(o channel.Options) (channel.Channel, error) {
 	if invites != "all" && invites != "home" {
 		return nil, fault.New(fault.Invalid, "channel_setting", "invites is neither all nor home: %.100q", invites)
 	}
-	client, err := mautrix.NewClient(base.String(), "", strings.TrimSpace(o.Token))
+	client, err := mautrix.NewClient(base, "", strings.TrimSpace(o.Token))
 	if err != nil {
-		return nil, fault.New(fault.Invalid, "channel_setting", "url is not the address of a home server: %w", err)
+		return nil, fault.New(fault.Invalid, "channel_setting", "the address of the home server: %w", err)
 	}
 	client.Client = o.Client
 	client.UserAgent = "Steward"

@@ -3,10 +3,13 @@ package matrix
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptrace"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"maunium.net/go/mautrix"
@@ -14,6 +17,8 @@ import (
 	"maunium.net/go/mautrix/id"
 
 	"steward/internal/channel"
+	"steward/internal/channel/markup"
+	"steward/internal/channel/rest"
 	"steward/internal/channel/wire"
 )
 
@@ -59,7 +64,7 @@ func textContent(out channel.Outgoing) *event.MessageEventContent {
 		content.MsgType = event.MsgNotice // the default push rules leave notices out
 	}
 	var styled bool
-	if content.Body, styled = wire.Plain(out.Text); styled {
+	if content.Body, styled = markup.Plain(out.Text); styled {
 		content.Format, content.FormattedBody = event.FormatHTML, out.Text
 	}
 	return content
@@ -85,7 +90,8 @@ func relation(out channel.Outgoing) *event.RelatesTo {
 func (m *Matrix) post(ctx context.Context, at id.RoomID, key string, content *event.MessageEventContent) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	ctx, request := wire.Begin(ctx)
+	var connected atomic.Bool // without a connection, nothing can have been posted
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }})
 	posted, err := m.client.SendMessageEvent(ctx, at, event.EventMessage, content, mautrix.ReqSendEvent{TransactionID: key})
 	if err == nil && posted.EventID != "" {
 		return posted.EventID.String(), nil
@@ -96,9 +102,12 @@ func (m *Matrix) post(ctx context.Context, at id.RoomID, key string, content *ev
 		}
 	}
 	if err == nil {
-		err = fmt.Errorf("the answer names no event")
+		err = errors.New("the answer names no event")
 	}
-	return "", request.Failed(service, err)
+	if connected.Load() {
+		return "", channel.Uncertain(service, err)
+	}
+	return "", channel.Unreachable(service, err)
 }
 
 // upload puts a file into the server's store and returns the event that shows it.
@@ -179,9 +188,9 @@ func (m *Matrix) Fetch(ctx context.Context, a channel.Attachment) (io.ReadCloser
 		}
 		return nil, failed(err)
 	}
-	return resp.Body, nil
+	return &rest.File{ReadCloser: resp.Body, Limit: maxAttachment}, nil
 }
 
 // Render implements channel.Channel. A part is HTML of the elements that the specification allows in
 // messages.
-func (m *Matrix) Render(markdown string) []string { return wire.HTML(markdown, maxText) }
+func (m *Matrix) Render(markdown string) []string { return markup.HTML(markdown, maxText) }

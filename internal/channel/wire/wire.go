@@ -1,38 +1,12 @@
-// Package wire is what the adapters of several services share.
-//
-// A message must not be posted twice, so an adapter has to know what became of a request that failed.
-// Begin watches one request. As long as no connection was found for it, nothing can have been posted;
-// from then on the service may have received it, whatever the error says.
+// Package wire cleans what people and services write, and derives the short keys that services want.
 package wire
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/base64"
-	"net/http/httptrace"
 	"strings"
-	"sync/atomic"
 	"unicode"
-
-	"steward/internal/channel"
 )
-
-// Request is one request to a service.
-type Request struct{ connected atomic.Bool }
-
-// Begin returns a context for one request, which is watched.
-func Begin(ctx context.Context) (context.Context, *Request) {
-	r := &Request{}
-	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { r.connected.Store(true) }}), r
-}
-
-// Failed returns the coded error of a request that posts something and got no answer.
-func (r *Request) Failed(service string, err error) error {
-	if r.connected.Load() {
-		return channel.Uncertain(service, err)
-	}
-	return channel.Unreachable(service, err)
-}
 
 // Clean returns what somebody wrote as valid UTF-8 without control characters other than tabs and line
 // feeds.

@@ -1,31 +1,29 @@
-package wire
+package markup
 
 import (
 	"html"
 	"strings"
 
 	xhtml "golang.org/x/net/html"
-
-	"steward/internal/channel/markup"
 )
 
 // HTML converts Markdown to HTML of few elements, without white space that would matter, in parts of some
 // most characters. Pictures become links: programs would load them as soon as they show the message, which
 // would tell their address what was read.
 func HTML(markdown string, most int) []string {
-	parts := markup.Dialect{Limit: most, Run: run, Code: code, Quote: quote}.Render(markdown)
+	parts := Dialect{Limit: most, Run: htmlRun, Code: htmlCode, Quote: htmlQuote}.Render(markdown)
 	for i, part := range parts {
 		parts[i] = breakLines(part)
 	}
 	return parts
 }
 
-func run(r markup.Run, _, _ rune) string {
+func htmlRun(r Run, _, _ rune) string {
 	text := html.EscapeString(r.Text)
 	for _, style := range []struct {
-		style markup.Style
+		style Style
 		tag   string
-	}{{markup.Code, "code"}, {markup.Struck, "del"}, {markup.Italic, "em"}, {markup.Bold, "strong"}} {
+	}{{Code, "code"}, {Struck, "del"}, {Italic, "em"}, {Bold, "strong"}} {
 		if r.Style&style.style != 0 {
 			text = "<" + style.tag + ">" + text + "</" + style.tag + ">"
 		}
@@ -36,7 +34,7 @@ func run(r markup.Run, _, _ rune) string {
 	return text
 }
 
-func code(lang, text string) string {
+func htmlCode(lang, text string) string {
 	class := ""
 	if lang != "" && !strings.ContainsFunc(lang, func(r rune) bool { return r < '0' || r > 'z' }) {
 		class = ` class="language-` + html.EscapeString(lang) + `"`
@@ -44,7 +42,7 @@ func code(lang, text string) string {
 	return "<pre><code" + class + ">" + html.EscapeString(text) + "</code></pre>"
 }
 
-func quote(inner string) string { return "<blockquote>" + inner + "</blockquote>" }
+func htmlQuote(inner string) string { return "<blockquote>" + inner + "</blockquote>" }
 
 // breakLines makes elements of the ends of lines and of the spaces at their beginnings, outside of code.
 func breakLines(part string) string {
