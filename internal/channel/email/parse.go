@@ -141,7 +141,7 @@ func unquoted(text string) string {
 		if i+1 < len(lines) {
 			two += " " + lines[i+1]
 		}
-		if attribution.MatchString(line) || len(two) < 300 && attribution.MatchString(two) && !strings.HasPrefix(line, ">") {
+		if attributes(line) || !strings.HasPrefix(line, ">") && attributes(two) {
 			break
 		}
 		if strings.HasPrefix(line, ">") {
@@ -150,6 +150,11 @@ func unquoted(text string) string {
 		out = append(out, strings.TrimRight(line, " \t\r"))
 	}
 	return strings.TrimSpace(strings.Join(out, "\n"))
+}
+
+// attributes reports whether a line says who wrote what is quoted below, and when.
+func attributes(line string) bool {
+	return len(line) < 400 && strings.ContainsAny(line, "0123456789") && attribution.MatchString(line)
 }
 
 // htmlText returns what HTML shows, roughly. What a mail program marks as quoted is left out.
