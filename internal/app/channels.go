@@ -12,6 +12,9 @@ import (
 	"strings"
 
 	"steward/internal/channel"
+	"steward/internal/channel/discord"
+	"steward/internal/channel/email"
+	"steward/internal/channel/matrix"
 	"steward/internal/channel/slack"
 	"steward/internal/channel/telegram"
 	"steward/internal/channel/webhook"
@@ -36,6 +39,9 @@ func adapter[C channel.Channel](make func(channel.Options) (C, error)) newChanne
 // channelKinds is the table of the messengers that people can reach Steward in.
 func channelKinds() map[string]newChannel {
 	return map[string]newChannel{
+		"discord":  adapter(discord.New),
+		"email":    adapter(email.New),
+		"matrix":   adapter(matrix.New),
 		"slack":    adapter(slack.New),
 		"telegram": adapter(telegram.New),
 		"webhook":  adapter(webhook.New),
@@ -69,7 +75,7 @@ func (l *Local) Channel(ctx context.Context, set *settings.Loaded, name string, 
 			}
 		}
 	}
-	transport, err := reach(s.BaseURL)
+	transport, err := reach(s.BaseURL, "tcp://"+s.Settings["imap"], "tcp://"+s.Settings["smtp"])
 	if err != nil {
 		return nil, err
 	}
