@@ -300,7 +300,10 @@ func membership(ev *event.Event, who id.UserID) event.Membership {
 // account has joined the room since then, which joined says or the history shows, it reads on to the
 // invitation, after which people may have written to it.
 func (m *Matrix) missed(ctx context.Context, s *session, at id.RoomID, from string, joined bool) (list []*event.Event, err error) {
-	for from != "" && len(list) < maxMissed {
+	for range maxMissed { // pages, most of which may be empty
+		if from == "" || len(list) >= maxMissed {
+			break
+		}
 		query := map[string]string{"dir": "b", "from": from, "limit": "100", "filter": `{"types":["m.room.message","m.room.encrypted","m.room.member"]}`}
 		if !joined {
 			query["to"] = s.Since
@@ -322,12 +325,11 @@ func (m *Matrix) missed(ctx context.Context, s *session, at id.RoomID, from stri
 		if slices.ContainsFunc(page.Chunk, func(ev *event.Event) bool { return membership(ev, s.me) == event.MembershipInvite }) {
 			break
 		}
-		if page.End == from || page.End == s.Since {
-			page.End = ""
-		}
 		if !joined && ownJoin(page.Chunk, s.me) >= 0 {
-			joined = true
-			page.End = cmp.Or(page.End, s.Since)
+			joined, page.End = true, cmp.Or(page.End, s.Since)
+		}
+		if page.End == from || page.End == s.Since && !joined {
+			break
 		}
 		from = page.End
 	}
