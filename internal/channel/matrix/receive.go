@@ -83,6 +83,8 @@ func (m *Matrix) Run(ctx context.Context, connected func(), receive func(context
 		if err := m.advance(ctx, s, first); err != nil {
 			return err
 		}
+	} else if err := m.follow(ctx, s); err != nil {
+		return err
 	}
 	connected()
 	for {
@@ -177,7 +179,7 @@ func (m *Matrix) get(ctx context.Context, out any, path mautrix.ClientURLPath, q
 	return err
 }
 
-// advance records that everything up to a sync has been received, and follows invitations.
+// advance records that everything up to a sync has been received, and what it invites to.
 func (m *Matrix) advance(ctx context.Context, s *session, news *news) error {
 	changed := s.Since != news.NextBatch
 	s.Since = news.NextBatch
@@ -194,6 +196,11 @@ func (m *Matrix) advance(ctx context.Context, s *session, news *news) error {
 			return err
 		}
 	}
+	return m.follow(ctx, s)
+}
+
+// follow joins the rooms that the account is invited to. A failure is tried again after the next sync.
+func (m *Matrix) follow(ctx context.Context, s *session) error {
 	if len(s.Invites) == 0 {
 		return nil
 	}
