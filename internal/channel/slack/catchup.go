@@ -131,7 +131,7 @@ func (a *adapter) catchUp(ctx context.Context, me *account, receive func(context
 	}
 	list, err := a.conversations(ctx)
 	if err != nil {
-		return a.forgive(err)
+		return err
 	}
 	since := before(newest, overlap)
 	var updates []channel.Update
@@ -208,7 +208,12 @@ func (a *adapter) conversations(ctx context.Context) (list []conversation, err e
 				page
 				Channels []conversation `json:"channels"`
 			}
-			if err := a.patiently(ctx, "users.conversations", args, &out); err != nil {
+			err := a.patiently(ctx, "users.conversations", args, &out)
+			if fault.HasCode(err, "channel_scope") { // then it receives nothing from that kind either
+				a.log.Debug("slack: no right to conversations of a kind", "kind", kind)
+				break
+			}
+			if err != nil {
 				if a.forgive(err) != nil {
 					return nil, err
 				}

@@ -461,7 +461,9 @@ type arguments map[string]json.RawMessage
 func (a arguments) text(name string) (s string) { json.Unmarshal(a[name], &s); return s }
 
 func answer(w http.ResponseWriter, result object) {
-	result["ok"] = true
+	if result["ok"] == nil {
+		result["ok"] = true
+	}
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	io.WriteString(w, encode(result))
 }
@@ -574,7 +576,7 @@ func (d *double) conversations(w http.ResponseWriter, args arguments) {
 		}
 	}
 	if args.text("types") == "mpim" {
-		refuse(w, "missing_scope")
+		answer(w, object{"ok": false, "error": "missing_scope", "needed": "mpim:read", "provided": "im:read,channels:read"})
 		return
 	}
 	list := []object{}
