@@ -305,7 +305,10 @@ func TestCommands(t *testing.T) {
 		settle()
 		s.say(by("ann", "2", "/stop"))
 		settle()
-		want(t, s, "chat-ann", greeted, "Stopped.", "(stopped)")
+		want(t, s, "chat-ann", greeted, "(stopped)")
+		s.say(by("ann", "2a", "/stop"))
+		settle()
+		want(t, s, "chat-ann", greeted, "(stopped)", "Nothing is running.")
 		s.say(by("ann", "3", "/new"), by("ann", "4", "say hi"), by("ann", "5", "/conversations"), by("ann", "6", "/help@steward_bot"), by("ann", "7", "/nonsense"))
 		settle()
 		got := s.seen("chat-ann")[greeted+2:]
