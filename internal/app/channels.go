@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"steward/internal/channel"
+	"steward/internal/channel/slack"
 	"steward/internal/channel/telegram"
 	"steward/internal/channel/webhook"
 	"steward/internal/fault"
@@ -35,6 +36,7 @@ func adapter[C channel.Channel](make func(channel.Options) (C, error)) newChanne
 // channelKinds is the table of the messengers that people can reach Steward in.
 func channelKinds() map[string]newChannel {
 	return map[string]newChannel{
+		"slack":    adapter(slack.New),
 		"telegram": adapter(telegram.New),
 		"webhook":  adapter(webhook.New),
 	}
@@ -62,7 +64,9 @@ func (l *Local) Channel(ctx context.Context, set *settings.Loaded, name string, 
 			return nil, err
 		}
 		if l.Resolver != nil && l.Resolver.Masker != nil {
-			_ = l.Resolver.Masker.Add("token of the channel "+name, token) // one that is too short cannot be hidden
+			for _, part := range strings.Fields(token) { // Slack has two in one
+				_ = l.Resolver.Masker.Add("token of the channel "+name, part) // one that is too short cannot be hidden
+			}
 		}
 	}
 	transport, err := reach(s.BaseURL)

@@ -56,6 +56,17 @@ type Service interface {
 	Revoke()
 }
 
+// Addresses is implemented by a double whose chats have IDs of a form of their own. Tests name chats by
+// numbers, as they name people; a group's number is negative.
+type Addresses interface {
+	Address(chat string) string
+}
+
+// Stalls is implemented by a double that can post the next n messages without ever answering.
+type Stalls interface {
+	StallNext(n int)
+}
+
 // Traits say what a service cannot do, so that its zero value demands everything. What channel.Limits
 // tells (edits, buttons, attachments) is not repeated here.
 type Traits struct {
@@ -110,6 +121,7 @@ func Run(t *testing.T, double func(t *testing.T) Service) {
 		"Order":                  testOrder,
 		"Acknowledge":            testAcknowledge,
 		"AcknowledgeAcrossStart": testAcknowledgeAcrossStart,
+		"AcknowledgePress":       testAcknowledgePress,
 		"Duplicates":             testDuplicates,
 		"LostConnections":        testLostConnections,
 		"Stop":                   testStop,
@@ -126,6 +138,7 @@ func Run(t *testing.T, double func(t *testing.T) Service) {
 		"Rejected":               testRejected,
 		"Uncertain":              testUncertain,
 		"Unreachable":            testUnreachable,
+		"Stalled":                testStalled,
 		"AttachmentsIn":          testAttachmentsIn,
 		"AttachmentsOut":         testAttachmentsOut,
 		"RenderPlain":            testRenderPlain,

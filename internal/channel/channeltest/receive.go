@@ -97,6 +97,25 @@ func testAcknowledgeAcrossStart(t *testing.T, w *world) {
 	w.arrives("two")
 }
 
+// testAcknowledgePress: the same for a press, which stands in no history.
+func testAcknowledgePress(t *testing.T, w *world) {
+	if w.ch.Limits().Buttons == 0 {
+		t.Skip("the service has no buttons")
+	}
+	at := w.at("1001")
+	id := w.send(channel.Outgoing{Key: "k1", At: at, Text: w.text("Shall I?"), Buttons: []channel.Button{{Label: "Yes", Data: "yes"}}})
+	w.refusing(func([]channel.Update) error { return errRefused })
+	w.Press("1001", "1001", id, "yes")
+	if err := w.ch.Run(w.context(), func() {}, w.receive); !errors.Is(err, errRefused) {
+		t.Fatalf("Run does not return the error of receive: %v", err)
+	}
+	w.refusing(nil)
+	w.connect()
+	w.until("the press", func(list []channel.Update) bool {
+		return slices.ContainsFunc(list, func(u channel.Update) bool { return u.Kind == channel.Press && u.Button == "yes" && u.Message == id })
+	})
+}
+
 func testDuplicates(t *testing.T, w *world) {
 	w.connect()
 	w.Say(Message{From: "1001", Chat: "1001", Text: "one"})
@@ -108,6 +127,9 @@ func testDuplicates(t *testing.T, w *world) {
 	if got := w.texts(); !slices.Equal(got, []string{"one", "one", "three"}) {
 		t.Errorf("messages that are delivered again have other IDs: %q", got)
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	t.Logf("%d updates arrived again", w.repeats) // an adapter may know them itself
 }
 
 func testLostConnections(t *testing.T, w *world) {
@@ -163,7 +185,7 @@ func testRevoked(t *testing.T, w *world) {
 	_, err := w.ch.Check(w.context())
 	w.fails(err, "channel_token")
 	w.fails(w.ch.Run(w.context(), func() { t.Error("the adapter is connected") }, w.receive), "channel_token")
-	_, err = w.ch.Send(w.context(), channel.Outgoing{Key: "k1", At: channel.Address{Chat: "1001"}, Text: w.text("hello")})
+	_, err = w.ch.Send(w.context(), channel.Outgoing{Key: "k1", At: w.at("1001"), Text: w.text("hello")})
 	w.fails(err, "channel_token")
 }
 
@@ -258,7 +280,7 @@ func testHostile(t *testing.T, w *world) {
 // not know.
 func testStorm(t *testing.T, w *world) {
 	w.connect()
-	const n = 120
+	n := storm
 	uncertain := map[string]bool{}
 	for i := range n {
 		text := fmt.Sprintf("message-%03d.", i)
@@ -273,7 +295,7 @@ func testStorm(t *testing.T, w *world) {
 		case 9:
 			w.Redeliver()
 		}
-		m := channel.Outgoing{Key: fmt.Sprint("key-", i), At: channel.Address{Chat: "1001"}, Text: w.text(text)}
+		m := channel.Outgoing{Key: fmt.Sprint("key-", i), At: w.at("1001"), Text: w.text(text)}
 		for range 5 {
 			_, err := w.ch.Send(w.context(), m)
 			if err == nil {

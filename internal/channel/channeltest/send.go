@@ -2,6 +2,7 @@ package channeltest
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"slices"
 	"strings"
@@ -14,8 +15,8 @@ import (
 
 func testSend(t *testing.T, w *world) {
 	// Sending needs no Run.
-	first := w.send(channel.Outgoing{Key: "k1", At: channel.Address{Chat: "1001"}, Text: w.text("5 < 6 & 7 > 2 – **bold** `code` 👩‍👩‍👧")})
-	second := w.send(channel.Outgoing{Key: "k2", At: channel.Address{Chat: "1001"}, ReplyTo: first, Text: w.text("two"), Silent: true})
+	first := w.send(channel.Outgoing{Key: "k1", At: w.at("1001"), Text: w.text("5 < 6 & 7 > 2 – **bold** `code` 👩‍👩‍👧")})
+	second := w.send(channel.Outgoing{Key: "k2", At: w.at("1001"), ReplyTo: first, Text: w.text("two"), Silent: true})
 	if first == second {
 		t.Errorf("both messages have the ID %s", first)
 	}
@@ -29,7 +30,7 @@ func testSend(t *testing.T, w *world) {
 }
 
 func testEdit(t *testing.T, w *world) {
-	at := channel.Address{Chat: "1001"}
+	at := w.at("1001")
 	id := w.send(channel.Outgoing{Key: "k1", At: at, Text: w.text("I am thinking")})
 	edit := func(markdown string) error {
 		return w.ch.Edit(w.context(), at, id, channel.Outgoing{At: at, Text: w.text(markdown)})
@@ -56,7 +57,7 @@ func testButtons(t *testing.T, w *world) {
 		t.Skip("the service has no buttons")
 	}
 	w.connect()
-	at := channel.Address{Chat: "1001"}
+	at := w.at("1001")
 	buttons := []channel.Button{{Label: "Allow <once>", Data: strings.Repeat("a", 64)}, {Label: "Deny", Data: "deny:1"}}
 	id := w.send(channel.Outgoing{Key: "k1", At: at, Text: w.text("Turn off the light?"), Buttons: buttons})
 	if p := w.post("1001"); !slices.Equal(p.Buttons, buttons) {
@@ -76,7 +77,7 @@ func testButtons(t *testing.T, w *world) {
 		return u
 	}
 	one, two := pressed(buttons[1].Data), pressed(buttons[0].Data)
-	if one.ID == two.ID || one.Message != id || one.Address.Chat != "1001" || !one.Addressed {
+	if one.ID == two.ID || one.Message != id || one.Address != at || !one.Addressed {
 		t.Errorf("pressed: %+v, %+v", one, two)
 	}
 	w.Say(Message{From: "1001", Chat: "1001", Text: "who am I?"})
@@ -95,7 +96,7 @@ func testButtons(t *testing.T, w *world) {
 }
 
 func testTyping(t *testing.T, w *world) {
-	if err := w.ch.Typing(w.context(), channel.Address{Chat: "1001"}); err != nil {
+	if err := w.ch.Typing(w.context(), w.at("1001")); err != nil {
 		t.Fatal(err)
 	}
 	if n := w.Typing("1001"); n != 1 && !w.Traits().NoTyping {
@@ -104,7 +105,7 @@ func testTyping(t *testing.T, w *world) {
 }
 
 func (w *world) hello(key string) channel.Outgoing {
-	return channel.Outgoing{Key: key, At: channel.Address{Chat: "1001"}, Text: w.text("hello")}
+	return channel.Outgoing{Key: key, At: w.at("1001"), Text: w.text("hello")}
 }
 
 func testLimited(t *testing.T, w *world) {
@@ -146,6 +147,32 @@ func testUncertain(t *testing.T, w *world) {
 			t.Errorf("people see %d messages after two keys", n)
 		}
 	}
+}
+
+// testStalled: a caller that waits no longer does not know what has happened either.
+func testStalled(t *testing.T, w *world) {
+	double, ok := w.Service.(Stalls)
+	if !ok {
+		t.Skip("the double cannot stall")
+	}
+	double.StallNext(1)
+	ctx, cancel := context.WithCancel(w.context())
+	defer cancel()
+	failed := make(chan error, 1)
+	go func() {
+		_, err := w.ch.Send(ctx, w.hello("k1"))
+		failed <- err
+	}()
+	for len(w.Posted("1001")) == 0 && w.context().Err() == nil {
+		time.Sleep(time.Millisecond)
+	}
+	cancel()
+	w.fails(<-failed, "channel_uncertain")
+
+	// Nothing is uncertain about what was never begun.
+	_, err := w.ch.Send(ctx, w.hello("k2"))
+	w.fails(err, "channel_unreachable")
+	w.post("1001")
 }
 
 func testUnreachable(t *testing.T, w *world) {
@@ -201,7 +228,7 @@ func testAttachmentsOut(t *testing.T, w *world) {
 	if limit == 0 {
 		t.Skip("the service has no attachments")
 	}
-	at := channel.Address{Chat: "1001"}
+	at := w.at("1001")
 	for i, f := range files() {
 		m := channel.Outgoing{Key: "k" + string(rune('1'+i)), At: at, Text: w.text("here is a **file**")}
 		m.Attachments = []channel.Attachment{{Ref: "x", Name: f.Name, MediaType: f.MediaType, Voice: f.Voice, Size: int64(len(f.Data)), Data: f.Data}}

@@ -86,15 +86,24 @@ func (s *Server) dial(ctx context.Context, network, address string) (net.Conn, e
 // Faults are the failures of posting that a double has been asked for. Its methods may be called
 // concurrently.
 type Faults struct {
-	mu                      sync.Mutex
-	limited, swallowed, bad int
-	pause                   int // in seconds
+	mu                               sync.Mutex
+	limited, swallowed, bad, stalled int
+	pause                            int // in seconds
 }
 
-// Limit, Swallow and Refuse set how many of the next requests fail so.
+// Limit, Swallow, Refuse and Stall set how many of the next requests fail so.
 func (f *Faults) Limit(n, seconds int) { f.mu.Lock(); f.limited, f.pause = n, seconds; f.mu.Unlock() }
 func (f *Faults) Swallow(n int)        { f.mu.Lock(); f.swallowed = n; f.mu.Unlock() }
 func (f *Faults) Refuse(n int)         { f.mu.Lock(); f.bad = n; f.mu.Unlock() }
+func (f *Faults) Stall(n int)          { f.mu.Lock(); f.stalled = n; f.mu.Unlock() }
+
+// Stalled reports whether a request is to be carried out and never answered.
+func (f *Faults) Stalled() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.stalled--
+	return f.stalled >= 0
+}
 
 // Next says what is to happen to a request to post something. At most one of the results is set.
 func (f *Faults) Next() (pause int, refuse, swallow bool) {

@@ -15,7 +15,7 @@ import (
 )
 
 // patience is how long a test waits for what must happen. Only a test that fails waits so long.
-const patience = 20 * time.Second
+const patience = 2 * time.Minute
 
 // world is a double, an adapter, and what the adapter has received.
 type world struct {
@@ -125,7 +125,7 @@ func (w *world) until(what string, good func([]channel.Update) bool) []channel.U
 		select {
 		case <-grown:
 		case <-limit:
-			w.t.Fatalf("%s has not arrived; received: %+v", what, list)
+			w.t.Fatalf("%s has not arrived; %d updates have, the last ones are: %+v", what, len(list), list[max(0, len(list)-5):])
 		}
 	}
 }
@@ -149,6 +149,14 @@ func (w *world) refusing(f func([]channel.Update) error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.refuse = f
+}
+
+// at returns the address of a chat that a test names by its number.
+func (w *world) at(chat string) channel.Address {
+	if a, ok := w.Service.(Addresses); ok {
+		chat = a.Address(chat)
+	}
+	return channel.Address{Chat: chat}
 }
 
 func (w *world) texts() []string {

@@ -90,13 +90,18 @@ func (d *double) Channel() channel.Channel {
 func (d *double) LimitNext(n int, pause time.Duration) { d.faults.Limit(n, int(pause/time.Second)) }
 func (d *double) SwallowNext(n int)                    { d.faults.Swallow(n) }
 func (d *double) RefuseNext(n int)                     { d.faults.Refuse(n) }
+func (d *double) StallNext(n int)                      { d.faults.Stall(n) }
 func (d *double) Revoke()                              { d.mu.Lock(); d.revoked = true; d.mu.Unlock() }
 
-// Redeliver forgets what was confirmed.
+// Redeliver answers the next call with everything, as after a confirmation that was lost.
 func (d *double) Redeliver() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.confirmed = 0
+	var all []string
+	for _, u := range d.raw[max(0, len(d.raw)-100):] {
+		all = append(all, u.body)
+	}
+	d.answers = append(d.answers, `{"ok":true,"result":[`+strings.Join(all, ",")+`]}`)
 	d.wake()
 }
 
@@ -224,7 +229,7 @@ func (d *double) Hostile() {
 		`{"update_id":%d,"message":{"message_id":1,` + person + `}}`,
 		`{"update_id":%d,"message":{"message_id":1,"date":-99999999999999,"chat":{"id":-5,"type":"channel"},"text":"in a channel"}}`,
 		`{"update_id":%d,"message":{"message_id":1,` + person + `,"text":"` + strings.Repeat("x", 1<<20) + `"}}`,
-		`{"update_id":%d,"message":{"message_id":2,` + person + `,"text":"huge","pad":"` + strings.Repeat("y", 17<<20) + `"}}`,
+		`{"update_id":%d,"message":{"message_id":2,` + person + `,"text":"huge","pad":"` + strings.Repeat("y", 9<<20) + `"}}`,
 		`{"update_id":%d,"message":{"message_id":3,` + person + `,"text":"🙂","entities":[{"type":"mention","offset":-1,"length":99999999},{"type":"mention","offset":1,"length":1},{"type":"bot_command","offset":9223372036854775807,"length":9223372036854775807}]}}`,
 		`{"update_id":%d,"message":{"message_id":4,` + person + `,"reply_to_message":` + strings.Repeat(`{"reply_to_message":`, 5000) + `null` + strings.Repeat(`}`, 5000) + `}}`,
 		`{"update_id":%d,"purchased_paid_media":{"from":{"id":1}}}`,
@@ -359,7 +364,7 @@ func (d *double) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case "getUpdates":
 		d.getUpdates(w, r, p)
 	case "sendMessage", "sendPhoto", "sendDocument", "sendVoice":
-		d.send(w, method, p, upload)
+		d.send(w, r, method, p, upload)
 	case "editMessageText":
 		d.edit(w, p)
 	case "sendChatAction":
@@ -470,7 +475,7 @@ func (d *double) fail(w http.ResponseWriter) (failed, swallow bool) {
 	return false, swallow
 }
 
-func (d *double) send(w http.ResponseWriter, method string, p params, upload []byte) {
+func (d *double) send(w http.ResponseWriter, r *http.Request, method string, p params, upload []byte) {
 	failed, swallow := d.fail(w)
 	if failed {
 		return
@@ -489,7 +494,10 @@ func (d *double) send(w http.ResponseWriter, method string, p params, upload []b
 		out.caption = true
 	}
 	s, err := shown(text, limit)
-	if err != nil || text != "" && p.text("parse_mode") != "HTML" {
+	if p["parse_mode"] == nil { // plain text
+		s, err = channeltest.Shown{Text: text}, nil
+	}
+	if err != nil || p["parse_mode"] != nil && p.text("parse_mode") != "HTML" {
 		refuse(w, 400, fmt.Sprintf("Bad Request: %v", err), 0)
 		return
 	}
@@ -510,8 +518,17 @@ func (d *double) send(w http.ResponseWriter, method string, p params, upload []b
 	out.keyboard = string(p["reply_markup"])
 	chat := p.number("chat_id")
 	d.chats[chat] = append(d.chats[chat], out)
-	if swallow {
+	switch {
+	case swallow:
 		panic(http.ErrAbortHandler)
+	case d.faults.Stalled():
+		d.mu.Unlock()
+		defer d.mu.Lock()
+		select {
+		case <-r.Context().Done():
+		case <-d.Done:
+		}
+		return
 	}
 	answer(w, models.Message{ID: out.id, Text: s.Text, Chat: models.Chat{ID: chat}})
 }

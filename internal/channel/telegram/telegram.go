@@ -55,7 +55,7 @@ const (
 	uploadLimit = 5 * time.Minute
 
 	maxAnswer  = 1 << 20
-	maxUpdates = 16 << 20 // an answer of getUpdates
+	maxUpdates = 8 << 20  // an answer of getUpdates
 	maxFile    = 20 << 20 // what a bot may download
 )
 
@@ -285,7 +285,7 @@ func (a *adapter) poll(ctx context.Context) ([]json.RawMessage, error) {
 	if err := decode(answer, &list); err != nil {
 		return nil, err
 	}
-	a.batch = 100
+	a.batch = min(2*a.batch, 100)
 	return list, nil
 }
 

@@ -264,3 +264,12 @@ func TestFetchRefusesPaths(t *testing.T) {
 		}
 	}
 }
+
+// TestMarkupThatIsRefused is posted as plain text, since an answer without styles is better than none.
+func TestMarkupThatIsRefused(t *testing.T) {
+	d := newDouble(t)
+	_, err := d.Channel().Send(t.Context(), channel.Outgoing{Key: "k", At: channel.Address{Chat: "1001"}, Text: "<b>a &lt; b"})
+	if list := d.Posted("1001"); err != nil || len(list) != 1 || list[0].Text != "a < b" {
+		t.Errorf("%v: %+v", err, list)
+	}
+}
