@@ -493,3 +493,31 @@ func TestEverybodyIsToldOfTheirOwnMessagesAlone(t *testing.T) {
 		}
 	})
 }
+
+// A service recognizes a repeated key for a limited time: what may have been posted long ago is not sent again.
+func TestWhatMayHaveBeenPostedLongAgoIsNotRepeated(t *testing.T) {
+	limits := usual
+	limits.Repeatable = true
+	inWorld(t, limits, func(w *world, s *service) {
+		s.mu.Lock()
+		s.refuse = channel.Uncertain("test", errDropped)
+		s.mu.Unlock()
+		s.say(by("ann", "1", "say hi"))
+		settle()
+		w.close() // and for a day, nothing runs
+		time.Sleep(24 * time.Hour)
+		s.mu.Lock()
+		s.refuse = nil
+		s.mu.Unlock()
+		w.open(0, false)
+		settle()
+		want(t, s, "chat-ann", greeted)
+		list, err := w.engine.Outbox(t.Context(), "ann", false)
+		if err != nil || len(list) != 1 || list[0].State != "uncertain" {
+			t.Fatal(list, err)
+		}
+		s.say(by("ann", "2", "say again"))
+		settle()
+		want(t, s, "chat-ann", greeted, "again")
+	})
+}
