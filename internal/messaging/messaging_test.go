@@ -205,7 +205,7 @@ func TestNothingIsDecidedWhereSendersCanBeForged(t *testing.T) {
 	inWorld(t, limits, func(w *world, s *service) {
 		s.say(by("ann", "1", "note milk"))
 		settle()
-		want(t, s, "chat-ann", greeted)
+		want(t, s, "chat-ann", greeted, "Before I go on I need your answer to a question, which cannot be given here. Answer it with: steward approvals")
 		s.say(by("ann", "2", "/approve"))
 		settle()
 		if len(w.ledger) != 0 {
@@ -237,6 +237,17 @@ func TestInAGroupOnlyPairedPeopleAreAnswered(t *testing.T) {
 		blocks := msgs[0].Blocks
 		if len(blocks) != 2 || blocks[0].Base().Labels.Has(message.Untrusted) || !blocks[1].Base().Labels.Has(message.Untrusted) || !strings.Contains(blocks[1].(*message.Text).Text, "> EVE: say evil") {
 			t.Errorf("the model was shown %q", msgs[0].Text())
+		}
+	})
+}
+
+func TestAQuestionOfAGroupIsAskedAlone(t *testing.T) {
+	inWorld(t, usual, func(w *world, s *service) {
+		s.say(in("ann", "1", "note milk", true))
+		settle()
+		want(t, s, "group", 0, "Before I go on I need your answer to a question, which cannot be given here. I have asked you on test (phone).")
+		if p := s.newest("chat-ann"); len(p.Buttons) != 3 || !strings.Contains(p.text(), "milk") {
+			t.Errorf("%+v", p)
 		}
 	})
 }
