@@ -53,7 +53,7 @@ func (x storm) over(t *testing.T, s *service, renew func() channel.Channel) {
 
 	chance := rand.New(rand.NewPCG(1123, uint64(x.messages)))
 	s.mu.Lock()
-	s.chance, s.drops, s.late = chance, x.drops, x.late
+	s.chance, s.drops, s.late = rand.New(rand.NewPCG(1124, uint64(x.messages))), x.drops, x.late
 	greeted := len(s.posts)
 	s.mu.Unlock()
 	for i := range x.messages {
