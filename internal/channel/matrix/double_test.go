@@ -47,7 +47,8 @@ type double struct {
 	news    chan struct{} // closed and replaced when something happens
 	revoked bool
 	offline bool
-	garbage int // answers to sync that are no answers
+	away    bool // rooms cannot be joined
+	garbage int  // answers to sync that are no answers
 	rewind  bool
 	limited []time.Duration
 	swallow int
@@ -308,6 +309,13 @@ func (d *double) messages(w http.ResponseWriter, r *http.Request) {
 
 func (d *double) join(w http.ResponseWriter, r *http.Request) {
 	room := r.PathValue("room")
+	d.mu.Lock()
+	away := d.away
+	d.mu.Unlock()
+	if away {
+		reply(w, 504, object{"errcode": "M_UNKNOWN", "error": "the other server does not answer"})
+		return
+	}
 	d.change(func() {
 		if d.members[room][self] == "invite" {
 			d.member(room, self, self, "join")

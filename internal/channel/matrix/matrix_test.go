@@ -3,8 +3,10 @@ package matrix_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -97,6 +99,40 @@ func TestNothingBeforeTheInvitation(t *testing.T) {
 	d.Say(channeltest.Message{From: "1001", Chat: "1001", Text: "end"})
 	if list := gather(t, d.Channel(), "end"); len(list) != 3*page+1 {
 		t.Errorf("%d updates: %+v", len(list), list)
+	}
+}
+
+// TestGapAroundJoining: Steward cannot follow an invitation at once, and is stopped. However much is written
+// until it comes back, and however that falls into pages, everything since the invitation arrives, in order.
+func TestGapAroundJoining(t *testing.T) {
+	for _, early := range []int{1, 2, page} {
+		for late := range 2*page + 2 {
+			d := newDouble(t)
+			var want []string
+			say := func() {
+				want = append(want, fmt.Sprint("message ", len(want)))
+				d.Say(channeltest.Message{From: "1001", Chat: "1001", Text: want[len(want)-1]})
+			}
+			for range early {
+				say()
+			}
+			d.change(func() { d.away = true })
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			if err := d.Channel().Run(ctx, cancel, nil); ctx.Err() != context.Canceled {
+				t.Fatal(err)
+			}
+			d.change(func() { d.away = false })
+			for range late {
+				say()
+			}
+			var got []string
+			for _, u := range gather(t, d.Channel(), want[len(want)-1]) {
+				got = append(got, u.Text)
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%d and %d: got %q", early, late, got)
+			}
+		}
 	}
 }
 

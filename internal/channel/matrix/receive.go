@@ -83,6 +83,8 @@ func (m *Matrix) Run(ctx context.Context, connected func(), receive func(context
 		if err := m.advance(ctx, s, first); err != nil {
 			return err
 		}
+	} else if err := m.follow(ctx, s); err != nil {
+		return err
 	}
 	connected()
 	for {
@@ -177,7 +179,7 @@ func (m *Matrix) get(ctx context.Context, out any, path mautrix.ClientURLPath, q
 	return err
 }
 
-// advance records that everything up to a sync has been received, and follows invitations.
+// advance records that everything up to a sync has been received, and what it invites to.
 func (m *Matrix) advance(ctx context.Context, s *session, news *news) error {
 	changed := s.Since != news.NextBatch
 	s.Since = news.NextBatch
@@ -194,6 +196,11 @@ func (m *Matrix) advance(ctx context.Context, s *session, news *news) error {
 			return err
 		}
 	}
+	return m.follow(ctx, s)
+}
+
+// follow joins the rooms that the account is invited to. A failure is tried again after the next sync.
+func (m *Matrix) follow(ctx context.Context, s *session) error {
 	if len(s.Invites) == 0 {
 		return nil
 	}
@@ -300,7 +307,10 @@ func membership(ev *event.Event, who id.UserID) event.Membership {
 // account has joined the room since then, which joined says or the history shows, it reads on to the
 // invitation, after which people may have written to it.
 func (m *Matrix) missed(ctx context.Context, s *session, at id.RoomID, from string, joined bool) (list []*event.Event, err error) {
-	for from != "" && len(list) < maxMissed {
+	for range maxMissed { // pages, most of which may be empty
+		if from == "" || len(list) >= maxMissed {
+			break
+		}
 		query := map[string]string{"dir": "b", "from": from, "limit": "100", "filter": `{"types":["m.room.message","m.room.encrypted","m.room.member"]}`}
 		if !joined {
 			query["to"] = s.Since
@@ -322,12 +332,11 @@ func (m *Matrix) missed(ctx context.Context, s *session, at id.RoomID, from stri
 		if slices.ContainsFunc(page.Chunk, func(ev *event.Event) bool { return membership(ev, s.me) == event.MembershipInvite }) {
 			break
 		}
-		if page.End == from || page.End == s.Since {
-			page.End = ""
-		}
 		if !joined && ownJoin(page.Chunk, s.me) >= 0 {
-			joined = true
-			page.End = cmp.Or(page.End, s.Since)
+			joined, page.End = true, cmp.Or(page.End, s.Since)
+		}
+		if page.End == from || page.End == s.Since && !joined {
+			break
 		}
 		from = page.End
 	}
