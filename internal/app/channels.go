@@ -31,20 +31,15 @@ import (
 // newChannel makes an adapter of an account.
 type newChannel func(channel.Options) (channel.Channel, error)
 
-// adapter makes the constructor of an adapter one of the table.
-func adapter[C channel.Channel](make func(channel.Options) (C, error)) newChannel {
-	return func(o channel.Options) (channel.Channel, error) { return make(o) }
-}
-
 // channelKinds is the table of the messengers that people can reach Steward in.
 func channelKinds() map[string]newChannel {
 	return map[string]newChannel{
-		"discord":  adapter(discord.New),
-		"email":    adapter(email.New),
-		"matrix":   adapter(matrix.New),
-		"slack":    adapter(slack.New),
-		"telegram": adapter(telegram.New),
-		"webhook":  adapter(webhook.New),
+		"discord":  discord.New,
+		"email":    email.New,
+		"matrix":   matrix.New,
+		"slack":    slack.New,
+		"telegram": telegram.New,
+		"webhook":  func(o channel.Options) (channel.Channel, error) { return webhook.New(o) },
 	}
 }
 

@@ -189,7 +189,11 @@ func (e *Engine) recover(ctx context.Context) error {
 			continue // its account is not set up now
 		}
 		if p.State == sending {
-			if p.State = pending; !a.limits.Repeatable {
+			p.State = pending
+			if p.Doubt.IsZero() {
+				p.Doubt = p.Tried
+			}
+			if !a.limits.Repeatable {
 				p.State, p.Reason = uncertain, "Steward ended while it was being sent"
 			}
 			if err := e.commit(ctx, p.User, p.change(store.If{})); err != nil {

@@ -80,6 +80,7 @@ const (
 type Node interface {
 	Send(ctx context.Context, user string, t turn.Input) (turn.Accepted, error)
 	Watch(ctx context.Context, user string, conv id.ID, from turn.Cursor) iter.Seq2[turn.Frame, error]
+	Running(user string, conv id.ID) bool
 	Stop(ctx context.Context, user string, conv id.ID) error
 	FollowApprovals(ctx context.Context, user string) iter.Seq2[[]effect.Question, error]
 }

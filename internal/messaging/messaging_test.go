@@ -205,7 +205,7 @@ func TestNothingIsDecidedWhereSendersCanBeForged(t *testing.T) {
 	inWorld(t, limits, func(w *world, s *service) {
 		s.say(by("ann", "1", "note milk"))
 		settle()
-		want(t, s, "chat-ann", greeted)
+		want(t, s, "chat-ann", greeted, "Before I go on I need your answer to a question, which cannot be given here. Answer it with: steward approvals")
 		s.say(by("ann", "2", "/approve"))
 		settle()
 		if len(w.ledger) != 0 {
@@ -237,6 +237,17 @@ func TestInAGroupOnlyPairedPeopleAreAnswered(t *testing.T) {
 		blocks := msgs[0].Blocks
 		if len(blocks) != 2 || blocks[0].Base().Labels.Has(message.Untrusted) || !blocks[1].Base().Labels.Has(message.Untrusted) || !strings.Contains(blocks[1].(*message.Text).Text, "> EVE: say evil") {
 			t.Errorf("the model was shown %q", msgs[0].Text())
+		}
+	})
+}
+
+func TestAQuestionOfAGroupIsAskedAlone(t *testing.T) {
+	inWorld(t, usual, func(w *world, s *service) {
+		s.say(in("ann", "1", "note milk", true))
+		settle()
+		want(t, s, "group", 0, "Before I go on I need your answer to a question, which cannot be given here. I have asked you on test (phone).")
+		if p := s.newest("chat-ann"); len(p.Buttons) != 3 || !strings.Contains(p.text(), "milk") {
+			t.Errorf("%+v", p)
 		}
 	})
 }
@@ -305,7 +316,10 @@ func TestCommands(t *testing.T) {
 		settle()
 		s.say(by("ann", "2", "/stop"))
 		settle()
-		want(t, s, "chat-ann", greeted, "Stopped.", "(stopped)")
+		want(t, s, "chat-ann", greeted, "(stopped)")
+		s.say(by("ann", "2a", "/stop"))
+		settle()
+		want(t, s, "chat-ann", greeted, "(stopped)", "Nothing is running.")
 		s.say(by("ann", "3", "/new"), by("ann", "4", "say hi"), by("ann", "5", "/conversations"), by("ann", "6", "/help@steward_bot"), by("ann", "7", "/nonsense"))
 		settle()
 		got := s.seen("chat-ann")[greeted+2:]
@@ -488,5 +502,33 @@ func TestEverybodyIsToldOfTheirOwnMessagesAlone(t *testing.T) {
 				t.Errorf("%s is told %s", user, all)
 			}
 		}
+	})
+}
+
+// A service recognizes a repeated key for a limited time: what may have been posted long ago is not sent again.
+func TestWhatMayHaveBeenPostedLongAgoIsNotRepeated(t *testing.T) {
+	limits := usual
+	limits.Repeatable = true
+	inWorld(t, limits, func(w *world, s *service) {
+		s.mu.Lock()
+		s.refuse = channel.Uncertain("test", errDropped)
+		s.mu.Unlock()
+		s.say(by("ann", "1", "say hi"))
+		settle()
+		w.close() // and for a day, nothing runs
+		time.Sleep(24 * time.Hour)
+		s.mu.Lock()
+		s.refuse = nil
+		s.mu.Unlock()
+		w.open(0, false)
+		settle()
+		want(t, s, "chat-ann", greeted)
+		list, err := w.engine.Outbox(t.Context(), "ann", false)
+		if err != nil || len(list) != 1 || list[0].State != "uncertain" {
+			t.Fatal(list, err)
+		}
+		s.say(by("ann", "2", "say again"))
+		settle()
+		want(t, s, "chat-ann", greeted, "again")
 	})
 }

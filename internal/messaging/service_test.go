@@ -244,3 +244,10 @@ func (s *service) newest(chat string) *posted {
 	}
 	return nil
 }
+
+// left returns how many updates wait to be delivered.
+func (s *service) left() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.waiting)
+}
