@@ -22,10 +22,11 @@ import (
 )
 
 const (
-	maxState   = 4 << 20
-	maxThreads = 200              // e-mails that an answer can refer to
-	renewal    = 15 * time.Minute // of IDLE, which also finds out whether the connection is dead
-	polling    = time.Minute      // where the server has no IDLE
+	maxState     = 4 << 20
+	maxThreads   = 200              // e-mails that an answer can refer to
+	maxAnswering = time.Hour        // how long what is sent to a person counts as an answer to the last e-mail
+	renewal      = 15 * time.Minute // of IDLE, which also finds out whether the connection is dead
+	polling      = time.Minute      // where the server has no IDLE
 )
 
 // state is what Options.Dir keeps.
@@ -39,9 +40,11 @@ type state struct {
 
 // thread is what an answer to an e-mail needs to belong to its conversation.
 type thread struct {
-	ID         string   `json:"id"`
-	Subject    string   `json:"subject"`
-	References []string `json:"references,omitempty"`
+	ID         string    `json:"id"`
+	From       string    `json:"from"`
+	At         time.Time `json:"at"`
+	Subject    string    `json:"subject"`
+	References []string  `json:"references,omitempty"`
 }
 
 // session is one connection.
@@ -178,7 +181,7 @@ func (s *session) news(ctx context.Context) error {
 					return received{err}
 				}
 				s.alive.Reset(timeout)
-				s.remember(thread{ID: u.Message, Subject: l.subject, References: l.references})
+				s.remember(thread{ID: u.Message, From: u.From.ID, At: time.Now(), Subject: l.subject, References: l.references})
 			}
 			s.At = at
 		}
@@ -271,16 +274,17 @@ func (e *Email) remember(t thread) {
 	e.threads = slices.Clone(e.threads[max(0, len(e.threads)-maxThreads):])
 }
 
-// threadOf returns what is known of an e-mail; without that, its ID alone.
-func (e *Email) threadOf(id string) thread {
+// threadOf returns what is known of the e-mail that a message answers. If the message does not say which,
+// it is the person's last one, unless that is too long ago.
+func (e *Email) threadOf(out channel.Outgoing) (t thread, ok bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, t := range slices.Backward(e.threads) {
-		if t.ID == id {
-			return t
+		if t.ID == out.ReplyTo || out.ReplyTo == "" && t.From == strings.ToLower(out.At.Chat) && time.Since(t.At) < maxAnswering {
+			return t, true
 		}
 	}
-	return thread{ID: id}
+	return thread{ID: out.ReplyTo}, out.ReplyTo != ""
 }
 
 // Fetch implements channel.Channel. The e-mail is read once more.
