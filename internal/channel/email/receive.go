@@ -23,6 +23,7 @@ import (
 
 const (
 	maxState     = 4 << 20
+	maxFailures  = 10               // of reading one e-mail
 	maxThreads   = 200              // e-mails that an answer can refer to
 	maxAnswering = time.Hour        // how long what is sent to a person counts as an answer to the last e-mail
 	renewal      = 15 * time.Minute // of IDLE, which also finds out whether the connection is dead
@@ -171,8 +172,13 @@ func (s *session) news(ctx context.Context) error {
 	for _, uid := range uids {
 		s.alive.Reset(timeout)
 		l, at, ok, err := s.read(uid)
-		if err != nil {
+		if err != nil && !s.hopeless(uid) {
 			return err
+		}
+		if err != nil {
+			s.log().Error("an e-mail cannot be read and is skipped: look at it in the mailbox", "number", uid, "error", err)
+			s.UID = uid
+			return cmp.Or(s.save(), err)
 		}
 		if ok {
 			if u, ok := s.update(uid, at, l); ok {
@@ -191,6 +197,18 @@ func (s *session) news(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// hopeless reports that too many connections in a row have been lost while the same e-mail was read. It must
+// not stop those behind it for ever.
+func (e *Email) hopeless(uid imap.UID) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.failing != uid {
+		e.failing, e.failures = uid, 0
+	}
+	e.failures++
+	return e.failures >= maxFailures
 }
 
 // read reads an e-mail; ok is false if it is gone or is none.
