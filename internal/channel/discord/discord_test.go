@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coder/websocket"
+
 	"steward/internal/channel"
 	"steward/internal/channel/channeltest"
 	"steward/internal/channel/discord"
@@ -118,6 +120,70 @@ func TestPressIsAnswered(t *testing.T) {
 	})
 	if d.answered != 1 {
 		t.Errorf("%d presses are answered (%v)", d.answered, err)
+	}
+}
+
+// TestHeartbeat: the connection is kept alive, and given up if the service is silent.
+func TestHeartbeat(t *testing.T) {
+	d := newDouble(t)
+	d.change(func() { d.interval = 400 })
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	go func() {
+		for ctx.Err() == nil {
+			d.mu.Lock()
+			beats, news := d.beats, d.news
+			d.mu.Unlock()
+			if beats >= 3 {
+				cancel()
+				return
+			}
+			select {
+			case <-news:
+			case <-ctx.Done():
+			}
+		}
+	}()
+	for c := d.Channel(); ctx.Err() == nil; { // on a slow machine an answer may come too late
+		if err := c.Run(ctx, func() {}, nil); ctx.Err() == nil {
+			t.Logf("Run: %v", err)
+		}
+	}
+	if !errors.Is(ctx.Err(), context.Canceled) {
+		t.Fatal("there are no three heartbeats")
+	}
+	d.change(func() { d.mute = true })
+	ctx, cancel = context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := d.Channel().Run(ctx, func() {}, nil); ctx.Err() != nil || !fault.HasCode(err, "channel_unreachable") {
+		t.Errorf("a silent gateway: %v", err)
+	}
+}
+
+// TestReasonsToHangUp: what the service says when it closes the connection decides what a person is told.
+func TestReasonsToHangUp(t *testing.T) {
+	for code, want := range map[websocket.StatusCode]string{4000: "channel_unreachable", 4004: "channel_token", 4014: "channel_setting", 4009: "channel_unreachable", 1001: "channel_unreachable"} {
+		d := newDouble(t)
+		d.change(func() { d.hangUp = code })
+		err := d.Channel().Run(t.Context(), func() { t.Error("it is connected") }, nil)
+		if !fault.HasCode(err, want) || strings.Contains(err.Error(), token) {
+			t.Errorf("%d: %v", code, err)
+		}
+		// Afterwards it works again, with the session or with a new one.
+		d.change(func() { d.hangUp = 0 })
+		d.Say(channeltest.Message{From: "1001", Chat: "1001", Text: "after"})
+		gather(t, d.Channel(), "after")
+	}
+}
+
+// TestTooManySessions: the service withdraws a token whose account begins too many sessions in a day.
+func TestTooManySessions(t *testing.T) {
+	d := newDouble(t)
+	d.change(func() { d.starts, d.session, d.log = 0, "", nil })
+	d.Forget()
+	err := d.Channel().Run(t.Context(), func() { t.Error("it is connected") }, nil)
+	if !fault.HasCode(err, "channel_limited") || fault.Of(err).After != time.Hour {
+		t.Errorf("%v", err)
 	}
 }
 

@@ -50,6 +50,11 @@ type double struct {
 	forgot   bool // sessions are unknown from now on
 	rewind   bool
 	garbage  bool
+	interval int  // of heartbeats, in milliseconds
+	mute     bool // heartbeats are not answered
+	beats    int  // that have come
+	hangUp   websocket.StatusCode
+	starts   int // sessions that may still be started today
 	limited  []time.Duration
 	swallow  int
 	refuse   int
@@ -81,7 +86,7 @@ const (
 )
 
 func newDouble(t *testing.T) *double {
-	d := &double{t: t, dir: t.TempDir(), news: make(chan struct{}), next: 100, messages: map[string][]*msg{}, threads: map[string]string{},
+	d := &double{t: t, dir: t.TempDir(), news: make(chan struct{}), next: 100, interval: 41250, starts: 999, messages: map[string][]*msg{}, threads: map[string]string{},
 		files: map[string]channeltest.File{}, typing: map[string]int{}, conns: map[net.Conn]bool{}}
 	mux := http.NewServeMux()
 	const api = "/api/v10"
@@ -89,7 +94,7 @@ func newDouble(t *testing.T) *double {
 		reply(w, 200, object{"id": self, "username": "steward", "bot": true})
 	})
 	mux.HandleFunc("GET "+api+"/gateway/bot", func(w http.ResponseWriter, _ *http.Request) {
-		reply(w, 200, object{"url": d.gatewayURL(), "shards": 1, "session_start_limit": object{"total": 1000, "remaining": 999, "reset_after": 0, "max_concurrency": 1}})
+		reply(w, 200, object{"url": d.gatewayURL(), "shards": 1, "session_start_limit": object{"total": 1000, "remaining": d.starts, "reset_after": 3_600_000, "max_concurrency": 1}})
 	})
 	mux.HandleFunc("GET /gateway", d.gateway)
 	mux.HandleFunc("GET "+api+"/channels/{channel}", d.channel)
@@ -228,7 +233,10 @@ func (d *double) gateway(w http.ResponseWriter, r *http.Request) {
 		err = json.Unmarshal(b, &f)
 		return f.Op, f.D, err
 	}
-	if send(10, 0, "", object{"heartbeat_interval": 41250}) != nil {
+	d.mu.Lock()
+	interval, mute, hangUp := d.interval, d.mute, d.hangUp
+	d.mu.Unlock()
+	if send(10, 0, "", object{"heartbeat_interval": interval}) != nil {
 		return
 	}
 	op, data, err := read()
@@ -243,6 +251,10 @@ func (d *double) gateway(w http.ResponseWriter, r *http.Request) {
 	}
 	if err := json.Unmarshal(data, &hello); err != nil {
 		d.t.Errorf("the greeting: %v", err)
+	}
+	if hangUp != 0 {
+		c.Close(hangUp, "a reason") //nolint:errcheck // the client is gone
+		return
 	}
 	d.mu.Lock()
 	if d.revoked || hello.Token != token {
@@ -282,6 +294,9 @@ func (d *double) gateway(w http.ResponseWriter, r *http.Request) {
 				return
 			}
 			if op == 1 {
+				d.change(func() { d.beats++ })
+			}
+			if op == 1 && !mute {
 				send(11, 0, "", nil) //nolint:errcheck // the client is gone
 			}
 		}

@@ -40,6 +40,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/emersion/go-imap/v2"
+
 	"steward/internal/channel"
 	"steward/internal/channel/markup"
 	"steward/internal/channel/rest"
@@ -65,8 +67,10 @@ type Email struct {
 	own     *mail.Address
 	trust   string
 
-	mu      sync.Mutex
-	threads []thread // of the e-mails that arrived last
+	mu       sync.Mutex
+	threads  []thread // of the e-mails that arrived last
+	failing  imap.UID // the e-mail that could not be read last
+	failures int      // of reading it, in a row
 }
 
 // New makes the channel of a mailbox. Token is its password. Settings: address; imap and smtp (HOST:PORT),

@@ -150,7 +150,8 @@ func TestConversation(t *testing.T) {
 	for i, out := range []channel.Outgoing{
 		{Key: "k1", At: u.Address, ReplyTo: u.Message, Text: c.Render("At **eight**.")[0]},
 		{Key: "k2", At: u.Address, ReplyTo: "unknown@example.org", Text: c.Render("Done")[0]},
-		{Key: "k3", At: u.Address, Text: c.Render("It rains\n\nTake an umbrella.")[0]},
+		{Key: "k3", At: channel.Address{Chat: "eve@example.org"}, Text: c.Render("It rains\n\nTake an umbrella.")[0]},
+		{Key: "k4", At: u.Address, Text: c.Render("A table for two.")[0]},
 	} {
 		id, err := c.Send(t.Context(), out)
 		if err != nil {
@@ -161,6 +162,7 @@ func TestConversation(t *testing.T) {
 			{"Subject: Re: Dinner\r\n", "In-Reply-To: <m1@example.org>\r\n", "<m0@example.org> <m1@example.org>", "At eight.", "<strong>eight</strong>", "Auto-Submitted: auto-replied\r\n", "Message-Id: <" + id + ">\r\n"},
 			{"In-Reply-To: <unknown@example.org>\r\n", "Subject: Done\r\n"},
 			{"Subject: It rains\r\n"},
+			{"Subject: Re: Dinner\r\n", "In-Reply-To: <m1@example.org>\r\n"},
 		}[i]
 		for _, part := range want {
 			if !strings.Contains(raw, part) {

@@ -22,10 +22,12 @@ import (
 )
 
 const (
-	maxState   = 4 << 20
-	maxThreads = 200              // e-mails that an answer can refer to
-	renewal    = 15 * time.Minute // of IDLE, which also finds out whether the connection is dead
-	polling    = time.Minute      // where the server has no IDLE
+	maxState     = 4 << 20
+	maxFailures  = 10               // of reading one e-mail
+	maxThreads   = 200              // e-mails that an answer can refer to
+	maxAnswering = time.Hour        // how long what is sent to a person counts as an answer to the last e-mail
+	renewal      = 15 * time.Minute // of IDLE, which also finds out whether the connection is dead
+	polling      = time.Minute      // where the server has no IDLE
 )
 
 // state is what Options.Dir keeps.
@@ -39,9 +41,11 @@ type state struct {
 
 // thread is what an answer to an e-mail needs to belong to its conversation.
 type thread struct {
-	ID         string   `json:"id"`
-	Subject    string   `json:"subject"`
-	References []string `json:"references,omitempty"`
+	ID         string    `json:"id"`
+	From       string    `json:"from"`
+	At         time.Time `json:"at"`
+	Subject    string    `json:"subject"`
+	References []string  `json:"references,omitempty"`
 }
 
 // session is one connection.
@@ -168,8 +172,13 @@ func (s *session) news(ctx context.Context) error {
 	for _, uid := range uids {
 		s.alive.Reset(timeout)
 		l, at, ok, err := s.read(uid)
-		if err != nil {
+		if err != nil && !s.hopeless(uid) {
 			return err
+		}
+		if err != nil {
+			s.log().Error("an e-mail cannot be read and is skipped: look at it in the mailbox", "number", uid, "error", err)
+			s.UID = uid
+			return cmp.Or(s.save(), err)
 		}
 		if ok {
 			if u, ok := s.update(uid, at, l); ok {
@@ -178,7 +187,7 @@ func (s *session) news(ctx context.Context) error {
 					return received{err}
 				}
 				s.alive.Reset(timeout)
-				s.remember(thread{ID: u.Message, Subject: l.subject, References: l.references})
+				s.remember(thread{ID: u.Message, From: u.From.ID, At: time.Now(), Subject: l.subject, References: l.references})
 			}
 			s.At = at
 		}
@@ -188,6 +197,18 @@ func (s *session) news(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// hopeless reports that too many connections in a row have been lost while the same e-mail was read. It must
+// not stop those behind it for ever.
+func (e *Email) hopeless(uid imap.UID) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.failing != uid {
+		e.failing, e.failures = uid, 0
+	}
+	e.failures++
+	return e.failures >= maxFailures
 }
 
 // read reads an e-mail; ok is false if it is gone or is none.
@@ -271,16 +292,17 @@ func (e *Email) remember(t thread) {
 	e.threads = slices.Clone(e.threads[max(0, len(e.threads)-maxThreads):])
 }
 
-// threadOf returns what is known of an e-mail; without that, its ID alone.
-func (e *Email) threadOf(id string) thread {
+// threadOf returns what is known of the e-mail that a message answers. If the message does not say which,
+// it is the person's last one, unless that is too long ago.
+func (e *Email) threadOf(out channel.Outgoing) (t thread, ok bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, t := range slices.Backward(e.threads) {
-		if t.ID == id {
-			return t
+		if t.ID == out.ReplyTo || out.ReplyTo == "" && t.From == strings.ToLower(out.At.Chat) && time.Since(t.At) < maxAnswering {
+			return t, true
 		}
 	}
-	return thread{ID: id}
+	return thread{ID: out.ReplyTo}, out.ReplyTo != ""
 }
 
 // Fetch implements channel.Channel. The e-mail is read once more.

@@ -107,8 +107,7 @@ func (e *Email) encode(to *mail.Address, id string, out channel.Outgoing) ([]byt
 	h.SetMessageID(id)
 	h.SetSubject(subject(text))
 	h.Set("Auto-Submitted", "auto-replied") // RFC 3834: no answer by a program
-	if out.ReplyTo != "" {
-		t := e.threadOf(out.ReplyTo)
+	if t, ok := e.threadOf(out); ok {
 		if strings.Contains(t.ID, "@") {
 			h.SetMsgIDList("In-Reply-To", []string{t.ID})
 			h.SetMsgIDList("References", append(slices.Clone(t.References), t.ID))
