@@ -555,3 +555,26 @@ func TestAnHourWithoutNetwork(t *testing.T) {
 		}
 	})
 }
+
+// What is recorded between the opening of the node and the start of the engine is sent once.
+func TestWhatIsDueAtTheStartIsSentOnce(t *testing.T) {
+	inWorld(t, usual, func(w *world, s *service) {
+		alarms := jobs.New(jobs.Options{Store: w.disk})
+		for i := range 20 {
+			if _, err := alarms.Set(t.Context(), record.Alarm{ID: id.Derive("due", fmt.Sprint(i)), User: "ann", Kind: "reminder", Text: fmt.Sprint("thing ", i), Start: time.Now().Add(time.Minute), Zone: "UTC"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.close()
+		time.Sleep(time.Hour)
+		w.open(0, false)
+		settle()
+		got := s.seen("chat-ann")[greeted:]
+		if len(got) != 20 {
+			t.Errorf("%d reminders: %q", len(got), got)
+		}
+		if list, err := w.engine.Outbox(t.Context(), "ann", false); err != nil || len(list) > 0 {
+			t.Error(list, err)
+		}
+	})
+}
