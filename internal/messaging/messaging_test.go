@@ -532,3 +532,49 @@ func TestWhatMayHaveBeenPostedLongAgoIsNotRepeated(t *testing.T) {
 		want(t, s, "chat-ann", greeted, "again")
 	})
 }
+
+func TestAnHourWithoutNetwork(t *testing.T) {
+	inWorld(t, usual, func(w *world, s *service) {
+		s.say(by("ann", "1", "slow one two three four five six seven eight nine ten"))
+		time.Sleep(500 * time.Millisecond)
+		s.leave(true)
+		s.say(by("ann", "2", "say hi"))
+		time.Sleep(time.Hour)
+		list, err := w.engine.Channels(t.Context())
+		if err != nil || !list[0].Connected.IsZero() || list[0].Error == "" || list[0].Unsent != 2 { // the draft and the answer
+			t.Errorf("%+v, %v", list, err)
+		}
+		if s.tries < 55 || s.tries > 70 {
+			t.Errorf("%d tries to connect in an hour", s.tries)
+		}
+		s.leave(false)
+		time.Sleep(2 * time.Minute)
+		want(t, s, "chat-ann", greeted, "one two three four five six seven eight nine ten", "hi")
+		if list, err = w.engine.Channels(t.Context()); err != nil || list[0].Connected.IsZero() || list[0].Unsettled+list[0].Unsent+list[0].Received > 0 {
+			t.Errorf("%+v, %v", list, err)
+		}
+	})
+}
+
+// What is recorded between the opening of the node and the start of the engine is sent once.
+func TestWhatIsDueAtTheStartIsSentOnce(t *testing.T) {
+	inWorld(t, usual, func(w *world, s *service) {
+		alarms := jobs.New(jobs.Options{Store: w.disk})
+		for i := range 20 {
+			if _, err := alarms.Set(t.Context(), record.Alarm{ID: id.Derive("due", fmt.Sprint(i)), User: "ann", Kind: "reminder", Text: fmt.Sprint("thing ", i), Start: time.Now().Add(time.Minute), Zone: "UTC"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.close()
+		time.Sleep(time.Hour)
+		w.open(0, false)
+		settle()
+		got := s.seen("chat-ann")[greeted:]
+		if len(got) != 20 {
+			t.Errorf("%d reminders: %q", len(got), got)
+		}
+		if list, err := w.engine.Outbox(t.Context(), "ann", false); err != nil || len(list) > 0 {
+			t.Error(list, err)
+		}
+	})
+}
