@@ -9,9 +9,7 @@ import (
 	"log/slog"
 	"mime"
 	"mime/multipart"
-	"net"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strconv"
 	"strings"
@@ -42,13 +40,12 @@ import (
 //   - "Receiving and Responding": POST /interactions/{id}/{token}/callback.
 type double struct {
 	t      *testing.T
-	server *httptest.Server
+	server *channeltest.Server
 	dir    string
 
 	mu       sync.Mutex
 	news     chan struct{}
 	revoked  bool
-	offline  bool
 	forgot   bool // sessions are unknown from now on
 	rewind   bool
 	garbage  bool
@@ -68,7 +65,6 @@ type double struct {
 	files    map[string]channeltest.File
 	typing   map[string]int
 	answered int
-	conns    map[net.Conn]bool
 }
 
 type msg struct {
@@ -89,7 +85,7 @@ const (
 
 func newDouble(t *testing.T) *double {
 	d := &double{t: t, dir: t.TempDir(), news: make(chan struct{}), next: 100, interval: 41250, starts: 999, messages: map[string][]*msg{}, threads: map[string]string{},
-		files: map[string]channeltest.File{}, typing: map[string]int{}, conns: map[net.Conn]bool{}}
+		files: map[string]channeltest.File{}, typing: map[string]int{}}
 	mux := http.NewServeMux()
 	const api = "/api/v10"
 	mux.HandleFunc("GET "+api+"/users/@me", func(w http.ResponseWriter, _ *http.Request) {
@@ -124,7 +120,7 @@ func newDouble(t *testing.T) *double {
 		}
 		w.Write(f.Data) //nolint:errcheck // the test sees what is missing
 	})
-	d.server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	d.server = channeltest.NewServer(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		d.mu.Lock()
 		revoked := d.revoked
 		d.mu.Unlock()
@@ -134,13 +130,6 @@ func newDouble(t *testing.T) *double {
 		}
 		mux.ServeHTTP(w, r)
 	}))
-	d.server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
-	d.server.Start()
-	t.Cleanup(func() {
-		d.change(func() { d.revoked = true })
-		d.Drop()
-		d.server.Close()
-	})
 	d.meet("1001")
 	return d
 }
@@ -163,20 +152,7 @@ func (d *double) gatewayURL() string {
 }
 
 func (d *double) Channel() channel.Channel {
-	transport := &http.Transport{DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		if d.offline {
-			return nil, errors.New("no network")
-		}
-		c, err := (&net.Dialer{}).DialContext(ctx, network, addr)
-		if err == nil {
-			d.conns[c] = true
-		}
-		return c, err
-	}}
-	d.t.Cleanup(transport.CloseIdleConnections)
-	c, err := discord.New(channel.Options{Token: token, BaseURL: d.server.URL, Client: &http.Client{Transport: transport}, Log: slog.New(slog.DiscardHandler), Dir: d.dir})
+	c, err := discord.New(channel.Options{Token: token, BaseURL: d.server.URL, Client: d.server.Client(), Log: slog.New(slog.DiscardHandler), Dir: d.dir})
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -330,6 +306,8 @@ func (d *double) gateway(w http.ResponseWriter, r *http.Request) {
 		select {
 		case <-news:
 		case <-r.Context().Done():
+			return
+		case <-d.server.Done:
 			return
 		}
 	}
@@ -762,21 +740,8 @@ func markOf(text string, open []string) string {
 	return ""
 }
 
-func (d *double) Drop() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for c := range d.conns {
-		c.Close() //nolint:errcheck // it may be closed already
-	}
-	clear(d.conns)
-}
-
-func (d *double) Offline(off bool) {
-	d.mu.Lock()
-	d.offline = off
-	d.mu.Unlock()
-	d.Drop()
-}
+func (d *double) Drop()            { d.server.Drop() }
+func (d *double) Offline(off bool) { d.server.Offline(off) }
 
 func (d *double) LimitNext(n int, pause time.Duration) {
 	d.change(func() { d.limited = slices.Repeat([]time.Duration{pause}, n) })

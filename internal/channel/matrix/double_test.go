@@ -2,15 +2,12 @@ package matrix_test
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strconv"
 	"strings"
@@ -42,13 +39,12 @@ import (
 //   - "Size limits": an event has at most 65,536 bytes.
 type double struct {
 	t      *testing.T
-	server *httptest.Server
+	server *channeltest.Server
 	dir    string
 
 	mu      sync.Mutex
 	news    chan struct{} // closed and replaced when something happens
 	revoked bool
-	offline bool
 	away    bool // rooms cannot be joined
 	garbage int  // answers to sync that are no answers
 	rewind  bool
@@ -61,7 +57,6 @@ type double struct {
 	txns    map[string]string
 	media   map[string]channeltest.File
 	typing  map[string]int
-	conns   map[net.Conn]bool
 }
 
 type event struct {
@@ -79,7 +74,7 @@ const (
 
 func newDouble(t *testing.T) *double {
 	d := &double{t: t, dir: t.TempDir(), news: make(chan struct{}), clock: time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC).UnixMilli(),
-		members: map[string]map[string]string{}, txns: map[string]string{}, media: map[string]channeltest.File{}, typing: map[string]int{}, conns: map[net.Conn]bool{}}
+		members: map[string]map[string]string{}, txns: map[string]string{}, media: map[string]channeltest.File{}, typing: map[string]int{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /_matrix/client/v3/account/whoami", func(w http.ResponseWriter, _ *http.Request) {
 		reply(w, 200, object{"user_id": self, "device_id": "D1", "is_guest": false})
@@ -104,7 +99,7 @@ func newDouble(t *testing.T) *double {
 	})
 	mux.HandleFunc("POST /_matrix/media/v3/upload", d.upload)
 	mux.HandleFunc("GET /_matrix/client/v1/media/download/{server}/{media}", d.download)
-	d.server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	d.server = channeltest.NewServer(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		d.mu.Lock()
 		revoked := d.revoked
 		d.mu.Unlock()
@@ -118,33 +113,13 @@ func newDouble(t *testing.T) *double {
 		}
 		mux.ServeHTTP(w, r)
 	}))
-	d.server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
-	d.server.Start()
-	t.Cleanup(func() {
-		d.change(func() { d.revoked = true })
-		d.Drop()
-		d.server.Close()
-	})
 	return d
 }
 
 func (d *double) Channel() channel.Channel { return d.channel(nil) }
 
 func (d *double) channel(settings map[string]string) channel.Channel {
-	transport := &http.Transport{DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		if d.offline {
-			return nil, errors.New("no network")
-		}
-		c, err := (&net.Dialer{}).DialContext(ctx, network, addr)
-		if err == nil {
-			d.conns[c] = true
-		}
-		return c, err
-	}}
-	d.t.Cleanup(transport.CloseIdleConnections)
-	c, err := matrix.New(channel.Options{Token: token, BaseURL: d.server.URL, Client: &http.Client{Transport: transport}, Log: slog.New(slog.DiscardHandler), Dir: d.dir, Settings: settings})
+	c, err := matrix.New(channel.Options{Token: token, BaseURL: d.server.URL, Client: d.server.Client(), Log: slog.New(slog.DiscardHandler), Dir: d.dir, Settings: settings})
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -630,21 +605,8 @@ func show(text string) (s channeltest.Shown, err error) {
 	}
 }
 
-func (d *double) Drop() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for c := range d.conns {
-		c.Close() //nolint:errcheck // it may be closed already
-	}
-	clear(d.conns)
-}
-
-func (d *double) Offline(off bool) {
-	d.mu.Lock()
-	d.offline = off
-	d.mu.Unlock()
-	d.Drop()
-}
+func (d *double) Drop()            { d.server.Drop() }
+func (d *double) Offline(off bool) { d.server.Offline(off) }
 
 func (d *double) LimitNext(n int, pause time.Duration) {
 	d.change(func() { d.limited = slices.Repeat([]time.Duration{pause}, n) })
