@@ -64,11 +64,22 @@ func (e *Engine) record(ctx context.Context, user string, posts []*post, others 
 		return err
 	}
 	for _, p := range news {
-		if a := e.accounts[p.Account]; a != nil && p.State == pending {
+		if a := e.accounts[p.Account]; a != nil && p.State == pending && !e.hold(p) {
 			e.queue(a, p)
 		}
 	}
 	return nil
+}
+
+// hold keeps a post back that is recorded before the engine has started, such as a reminder that was due
+// when the node was opened: Start looks through the outbox, and must not find it being sent.
+func (e *Engine) hold(p *post) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.running {
+		e.held = append(e.held, p)
+	}
+	return !e.running
 }
 
 // queue has a post sent after those of its chat that were queued before.
