@@ -27,7 +27,9 @@ import (
 	"steward/internal/channel/discord"
 )
 
-// double is the service as its documentation describes it (discord.com/developers/docs):
+// double is the service as its documentation describes it (discord.com/developers/docs; the gateway and
+// messages were read in discord/discord-api-docs, docs/events/gateway.mdx and docs/resources/message.mdx, in
+// November 2026):
 //
 //   - "Gateway": hello with heartbeat_interval, identify, READY with session_id and resume_gateway_url;
 //     resume with seq sends what was missed and then RESUMED; an unknown session is answered with op 9.

@@ -25,7 +25,9 @@ import (
 	"steward/internal/channel/matrix"
 )
 
-// double is a home server as the Client-Server API describes it (spec.matrix.org/v1.16/client-server-api):
+// double is a home server as the Client-Server API describes it (spec.matrix.org/v1.16/client-server-api;
+// syncing, pagination, sending and transaction identifiers were read in matrix-org/matrix-spec,
+// data/api/client-server/{sync,message_pagination,room_send}.yaml, in November 2026):
 //
 //   - "Syncing": since is next_batch of an earlier answer; timeline.limited and prev_batch if there was more
 //     than the filter's limit; a server may return fewer; invite_state has stripped state.
