@@ -159,7 +159,7 @@ func (e *Engine) mayTell(ctx context.Context, a *account, u *update, text string
 // tellAlone answers in the person's own chat in place of the group.
 func (e *Engine) tellAlone(ctx context.Context, a *account, u *update, text string) error {
 	say := "My answer has private data in it, so I do not give it here."
-	to, at, err := e.preferred(ctx, u.User)
+	to, at, err := e.preferred(ctx, u.User, false)
 	if err != nil {
 		return err
 	}

@@ -36,11 +36,15 @@ func TestNothingIsLostAndNothingAnsweredTwice(t *testing.T) {
 }
 
 func (x storm) run(t *testing.T) {
-	s := newService(channel.Limits{Text: 4000, SendEvery: 20 * time.Millisecond, Buttons: 3, Repeatable: x.repeatable})
+	x.over(t, newService(channel.Limits{Text: 4000, SendEvery: 20 * time.Millisecond, Buttons: 3, Repeatable: x.repeatable}), nil)
+}
+
+// over runs the storm over a service, whose adapter is made by renew in each life; nil: it is its own.
+func (x storm) over(t *testing.T, s *service, renew func() channel.Channel) {
 	st := sqliteIn(t)
 	defer st.Close() //nolint:errcheck // the test is over
 	w := newWorld(t, map[string]*service{"phone": s})
-	w.disk = st
+	w.disk, w.renew = st, renew
 	w.open(0, false)
 	for i := range x.people {
 		w.pair("phone", fmt.Sprint("p", i), "user")
@@ -48,8 +52,10 @@ func (x storm) run(t *testing.T) {
 	w.close()
 
 	chance := rand.New(rand.NewPCG(1123, uint64(x.messages)))
-	s.chance, s.drops, s.late = chance, x.drops, x.late
+	s.mu.Lock()
+	s.chance, s.drops, s.late = rand.New(rand.NewPCG(1124, uint64(x.messages))), x.drops, x.late
 	greeted := len(s.posts)
+	s.mu.Unlock()
 	for i := range x.messages {
 		s.say(by(fmt.Sprint("p", chance.IntN(x.people)), fmt.Sprint("u", i), fmt.Sprint("say answer ", i)))
 	}
@@ -86,7 +92,7 @@ func (w *world) watch() (over bool) {
 			return false
 		case <-time.After(10 * time.Second):
 		}
-		open := len(w.services["phone"].waiting)
+		open := w.services["phone"].left()
 		list, err := w.engine.Channels(context.Background())
 		if err != nil {
 			continue
