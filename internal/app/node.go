@@ -211,7 +211,7 @@ func (l *Local) wire(ctx context.Context, a *App, set *settings.Loaded, log *slo
 		ExpireAtOnce: set.Tools.Expired == "at_once",
 		ToolBudget:   kits.ToolBudget{Tools: set.Tools.Shown, Tokens: set.Tools.ShownTokens},
 		RemoteModels: l.services.remoteModels,
-		Alarms:       l.alarms, Notify: alert,
+		Alarms:       l.alarms, JobSource: l.jobSource(set), Notify: alert,
 	})
 	if err != nil {
 		return errors.Join(err, l.closeAgents())

@@ -3,8 +3,11 @@ package jobs
 import (
 	"context"
 	"encoding/json"
+	"io/fs"
+	"path"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"steward/internal/fault"
@@ -20,17 +23,21 @@ const (
 	MaxJobText = 8000 // bytes
 	MaxRetries = 10
 
-	maxOpen    = 24          // occurrences of a job that are not over, so also how many are caught up
-	maxCatchUp = 10_000      // occurrences that are looked at in one step
-	keep       = 200         // occurrences of a job in its history
-	late       = time.Minute // an occurrence that is not later than this is not missed
+	maxOpen    = 24               // occurrences of a job that are not over, so also how many are caught up
+	maxCatchUp = 10_000           // occurrences that are looked at in one step
+	keep       = 200              // occurrences of a job in its history
+	keepCalls  = 15 * time.Minute // occurrences of a webhook are not erased before: a call that is repeated finds them
+	late       = time.Minute      // an occurrence that is not later than this is not missed
 )
 
 // CausePerson is the cause of occurrences that a person has begun.
 const CausePerson = "person"
 
-// termJobs lists a user's jobs.
-const termJobs = "jobs"
+// The terms of jobs.
+const (
+	termJobs = "jobs" // lists a user's jobs
+	termHook = "hook" // finds the job of a webhook
+)
 
 var (
 	nameForm = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
@@ -90,17 +97,18 @@ func nameTaken(name string) error {
 	return fault.New(fault.Conflict, "name_taken", "there is already a job %q", name).WithHint("use another name, or remove that job first")
 }
 
-// firstDue returns the first time at or after now at which the job begins; zero for a job that begins on events.
+// firstDue returns the first time at or after now at which the job begins; zero for a job that begins when something
+// happens.
 func firstDue(j *record.Job, now time.Time) (time.Time, error) {
 	tt, err := newTimetable(j)
-	if err != nil || !j.On.Zero() {
+	if err != nil || !j.Timed() {
 		return time.Time{}, err
 	}
 	next := tt.next(now.Add(-time.Second))
 	switch {
 	case next.IsZero() && !j.At.IsZero():
 		return next, fault.New(fault.Invalid, "time_past", "%s is in the past", j.At.Format(time.RFC3339)).WithHint("give a time in the future")
-	case next.IsZero() || tt.count > 0 && j.Count.Due-j.Count.Manual >= tt.count:
+	case next.IsZero() || tt.count > 0 && j.Triggered() >= tt.count:
 		return time.Time{}, fault.New(fault.Invalid, "rule_never", "the job would not begin within the next five years").WithHint("check the days and months of its trigger")
 	}
 	return next, nil
@@ -133,6 +141,16 @@ func checkJob(j *record.Job) error {
 	case j.Check.Args != "" && !json.Valid([]byte(j.Check.Args)):
 		return invalid("give the arguments of the tool as a JSON object", "the arguments of the check are not JSON")
 	}
+	switch m := j.Mail; {
+	case m != record.MailFilter{} && m.Account == "":
+		return invalid("name the account; steward accounts list shows them", "the e-mails of no account are meant")
+	case len(m.From) > 200 || len(m.Subject) > 200:
+		return invalid("give at most 200 bytes of each", "the filter for e-mails is too long")
+	case j.File != "" && !validPattern(j.File):
+		return invalid("give a file, or a pattern for files in one folder, such as workspace/in/*.pdf", "the job cannot begin on the file %.200q", j.File)
+	case len(j.Home) > 300:
+		return invalid("write it as light.hall=on", "the state of the home is too long")
+	}
 	if on := j.On; !on.Zero() {
 		_, err := resource.Parse(on.URI)
 		switch {
@@ -154,6 +172,14 @@ func checkJob(j *record.Job) error {
 	return nil
 }
 
+// validPattern reports whether a file can be followed: a path below a folder that the file tools know by its name, with a
+// pattern at most in its last element.
+func validPattern(name string) bool {
+	dir, last := path.Split(name)
+	_, err := path.Match(last, "")
+	return len(name) <= 500 && fs.ValidPath(name) && dir != "" && !strings.ContainsAny(dir, "*?[\\") && err == nil
+}
+
 // Preview returns the next n (at most 100) occurrences of a job that need not be stored, from now on.
 // Error codes are those of AddJob for triggers.
 func (s *Scheduler) Preview(j record.Job, n int) ([]time.Time, error) {
@@ -166,7 +192,7 @@ func (s *Scheduler) Preview(j record.Job, n int) ([]time.Time, error) {
 		return nil, err
 	}
 	if n = min(n, 100); tt.count > 0 {
-		n = min(n, tt.count-(j.Count.Due-j.Count.Manual))
+		n = min(n, tt.count-j.Triggered())
 	}
 	var out []time.Time
 	for t := tt.next(now.Add(-time.Second)); !t.IsZero() && len(out) < n; t = tt.next(t) {
@@ -214,6 +240,41 @@ func (s *Scheduler) PauseJob(ctx context.Context, user, name string) (record.Job
 			return fault.New(fault.Conflict, "job_over", "the job %q has ended", j.Name)
 		}
 		j.State, j.Next = record.JobPaused, time.Time{}
+		return nil
+	})
+}
+
+// EditJob changes what a job says. do may change all but ID, User, Name and what changes by itself (from State on).
+// If it changes the trigger, the job begins by the new one from now on, also one that has ended. Error codes:
+// not_found, those of do, and those of AddJob.
+func (s *Scheduler) EditJob(ctx context.Context, user, name string, do func(*record.Job) error) (record.Job, error) {
+	return s.changeJob(ctx, user, name, func(j *record.Job) (err error) {
+		before, zone := j.Trigger, j.Zone
+		if err := do(j); err != nil {
+			return err
+		}
+		if err := checkJob(j); err != nil {
+			return err
+		}
+		if j.Trigger == before && j.Zone == zone {
+			return nil
+		}
+		now := s.opt.Now().UTC()
+		if j.Start.IsZero() {
+			j.Start = now
+		}
+		j.Start = j.Start.UTC().Truncate(time.Second)
+		j.Cursor, j.Held, j.Count.Earlier = "", time.Time{}, j.Count.Due-j.Count.Manual
+		next, err := firstDue(j, now)
+		if err != nil {
+			return err
+		}
+		if j.State == record.JobEnded {
+			j.State, j.Ended = record.JobActive, ""
+		}
+		if j.Next = next; j.State == record.JobPaused {
+			j.Next = time.Time{}
+		}
 		return nil
 	})
 }
@@ -316,6 +377,9 @@ func (s *Scheduler) job(ctx context.Context, user string, job id.ID) (record.Job
 
 func putJob(j *record.Job, cond store.If) store.Change {
 	ch := store.Change{URI: record.JobURI(j.ID), Body: record.Encode(j), If: cond, Terms: []store.Term{{Name: termJobs, Value: "all"}}}
+	if !j.Hook.Zero() {
+		ch.Terms = append(ch.Terms, store.Term{Name: termHook, Value: j.Hook.String()})
+	}
 	if j.State != record.JobEnded {
 		ch.State = j.State
 	}

@@ -33,8 +33,8 @@ type Handlers struct {
 	// Check runs the job's query and returns what Job.Seen is compared with. May be nil if no job has one.
 	Check func(ctx context.Context, j record.Job) (string, error)
 
-	// Events yields the events after j.Cursor (empty: from now on) that j.On selects and the user may
-	// read, and a batch without events now and then. Nil: no job begins on events.
+	// Events yields what happens after j.Cursor (empty: from now on), that j's trigger selects and the user
+	// may read, and a batch without events now and then. Nil: no job begins on what is followed.
 	Events func(ctx context.Context, j record.Job) iter.Seq2[Events, error]
 
 	// Report tells the user of occurrences that failed or were missed. Both are in the history, too.
@@ -251,7 +251,7 @@ func (s *Scheduler) failed(ctx context.Context, a *Attempt, err error, final boo
 // process has recorded it.
 func (s *Scheduler) finish(ctx context.Context, a *Attempt) error {
 	o, sc := &a.Occurrence, store.ForUser(a.Job.User)
-	o.Ended = s.opt.Now().UTC()
+	o.Ended, o.Text = s.opt.Now().UTC(), ""
 	for {
 		j, version, err := s.job(ctx, a.Job.User, a.Job.ID)
 		if err != nil {

@@ -18,6 +18,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"iter"
 	"log/slog"
 	"time"
 
@@ -34,6 +35,7 @@ import (
 	"steward/internal/message"
 	"steward/internal/planning"
 	"steward/internal/policy"
+	"steward/internal/record"
 	"steward/internal/request"
 	"steward/internal/requests"
 	"steward/internal/routing"
@@ -103,6 +105,8 @@ type Options struct {
 	Documents func(ctx context.Context, user, model string, f *message.File) (*message.File, error)
 	// Alarms lets reminders go off and jobs begin; nil: there are none.
 	Alarms *jobs.Scheduler
+	// JobSource yields what happens to the files or in the home that a job begins on; nil: no such job begins.
+	JobSource func(ctx context.Context, j record.Job) iter.Seq2[jobs.Events, error]
 	// Notify reaches a user outside of a conversation. May be nil.
 	Notify func(ctx context.Context, user, title, text string) error
 	// Search finds messages, for people and for the tool conversation.search. Its

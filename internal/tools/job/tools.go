@@ -183,7 +183,7 @@ func (s Service) create(ctx context.Context, in tool.Invocation, a createArgs) (
 	if j.Labels.Has(message.Private) {
 		j.Sources = in.Sources
 	}
-	if j, err = s.Add(ctx, j, a.Name != ""); err != nil {
+	if j, err = s.Add(ctx, j, a.words(in)); err != nil {
 		return "", err
 	}
 	return s.created(ctx, j), nil
@@ -322,6 +322,6 @@ func (s Service) remove(ctx context.Context, in tool.Invocation, a whichArgs) (s
 	if err != nil {
 		return "", tool.NotDone(err)
 	}
-	_, err = s.Jobs.RemoveJob(ctx, in.User, j.Name)
+	_, err = s.Remove(ctx, in.User, j.Name)
 	return fmt.Sprintf("The job %s is removed.", j.Name), err
 }
