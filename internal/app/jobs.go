@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"path/filepath"
 	"slices"
@@ -89,9 +90,9 @@ func (l *Local) fileEvents(ctx context.Context, set *settings.Loaded, j record.J
 		for c, err := range l.filesOptions(set).Watch(ctx, j.User, j.File, j.Cursor) {
 			b := jobs.Events{Cursor: c.Cursor, Keep: true}
 			if n := len(c.Files); n > 0 {
-				b.List = []jobs.Event{{ID: "file " + time.Now().Format(time.RFC3339Nano), Cause: "a file is new or has changed: " + c.Files[0]}}
+				b.List = []jobs.Event{{ID: "file " + time.Now().Format(time.RFC3339Nano), Cause: "a change of the file " + c.Files[0]}}
 				if n > 1 {
-					b.List[0].Cause = "files are new or have changed"
+					b.List[0].Cause = fmt.Sprintf("changes of %d files", n)
 					b.List[0].Text = strings.Join(c.Files, "\n")
 				}
 			}
@@ -112,7 +113,7 @@ func (l *Local) homeEvents(ctx context.Context, set *settings.Loaded, j record.J
 		for e, err := range h.Watch(ctx, cond, j.Cursor) {
 			b := jobs.Events{Cursor: e.Cursor, Keep: true}
 			if e.Entered {
-				b.List = []jobs.Event{{ID: "home " + time.Now().Format(time.RFC3339Nano), Cause: "the home reports " + j.Home, Text: e.Name + " is " + e.State}}
+				b.List = []jobs.Event{{ID: "home " + time.Now().Format(time.RFC3339Nano), Cause: "the state " + j.Home + " of the home", Text: e.Name + " is " + e.State}}
 			}
 			if !yield(b, err) {
 				return

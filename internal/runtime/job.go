@@ -461,7 +461,7 @@ func (n *Node) mailEvents(ctx context.Context, j record.Job) iter.Seq2[jobs.Even
 				if err := json.Unmarshal(e.Resources[0].Body, &letter); err != nil || !holds(letter.From, j.Mail.From) || !holds(letter.Subject, j.Mail.Subject) {
 					continue
 				}
-				out.List = append(out.List, jobs.Event{ID: e.ID.String(), Cause: "an e-mail arrived in " + j.Mail.Account,
+				out.List = append(out.List, jobs.Event{ID: e.ID.String(), Cause: "an e-mail to " + j.Mail.Account,
 					Text: fmt.Sprintf("id: %s\nfrom: %s\nsubject: %s", letter.ID, letter.From, letter.Subject)})
 			}
 			if !yield(out, err) {

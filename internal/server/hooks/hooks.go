@@ -147,7 +147,7 @@ func (s *server) call(w http.ResponseWriter, r *http.Request) (record.Occurrence
 		w.Header().Set("Retry-After", "60")
 		return record.Occurrence{}, fault.New(fault.RateLimited, "hook_rate", "the webhook is called more than %d times a minute", maxRate).WithHint("call less often, and say more in each call")
 	}
-	return s.Jobs.Happened(r.Context(), hook, hex.EncodeToString(signature), jobs.Event{Cause: "the webhook was called", Text: string(body)})
+	return s.Jobs.Happened(r.Context(), hook, hex.EncodeToString(signature), jobs.Event{Cause: "a call of its webhook", Text: string(body)})
 }
 
 // read reads a body.
