@@ -232,6 +232,21 @@ func (s *Scheduler) Jobs(ctx context.Context, user string) ([]record.Job, error)
 	return out, nil
 }
 
+// FolderJobs returns the jobs of all users that the folders of agents define.
+func (s *Scheduler) FolderJobs(ctx context.Context) (out []record.Job, err error) {
+	for it, err := range store.Items(ctx, s.opt.Store, store.ForNode(""), store.Query{Term: store.Term{Name: termJobs, Value: "folder"}, Type: record.TypeJob}) {
+		if err != nil {
+			return nil, err
+		}
+		j, err := record.DecodeJob(it.URI, it.Body)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, j)
+	}
+	return out, nil
+}
+
 // PauseJob makes a job begin no more until it is resumed. An occurrence that has begun goes on. What
 // would have been due meanwhile is not missed. Error codes: not_found, job_over (Conflict).
 func (s *Scheduler) PauseJob(ctx context.Context, user, name string) (record.Job, error) {
@@ -239,7 +254,7 @@ func (s *Scheduler) PauseJob(ctx context.Context, user, name string) (record.Job
 		if j.State == record.JobEnded {
 			return fault.New(fault.Conflict, "job_over", "the job %q has ended", j.Name)
 		}
-		j.State, j.Next = record.JobPaused, time.Time{}
+		j.State, j.Next, j.Off = record.JobPaused, time.Time{}, false
 		return nil
 	})
 }
@@ -287,7 +302,7 @@ func (s *Scheduler) ResumeJob(ctx context.Context, user, name string) (record.Jo
 		case record.JobEnded:
 			return fault.New(fault.Conflict, "job_over", "the job %q has ended", j.Name)
 		case record.JobPaused:
-			j.State, j.Cursor = record.JobActive, "" // events are followed from now on
+			j.State, j.Cursor, j.Off = record.JobActive, "", false // events are followed from now on
 			j.Next, err = firstDue(j, s.opt.Now().UTC())
 		}
 		return err
@@ -342,6 +357,22 @@ func (s *Scheduler) Occurrences(ctx context.Context, user, name string, limit in
 	return out, nil
 }
 
+// SwitchJob pauses the job of an agent's folder because the agent may not be used, or lets it begin again if it was
+// paused so, and not by a person.
+func (s *Scheduler) SwitchJob(ctx context.Context, user, name string, on bool) error {
+	_, err := s.changeJob(ctx, user, name, func(j *record.Job) (err error) {
+		switch {
+		case !on && j.State == record.JobActive:
+			j.State, j.Next, j.Off = record.JobPaused, time.Time{}, true
+		case on && j.State == record.JobPaused && j.Off:
+			j.State, j.Cursor, j.Off = record.JobActive, "", false
+			j.Next, err = firstDue(j, s.opt.Now().UTC())
+		}
+		return err
+	})
+	return err
+}
+
 // changeJob changes a job under its version.
 func (s *Scheduler) changeJob(ctx context.Context, user, name string, do func(*record.Job) error) (record.Job, error) {
 	for {
@@ -377,6 +408,9 @@ func (s *Scheduler) job(ctx context.Context, user string, job id.ID) (record.Job
 
 func putJob(j *record.Job, cond store.If) store.Change {
 	ch := store.Change{URI: record.JobURI(j.ID), Body: record.Encode(j), If: cond, Terms: []store.Term{{Name: termJobs, Value: "all"}}}
+	if j.Folder != "" {
+		ch.Terms = append(ch.Terms, store.Term{Name: termJobs, Value: "folder"})
+	}
 	if !j.Hook.Zero() {
 		ch.Terms = append(ch.Terms, store.Term{Name: termHook, Value: j.Hook.String()})
 	}

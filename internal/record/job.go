@@ -57,7 +57,10 @@ type Job struct {
 	Labels       message.Labels `json:"labels,omitzero"`       // of what created the job; its text has them
 	Sources      []string       `json:"sources,omitzero"`      // likewise
 	Created      time.Time      `json:"created"`
-	Creator      string         `json:"creator,omitzero"` // "user", "agent:PATH"
+	Creator      string         `json:"creator,omitzero"` // "user", "agent:PATH", "folder:PATH"
+	Folder       string         `json:"folder,omitzero"`  // the path of the agent whose folder defines the job
+	Defined      string         `json:"defined,omitzero"` // a hash of that definition
+	Off          bool           `json:"off,omitzero"`     // paused because that agent may not be used, not by a person
 	By           id.ID          `json:"by,omitzero"`      // the call that created the job: creating it again by the same call has no effect
 
 	Trigger

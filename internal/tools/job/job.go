@@ -155,9 +155,25 @@ func (s Service) dropSecret(hook id.ID) error {
 	return nil
 }
 
+// definedElsewhere refuses to change a job of an agent's folder.
+func definedElsewhere(j *record.Job) error {
+	if j.Folder == "" {
+		return nil
+	}
+	return fault.New(fault.Conflict, "job_of_agent", "the job %q is defined by the agent %s", j.Name, j.Folder).
+		WithHint("pause it, or change jobs: in the agent's folder")
+}
+
 // Remove removes a job, and the secret of its webhook. Error code: not_found.
 func (s Service) Remove(ctx context.Context, user, name string) (record.Job, error) {
-	j, err := s.Jobs.RemoveJob(ctx, user, name)
+	j, err := s.Jobs.Job(ctx, user, name)
+	if err == nil {
+		err = definedElsewhere(&j)
+	}
+	if err != nil {
+		return j, err
+	}
+	j, err = s.Jobs.RemoveJob(ctx, user, name)
 	if err != nil {
 		return j, err
 	}
@@ -169,6 +185,9 @@ func (s Service) Remove(ctx context.Context, user, name string) (record.Job, err
 func (s Service) Edit(ctx context.Context, user, name string, w client.NewJob) (record.Job, error) {
 	old, err := s.Jobs.Job(ctx, user, name)
 	if err != nil {
+		return old, err
+	}
+	if err := definedElsewhere(&old); err != nil {
 		return old, err
 	}
 	w.Name = old.Name
