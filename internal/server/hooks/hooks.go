@@ -137,7 +137,7 @@ func (s *server) call(w http.ResponseWriter, r *http.Request) (record.Occurrence
 	}
 	now := s.Now()
 	if d := now.Sub(time.Unix(stamp, 0)); d > Window || d < -Window {
-		return record.Occurrence{}, fault.New(fault.Unauthentic, "hook_late", "the call was signed %s ago; a call is valid for %s", d.Round(time.Second), Window).
+		return record.Occurrence{}, fault.New(fault.Unauthentic, "hook_late", "the time of the call is %s from now; a call is valid for %s", d.Abs().Round(time.Second), Window).
 			WithHint("sign it when it is sent, and check the clocks of both machines")
 	}
 	if !utf8.Valid(body) {
