@@ -40,7 +40,14 @@ require (
 	zombiezen.com/go/sqlite v1.4.2
 )
 
-require github.com/emersion/go-webdav v0.6.0
+require (
+	github.com/emersion/go-webdav v0.6.0
+	github.com/go-telegram/bot v1.19.0
+	github.com/slack-go/slack v0.35.0
+)
+
+require github.com/gorilla/websocket v1.5.3 // indirect
+
 require (
 	github.com/JohannesKaufmann/dom v0.3.1 // indirect
 	github.com/agnivade/levenshtein v1.2.1 // indirect

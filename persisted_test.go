@@ -31,6 +31,7 @@ const persistedTypes = `
 	lease.Beat lease.Work
 	llm.Calibration llm.Usage
 	mail.Account mail.Message
+	messaging.Account messaging.Chat messaging.Code messaging.Person messaging.Post messaging.Preference messaging.Update
 	plan.Plan plan.Task
 	runtime.Life
 	service.State
@@ -70,8 +71,8 @@ var persistedWords = map[string]string{
 
 // derivedIDs are the first parts of what IDs are derived from. Steward derives them
 // again, after a crash for example, and then finds what it has stored.
-const derivedIDs = `alarm again ask asked calendar call cancel contact conversation effect event files files.write
-	grant intent job mail occurrence opened plan.task probe regenerate resolved task undo view`
+const derivedIDs = `alarm again ask asked calendar call cancel chat concluded contact conversation effect event files files.write
+	grant intent job mail occurrence opened plan.task post probe question regenerate resolved sender task undo update view`
 
 var typeLike = regexp.MustCompile(`^[a-z]+\.[A-Z][A-Za-z]+$`)
 

@@ -191,6 +191,7 @@ type GivenApproval struct {
 	Shown    string    `json:"shown,omitzero"`  // hash of everything that the person was shown
 	Grant    string    `json:"grant,omitzero"`  // URI of the standing approval that allowed it
 	Edited   string    `json:"edited,omitzero"` // the arguments before the person changed them
+	Via      string    `json:"via,omitzero"`    // the channel on which the person answered; empty: a terminal or the API
 }
 
 // Resolution is a person's statement whether an action was carried out.

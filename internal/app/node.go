@@ -24,6 +24,7 @@ import (
 	"steward/internal/kits"
 	"steward/internal/llm"
 	"steward/internal/message"
+	"steward/internal/messaging"
 	"steward/internal/policy/rego"
 	"steward/internal/routing"
 	"steward/internal/runtime"
@@ -82,6 +83,7 @@ type Local struct {
 
 	resolve  func(model string) (llm.Resolved, error)
 	Resolver *secret.Resolver // of the secrets in the settings
+	Messages *messaging.Engine
 	alarms   *jobs.Scheduler
 
 	grace time.Duration
@@ -186,6 +188,7 @@ func (l *Local) wire(ctx context.Context, a *App, set *settings.Loaded, log *slo
 	if err != nil {
 		return errors.Join(err, l.closeAgents())
 	}
+	l.openMessaging(ctx, a, set)
 	l.index = newIndex(set.Data, l.Store, log)
 	l.node, err = runtime.Open(ctx, runtime.Options{
 		Vendors:   Vendors(),
@@ -212,7 +215,7 @@ func (l *Local) wire(ctx context.Context, a *App, set *settings.Loaded, log *slo
 		ExpireAtOnce: set.Tools.Expired == "at_once",
 		ToolBudget:   kits.ToolBudget{Tools: set.Tools.Shown, Tokens: set.Tools.ShownTokens},
 		RemoteModels: l.services.remoteModels,
-		Alarms:       l.alarms, JobSource: l.jobSource(set), Notify: alert,
+		Alarms:       l.alarms, JobSource: l.jobSource(set), Notify: alert, Deliver: l.deliver, Heartbeat: l.heartbeatOptions(set),
 	})
 	if err != nil {
 		return errors.Join(err, l.closeAgents())

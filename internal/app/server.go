@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"steward/internal/fault"
+	"steward/internal/messaging"
 	"steward/internal/secret"
 	"steward/internal/server/api"
 	"steward/internal/server/auth"
@@ -64,6 +65,7 @@ type Server struct {
 	log      *slog.Logger
 	Failed   chan error
 	stopMail func() // stops watching for new mail
+	channels *messaging.Engine
 }
 
 // Listen opens the servers at an address.
@@ -89,6 +91,7 @@ func (a *App) Listen(ctx context.Context, set *settings.Loaded, l *Local, addres
 	mux.Handle("/api/v1/", guard.Wrap(api.Handler(l.apiOptions(set)), nil))
 	mux.Handle(services.Prefix+"/", guard.Wrap(l.services.handler(), nil))
 	mux.Handle(hooks.Prefix, hooks.Handler(hooks.Options{Jobs: l.alarms, Secret: secret.NewStore(secret.Folder(set.Data)).Get, Logger: log}))
+	mux.Handle(ChannelsPath, l.channelEvents())
 	mux.Handle("/healthz", health)
 	mux.Handle("/readyz", health)
 	if err := calls.Mount(mux); err != nil {
@@ -96,7 +99,7 @@ func (a *App) Listen(ctx context.Context, set *settings.Loaded, l *Local, addres
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		auth.WriteError(w, r, log, fault.New(fault.NotFound, "unknown_url", "there is no %.200s", r.URL.Path).
-			WithHint("Steward has /ws, /v1, /api/v1, /mcp, /tool.Tool, /search.Search, /event.Event, /services/v1, /hooks, /healthz and /readyz"))
+			WithHint("Steward has /ws, /v1, /api/v1, /mcp, /channels, /tool.Tool, /search.Search, /event.Event, /services/v1, /hooks, /healthz and /readyz"))
 	})
 	s.http = auth.Timeouts{MayPause: rpc.MayPause}.Server(masking(a.Hidden(), mux))
 	s.http.ErrorLog, s.http.Protocols = slog.NewLogLogger(log.Handler(), slog.LevelDebug), new(http.Protocols)
@@ -110,6 +113,11 @@ func (a *App) Listen(ctx context.Context, set *settings.Loaded, l *Local, addres
 	if s.stopMail, err = l.watchMail(set); err != nil {
 		return nil, errors.Join(err, ln.Close())
 	}
+	if err := l.Messages.Start(ctx, l.node, l.node.Conversations, l.node.Effects); err != nil {
+		s.stopMail()
+		return nil, errors.Join(err, ln.Close())
+	}
+	s.channels = l.Messages
 	go func() {
 		if err := s.http.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
 			s.Failed <- err
@@ -173,6 +181,9 @@ func (s *Server) Close() error {
 	if s.stopMail != nil {
 		s.stopMail()
 	}
+	if s.channels != nil {
+		s.channels.Close()
+	}
 	err := os.Remove(s.file)
 	grace := max(s.grace, time.Second)
 	ctx, cancel := context.WithTimeout(context.Background(), grace)
@@ -231,5 +242,5 @@ func (l *Local) examples(agent string) []string {
 
 // apiOptions returns the options of the API of a node.
 func (l *Local) apiOptions(set *settings.Loaded) api.Options {
-	return api.Options{Audit: l.audit, Node: l.node, Agents: l.Catalog, Authorizer: l.Judge, Logger: l.Log, People: l.Keys, Own: ownProfile(set), Resources: l.node.Resources(), Jobs: l.jobService(set)}
+	return api.Options{Audit: l.audit, Node: l.node, Agents: l.Catalog, Authorizer: l.Judge, Logger: l.Log, People: l.Keys, Own: ownProfile(set), Resources: l.node.Resources(), Jobs: l.jobService(set), Channels: l.Messages, Heartbeat: l.heartbeatService(set)}
 }

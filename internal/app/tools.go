@@ -39,6 +39,7 @@ func (l *Local) BuiltIns(set *settings.Loaded) []BuiltIn {
 		l.browserTools(set),
 		l.weatherTools(set),
 		l.notifyTools(set),
+		l.messageTools(set),
 		l.mailTools(set),
 		l.contactTools(set),
 		l.homeTools(set),

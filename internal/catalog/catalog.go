@@ -61,6 +61,8 @@ type Agent struct {
 	Uses     []string // names and globs of the node's own tools that it may use, as Registry.Select takes them; none: none
 	Deferred []string // names and globs of those of its tools whose actions are performed when the turn ends
 	Children []*Agent // sorted by name
+
+	Checks []Check // what the heartbeat of its users looks at
 }
 
 // Limits bound a run of an agent. Zero values mean the node's limits.
@@ -70,6 +72,17 @@ type Limits struct {
 	Tokens     int64         `yaml:"tokens"`
 	Cost       float64       `yaml:"cost"` // US dollars
 }
+
+// Check is a query whose result the heartbeat compares with the last one, without a model.
+type Check struct {
+	Name  string          `yaml:"name"`
+	Query string          `yaml:"query"` // one of the agent's tools
+	Args  json.RawMessage `yaml:"args"`
+	Part  string          `yaml:"part"` // a JSON pointer (RFC 6901) to the part of the result that counts; empty: all of it
+}
+
+// maxChecks bounds the checks of an agent.
+const maxChecks = 20
 
 // Example is an utterance for the agent, and what a run of it should show.
 type Example struct {

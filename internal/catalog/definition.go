@@ -54,6 +54,7 @@ type definition struct {
 	Hooks        *strict.Node    `yaml:"hooks"`
 	Tools        []string        `yaml:"tools"`
 	Deferred     []string        `yaml:"deferred"`
+	Checks       []Check         `yaml:"checks"`
 	MCP          *strict.Node    `yaml:"mcp"`
 	GRPC         *strict.Node    `yaml:"grpc"`
 	Process      *strict.Node    `yaml:"process"`
@@ -171,6 +172,7 @@ func (c checker) definition(d *definition) {
 			c.bad(c.item("deferred", i), "value_invalid", "write a name, or a glob such as todo.*", "%q is not a tool pattern", strict.Clip(t))
 		}
 	}
+	c.checks(d)
 	for _, f := range c.fields(d.Domains, "write tools: and names of Steward's own tools", "names") {
 		remedy := "see docs/guides/agents.md for the sources of tools"
 		if instead := formerDomains[f.Key]; instead != "" {
@@ -180,6 +182,31 @@ func (c checker) definition(d *definition) {
 	}
 	c.services(d)
 	c.jobs(d)
+}
+
+// checks reports invalid checks.
+func (c checker) checks(d *definition) {
+	if len(d.Checks) > maxChecks {
+		c.bad(c.at("checks"), "value_too_long", "leave some out", "there are %d checks: at most %d", len(d.Checks), maxChecks)
+		return
+	}
+	seen := map[string]bool{}
+	for i, x := range d.Checks {
+		at := c.item("checks", i)
+		switch {
+		case badName(x.Name) != "" || len(x.Name) > 64:
+			c.bad(at, "value_invalid", "write name: with a word such as unread", "checks[%d] has no valid name: %q", i, strict.Clip(x.Name))
+		case seen[x.Name]:
+			c.bad(at, "value_invalid", "give each check a name of its own", "there are two checks %s", x.Name)
+		case x.Query == "":
+			c.bad(at, "value_invalid", "write query: with a tool of the agent that only reads", "the check %s has no query", x.Name)
+		case x.Part != "" && x.Part[0] != '/':
+			c.bad(at, "value_invalid", "write a JSON pointer such as /unread", "the part of the check %s does not begin with /", x.Name)
+		case len(x.Args) > 4<<10:
+			c.bad(at, "value_too_long", "use fewer arguments", "the arguments of the check %s have %d bytes: at most %d", x.Name, len(x.Args), 4<<10)
+		}
+		seen[x.Name] = true
+	}
 }
 
 // formerDomains names, for each domain of earlier versions, what to write instead of it.

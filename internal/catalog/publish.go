@@ -149,7 +149,7 @@ func (u *unit) agent(hash string) *Agent {
 		Path: u.path, Name: u.name, Description: d.forAbove(), Version: cmp.Or(d.definition.Version, "0") + "+" + hash[:12],
 		Prompt: u.prompt(), Model: d.Model, Sampling: d.Sampling.llm(), Limits: d.Limits,
 		Examples: d.Examples, Metadata: d.metadata, Config: d.Config, Services: d.Services, Bindings: u.bindings,
-		Hooks: map[string][]tool.Hook{}, Persona: d.Persona, Dir: u.dir, Tools: u.tools, Uses: d.Tools, Deferred: d.Deferred,
+		Hooks: map[string][]tool.Hook{}, Persona: d.Persona, Dir: u.dir, Tools: u.tools, Uses: d.Tools, Deferred: d.Deferred, Checks: d.Checks,
 	}
 	a.Metadata.Purpose = cmp.Or(d.metadata.Purpose, strings.TrimSpace(d.Description))
 	if d.Parameters != nil {

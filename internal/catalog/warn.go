@@ -280,6 +280,11 @@ func (w *warner) missing(u *unit, specs []tool.Spec, names []string) {
 			w.warnf("deferred names %s, which is not one of its tools", p)
 		}
 	}
+	for _, c := range u.def.Checks {
+		if !there(c.Query, own) {
+			w.warnf("the check %s asks %s, which is not one of its tools", c.Name, c.Query)
+		}
+	}
 	for _, e := range u.def.Examples {
 		for _, name := range e.Tools {
 			if !there(name, own) && !strings.HasSuffix(name, ".ask") {

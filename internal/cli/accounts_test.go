@@ -11,10 +11,9 @@ import (
 	"strings"
 	"testing"
 
-	"steward/internal/fault"
+	"steward/internal/cli/command"
 	"steward/internal/secret"
 	"steward/internal/secret/oauth"
-	"steward/internal/settings"
 	"steward/test/davtest"
 	"steward/test/mailtest"
 )
@@ -44,14 +43,14 @@ func TestConnectAccount(t *testing.T) {
 	}
 	data := filepath.Join(home, "data")
 	code, out, errs := in(t, "", env, "accounts", "connect", "work", "--device", "--data", data, "--quiet")
-	if code != exitOK || out != "" || !strings.Contains(errs, "open https://vendor.example/device on any device, and enter ABCD-EFGH") || strings.Contains(errs, "token-1") {
+	if code != command.ExitOK || out != "" || !strings.Contains(errs, "open https://vendor.example/device on any device, and enter ABCD-EFGH") || strings.Contains(errs, "token-1") {
 		t.Fatalf("%d %q %q", code, out, errs)
 	}
 	if kept, err := secret.NewStore(secret.Folder(data)).Get(oauth.SecretName("work")); err != nil || !strings.Contains(kept, "refresh-1") {
 		t.Errorf("%s, %v", kept, err)
 	}
 	for _, name := range []string{"home", "none"} {
-		if code, _, errs := in(t, "", env, "accounts", "connect", name, "--data", data); code == exitOK || !strings.Contains(errs, "mail."+name+".oauth") {
+		if code, _, errs := in(t, "", env, "accounts", "connect", name, "--data", data); code == command.ExitOK || !strings.Contains(errs, "mail."+name+".oauth") {
 			t.Errorf("%s: %d %q", name, code, errs)
 		}
 	}
@@ -71,7 +70,7 @@ func TestMailboxOfTheSettings(t *testing.T) {
 	}
 	env = append(env, "SSL_CERT_FILE="+cert) // see package crypto/x509; it is read once in a process
 	for password, want := range map[string]string{"wrong password": "rejects the login of the account work", mailtest.Password: "ok    mail       mail of work"} {
-		if code, _, errs := in(t, password, env, "secrets", "set", "MAIL"); code != exitOK {
+		if code, _, errs := in(t, password, env, "secrets", "set", "MAIL"); code != command.ExitOK {
 			t.Fatal(errs)
 		}
 		if out, err := buildProgram(t, env, "doctor").CombinedOutput(); !strings.Contains(string(out), want) {
@@ -80,8 +79,7 @@ func TestMailboxOfTheSettings(t *testing.T) {
 	}
 }
 
-// The settings lead to calendars, to-do lists and contacts: doctor logs in, and names them. A mailbox and
-// calendars with one name are connected together.
+// The settings lead to calendars, to-do lists and contacts: doctor logs in, and names them.
 func TestCalendarsOfTheSettings(t *testing.T) {
 	server := davtest.Start(t)
 	env := user(t)
@@ -92,7 +90,7 @@ func TestCalendarsOfTheSettings(t *testing.T) {
 	}
 	for password, wants := range map[string][]string{"wrong password": {"rejects the login of the account cloud", "calendars.cloud", "contacts.cloud"},
 		davtest.Password: {"calendar   cloud/Home, cloud/Work", "todo       cloud/Tasks", "contacts   cloud/People"}} {
-		if code, _, errs := in(t, password, env, "secrets", "set", "DAV"); code != exitOK {
+		if code, _, errs := in(t, password, env, "secrets", "set", "DAV"); code != command.ExitOK {
 			t.Fatal(errs)
 		}
 		out, err := buildProgram(t, env, "doctor").CombinedOutput()
@@ -101,15 +99,5 @@ func TestCalendarsOfTheSettings(t *testing.T) {
 				t.Errorf("lacks %q: %v\n%s", want, err, out)
 			}
 		}
-	}
-	set := &settings.Loaded{}
-	set.Mail = map[string]settings.Mail{"work": {OAuth: "google"}}
-	set.Calendars = map[string]settings.Calendar{"work": {OAuth: "google"}, "odd": {OAuth: "other"}}
-	set.Contacts = map[string]settings.Contacts{"odd": {OAuth: "google"}}
-	if service, uses, err := usesOf(set, "work"); service != "google" || strings.Join(uses, " ") != "mail calendar" || err != nil {
-		t.Errorf("%s %v %v", service, uses, err)
-	}
-	if _, _, err := usesOf(set, "odd"); !fault.HasCode(err, "account_ambiguous") {
-		t.Errorf("%v", err)
 	}
 }

@@ -5,23 +5,25 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"steward/internal/cli/command"
 )
 
 func TestANewAgent(t *testing.T) {
 	env := user(t)
 	dir := filepath.Join(homeOf(env), ".local/share/steward/agents")
 	code, out, errs := in(t, "", env, "agents", "new", "greeter")
-	if code != exitOK || out != "" || !strings.Contains(errs, "steward agents approve greeter, then steward agents test greeter") {
+	if code != command.ExitOK || out != "" || !strings.Contains(errs, "steward agents approve greeter, then steward agents test greeter") {
 		t.Fatalf("%d %s %s", code, out, errs)
 	}
 	// The new agent works unchanged.
-	if code, out, errs := in(t, "", env, "agents", "approve", "greeter", "--yes"); code != exitOK || strings.Contains(out, "  ! ") {
+	if code, out, errs := in(t, "", env, "agents", "approve", "greeter", "--yes"); code != command.ExitOK || strings.Contains(out, "  ! ") {
 		t.Fatalf("%d %s %s", code, out, errs)
 	}
-	if code, out, errs := in(t, "", env, "agents", "test"); code != exitOK || out != "ok   greeter  Greet Ada\n" || errs != "1 example passed\n" {
+	if code, out, errs := in(t, "", env, "agents", "test"); code != command.ExitOK || out != "ok   greeter  Greet Ada\n" || errs != "1 example passed\n" {
 		t.Errorf("%d %s %s", code, out, errs)
 	}
-	if code, out, errs := in(t, "", env, "agents", "new", "greeter/polite", "--json"); code != exitOK || !strings.Contains(out, `"path": "greeter/polite"`) {
+	if code, out, errs := in(t, "", env, "agents", "new", "greeter/polite", "--json"); code != command.ExitOK || !strings.Contains(out, `"path": "greeter/polite"`) {
 		t.Fatalf("%d %s %s", code, out, errs)
 	}
 	b, err := os.ReadFile(filepath.Join(dir, "greeter/agents/polite/agent.yaml"))

@@ -12,6 +12,7 @@ import (
 
 	"steward/client"
 	"steward/internal/catalog"
+	"steward/internal/cli/command"
 	"steward/internal/effect"
 	"steward/internal/fault"
 	"steward/internal/id"
@@ -106,7 +107,7 @@ func oneQuestion(t *testing.T, env []string) effect.Question {
 	var list []effect.Question
 	eventually(func() bool {
 		code, out, errs := in(t, "", env, "approvals", "list", "--json")
-		if code != exitOK {
+		if code != command.ExitOK {
 			t.Fatal(errs)
 		}
 		list = nil
@@ -127,24 +128,24 @@ func holds(path, text string) func() bool {
 
 func TestApprovalsOnTheCommandLine(t *testing.T) {
 	env, notes := writer(t)
-	if code, _, errs := in(t, "", env, "approvals", "list"); code != exitOK || errs != "no action waits for your approval\n" {
+	if code, _, errs := in(t, "", env, "approvals", "list"); code != command.ExitOK || errs != "no action waits for your approval\n" {
 		t.Errorf("%d %s", code, errs)
 	}
-	if code, _, errs := in(t, "", env, "grants", "list"); code != exitOK || errs != "there are no standing approvals\n" {
+	if code, _, errs := in(t, "", env, "grants", "list"); code != command.ExitOK || errs != "there are no standing approvals\n" {
 		t.Errorf("%d %s", code, errs)
 	}
 	cmd, r := serveFor(t, env)
 	ok := func(args ...string) string {
 		t.Helper()
 		code, out, errs := in(t, "", env, args...)
-		if code != exitOK {
+		if code != command.ExitOK {
 			t.Fatalf("%v: %d %s", args, code, errs)
 		}
 		return out + errs
 	}
 	fails := func(code string, args ...string) {
 		t.Helper()
-		if got, out, errs := in(t, "", env, args...); got == exitOK || !strings.Contains(errs, code) {
+		if got, out, errs := in(t, "", env, args...); got == command.ExitOK || !strings.Contains(errs, code) {
 			t.Errorf("%v: %d %s%s, want %s", args, got, out, errs, code)
 		}
 	}
@@ -247,7 +248,7 @@ func TestApprovalsOnTheCommandLine(t *testing.T) {
 }
 
 // beginWith sends an attended message to a new conversation.
-func beginWith(t *testing.T, r *session, text string) client.Accepted {
+func beginWith(t *testing.T, r *command.Session, text string) client.Accepted {
 	t.Helper()
 	acc, err := r.Say(t.Context(), client.Message{Content: terminal.Words(text), ID: id.New().String()})
 	if err != nil {

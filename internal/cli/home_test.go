@@ -33,16 +33,16 @@ func TestConnectHome(t *testing.T) {
 		t.Fatalf("%v %s", err, out)
 	}
 	text, err := os.ReadFile(file)
-	if err != nil || !strings.Contains(string(text), "url: "+server.URL+"\n") || !strings.Contains(string(text), "store:"+homeSecret) || strings.Contains(string(text), homeassistant.Token) {
+	if err != nil || !strings.Contains(string(text), "url: "+server.URL+"\n") || !strings.Contains(string(text), "store:HOME_ASSISTANT_TOKEN") || strings.Contains(string(text), homeassistant.Token) {
 		t.Errorf("%v\n%s", err, text)
 	}
-	if kept, err := secret.NewStore(secret.Folder(data)).Get(homeSecret); err != nil || kept != homeassistant.Token {
+	if kept, err := secret.NewStore(secret.Folder(data)).Get("HOME_ASSISTANT_TOKEN"); err != nil || kept != homeassistant.Token {
 		t.Errorf("%q, %v", kept, err)
 	}
 	if out, err := run("", "doctor"); !strings.Contains(out, "Home Assistant "+homeassistant.Version+" with 1 exposed devices") {
 		t.Errorf("%v\n%s", err, out)
 	}
-	if out, err := run("", "home", "connect", "homeassistant"); err == nil || !strings.Contains(out, usualHome) {
+	if out, err := run("", "home", "connect", "homeassistant"); err == nil || !strings.Contains(out, "http://homeassistant.local:8123") {
 		t.Errorf("%v %s", err, out)
 	}
 }

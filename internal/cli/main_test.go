@@ -19,9 +19,10 @@ import (
 
 	thermostathome "steward/examples/thermostat/home"
 	"steward/internal/app"
-	"steward/internal/message"
+	"steward/internal/cli/command"
 	"steward/internal/sandbox"
 	"steward/internal/server/auth"
+	"steward/test/fresh"
 	"steward/test/locked"
 )
 
@@ -43,22 +44,11 @@ func thermostat() {
 	}
 }
 
-// home writes settings that keep tests from finding an Ollama on the machine, and
-// returns the environment of a fresh user.
-func home(dir string) ([]string, error) {
-	conf := filepath.Join(dir, ".config", "steward")
-	if err := os.MkdirAll(conf, 0o700); err != nil {
-		return nil, err
-	}
-	err := os.WriteFile(filepath.Join(conf, "steward.yaml"), []byte("providers:\n  ollama: {off: true}\n"), 0o600)
-	return []string{"HOME=" + dir, "STEWARD_LISTEN=127.0.0.1:0", "TZ=UTC"}, err
-}
-
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(e *testscript.Env) error {
-			vars, err := home(filepath.Join(e.WorkDir, "home"))
+			vars, err := fresh.Home(filepath.Join(e.WorkDir, "home"))
 			e.Vars = append(e.Vars, vars...)
 			e.Values[environ{}] = e.Vars
 			return err
@@ -78,10 +68,10 @@ type environ struct{}
 // a script runs the program in a process of its own.
 func here(ts *testscript.TestScript, neg bool, args []string) {
 	var errs locked.Buffer // the log writes to it as well
-	a := &program{stdin: strings.NewReader(""), stdout: ts.Stdout(), App: app.App{Stderr: &errs, Environ: ts.Value(environ{}).([]string), Dir: ts.MkAbs("."), Version: "test"}}
+	a := &program{Program: command.Program{Stdin: strings.NewReader(""), Stdout: ts.Stdout(), App: app.App{Stderr: &errs, Environ: ts.Value(environ{}).([]string), Dir: ts.MkAbs("."), Version: "test"}}}
 	code := a.run(context.Background(), args[1:])
 	io.WriteString(ts.Stderr(), errs.String()) //nolint:errcheck // a buffer in memory
-	if (code != exitOK) != neg {
+	if (code != command.ExitOK) != neg {
 		ts.Fatalf("unexpected exit code %d", code)
 	}
 }
@@ -149,7 +139,7 @@ func in(t *testing.T, stdin string, env []string, args ...string) (code int, std
 	t.Helper()
 	var out bytes.Buffer
 	var err locked.Buffer
-	a := &program{stdin: strings.NewReader(stdin), stdout: &out, joinFor: time.Millisecond, App: app.App{Stderr: &err, Environ: env, Dir: t.TempDir(), Version: "test", ProbeTimeout: time.Hour, ListTimeout: time.Hour}}
+	a := &program{Program: command.Program{Stdin: strings.NewReader(stdin), Stdout: &out, JoinFor: time.Millisecond, App: app.App{Stderr: &err, Environ: env, Dir: t.TempDir(), Version: "test", ProbeTimeout: time.Hour, ListTimeout: time.Hour}}}
 	code = a.run(context.Background(), args)
 	return code, out.String(), err.String()
 }
@@ -157,14 +147,10 @@ func in(t *testing.T, stdin string, env []string, args ...string) (code int, std
 // user returns the environment of a fresh user.
 func user(t *testing.T, more ...string) []string {
 	t.Helper()
-	env, err := home(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return append(append(env, "PATH="+os.Getenv("PATH"), "GOCOVERDIR="+os.Getenv("GOCOVERDIR")), more...)
+	return fresh.User(t, more...)
 }
 
-// program prepares the program in a separate process.
+// buildProgram prepares the program in a separate process.
 func buildProgram(t *testing.T, env []string, args ...string) *exec.Cmd {
 	t.Helper()
 	path, err := exec.LookPath("steward")
@@ -177,7 +163,7 @@ func buildProgram(t *testing.T, env []string, args ...string) *exec.Cmd {
 }
 
 func TestExitCodesOfScripts(t *testing.T) {
-	for want, args := range map[int][]string{exitOK: {"version"}, exitUsage: {"nonsense"}, exitFailed: {"conversations", "show", "last"}} {
+	for want, args := range map[int][]string{command.ExitOK: {"version"}, command.ExitUsage: {"nonsense"}, command.ExitFailed: {"conversations", "show", "last"}} {
 		cmd := buildProgram(t, user(t), args...)
 		err := cmd.Run()
 		if code := cmd.ProcessState.ExitCode(); code != want {
@@ -199,5 +185,3 @@ func httpGet(url, token string) (int, error) {
 	}
 	return res.StatusCode, res.Body.Close()
 }
-
-func textBlocks(text string) []message.Block { return []message.Block{&message.Text{Text: text}} }

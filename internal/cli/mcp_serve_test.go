@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"steward/internal/cli/command"
 )
 
 // A desktop client starts steward mcp serve, and uses its tools: with a Steward that runs, and without one.
@@ -33,7 +35,7 @@ func TestMCPServe(t *testing.T) {
 
 func TestMCPServeWithoutItsKey(t *testing.T) {
 	code, _, errs := in(t, "", user(t), "mcp", "serve", "--key-env", "NOT_SET")
-	if code != exitFailed || !strings.Contains(errs, "[key_missing]") {
+	if code != command.ExitFailed || !strings.Contains(errs, "[key_missing]") {
 		t.Errorf("%d %s", code, errs)
 	}
 }

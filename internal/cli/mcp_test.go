@@ -19,6 +19,8 @@ import (
 
 	"steward/internal/app"
 	"steward/internal/catalog"
+	"steward/internal/cli/agents"
+	"steward/internal/cli/command"
 	"steward/internal/tool"
 	"steward/test/locked"
 )
@@ -130,12 +132,12 @@ func keepServers(t *testing.T, env []string, url string) {
 		return code, out, errs
 	}
 	code, _, errs := run("list")
-	if code != exitOK || errs != "there are no MCP servers; steward mcp add NAME -- COMMAND adds one\n" {
+	if code != command.ExitOK || errs != "there are no MCP servers; steward mcp add NAME -- COMMAND adds one\n" {
 		t.Errorf("%d %q", code, errs)
 	}
 	pid := filepath.Join(t.TempDir(), "pid")
 	code, out, errs := run("add", "Team Wiki", "--env", "TOKEN=${WIKI_TOKEN}", "--env", "MCP_PID="+pid, "--yes", "--tool", "team_wiki.save=off", "--", "mcpserver", "--lang", "en")
-	if code != exitOK {
+	if code != command.ExitOK {
 		t.Fatalf("%d %s %s", code, out, errs)
 	}
 	hears(t, "add", errs, "added to "+file+"\n", "mcp:team_wiki is approved\n")
@@ -147,47 +149,47 @@ func keepServers(t *testing.T, env []string, url string) {
 	hears(t, "the file", fileText(t, file), `"TOKEN": "${WIKI_TOKEN}"`, `"--lang"`)
 
 	code, out, errs = run("add", "far", "--url", url, "--header", "Authorization: Bearer ${WIKI_TOKEN}", "--yes", "--tool", "far.save=ask", "--tool", "far.search=action")
-	if code != exitOK {
+	if code != command.ExitOK {
 		t.Fatalf("%d %s %s", code, out, errs)
 	}
 	_, out, _ = run("list")
 	hears(t, "list", out, "mcp:far        approved  2      from "+file+"\n", "mcp:team_wiki  approved  1")
 	code, out, _ = run("list", "--json")
 	var list []catalog.Listing
-	if err := json.Unmarshal([]byte(out), &list); err != nil || code != exitOK || len(list) != 2 || !list[1].Settings["team_wiki.save"].Off ||
+	if err := json.Unmarshal([]byte(out), &list); err != nil || code != command.ExitOK || len(list) != 2 || !list[1].Settings["team_wiki.save"].Off ||
 		!*list[0].Settings["far.save"].Asks || list[0].Settings["far.search"].Effect != "action" || !list[0].Usable {
 		t.Errorf("%d %v %s %s", code, err, out, errs)
 	}
 	code, out, errs = run("test", "Team Wiki")
-	if code != exitOK {
+	if code != command.ExitOK {
 		t.Errorf("%d %s", code, errs)
 	}
 	hears(t, "test", out, "── declaration\n", "── tool team_wiki.search\n", "   description: Searches the wiki.\n")
 	hears(t, "test", errs, "mcp:team_wiki answered in ", "; it is approved\n")
-	if code, out, _ := run("test", "mcp:far", "--json"); code != exitOK || !strings.Contains(out, `"far.search"`) {
+	if code, out, _ := run("test", "mcp:far", "--json"); code != command.ExitOK || !strings.Contains(out, `"far.search"`) {
 		t.Errorf("%d %s", code, out)
 	}
 
 	// An existing server is left unchanged.
 	before := fileText(t, file)
-	if code, _, errs := run("add", "teamWiki", "--", "mcpserver"); code != exitFailed || !strings.Contains(errs, "[mcp_server_conflict]") || fileText(t, file) != before {
+	if code, _, errs := run("add", "teamWiki", "--", "mcpserver"); code != command.ExitFailed || !strings.Contains(errs, "[mcp_server_conflict]") || fileText(t, file) != before {
 		t.Errorf("%d %s", code, errs)
 	}
-	if code, _, errs := run("add", "far", "--url", url); code != exitFailed || !strings.Contains(errs, "[mcp_server_exists]") || fileText(t, file) != before {
+	if code, _, errs := run("add", "far", "--url", url); code != command.ExitFailed || !strings.Contains(errs, "[mcp_server_exists]") || fileText(t, file) != before {
 		t.Errorf("%d %s", code, errs)
 	}
-	if code, _, errs := run("remove", "nobody"); code != exitFailed || !strings.Contains(errs, "[mcp_server_unknown]") || fileText(t, file) != before {
+	if code, _, errs := run("remove", "nobody"); code != command.ExitFailed || !strings.Contains(errs, "[mcp_server_unknown]") || fileText(t, file) != before {
 		t.Errorf("%d %s", code, errs)
 	}
 	for _, name := range []string{"Team Wiki", "mcp:far"} {
-		if code, out, errs := run("remove", name); code != exitOK || out != name+" is removed\n" {
+		if code, out, errs := run("remove", name); code != command.ExitOK || out != name+" is removed\n" {
 			t.Errorf("%d %q %s", code, out, errs)
 		}
 	}
 	if text := fileText(t, file); strings.Contains(text, "mcpserver") || strings.Contains(text, url) {
 		t.Errorf("they are still there: %s", text)
 	}
-	if code, _, errs := run("list"); code != exitOK || !strings.HasPrefix(errs, "there are no MCP servers") {
+	if code, _, errs := run("list"); code != command.ExitOK || !strings.HasPrefix(errs, "there are no MCP servers") {
 		t.Errorf("%d %s", code, errs)
 	}
 	if all := strings.Join(said, "\n") + before; strings.Contains(all, wikiToken) {
@@ -219,32 +221,32 @@ func TestMCPServersThatAreWrong(t *testing.T) {
 		code int
 		want []string
 	}{
-		{args: []string{"add"}, code: exitUsage, want: []string{"NAME is missing: write steward mcp add NAME"}},
-		{args: []string{"add", "x"}, code: exitUsage, want: []string{"give a command after the name, or --url"}},
-		{args: []string{"add", "x", "--url", "http://h/", "--", "mcpserver"}, code: exitUsage, want: []string{"give a command after the name, or --url"}},
-		{args: []string{"add", "x", "--env", "A", "--", "mcpserver"}, code: exitUsage, want: []string{`--env must be NAME=VALUE, not "A"`}},
-		{args: []string{"add", "x", "--env", "=v", "--", "mcpserver"}, code: exitUsage, want: []string{"--env must be"}},
-		{args: []string{"add", "x", "--url", "http://h/", "--header", "no colon"}, code: exitUsage, want: []string{`--header must be NAME:VALUE`}},
-		{args: []string{"add", "x", "--tool", "a=b", "--", "mcpserver"}, code: exitUsage, want: []string{"--tool must be NAME=query"}},
-		{args: []string{"add", "x", "--env", "A B=c", "--", "mcpserver"}, code: exitFailed, want: []string{"[mcp_decl_invalid]", `"A B"`}},
-		{args: []string{"add", "x", "--url", "ftp://h/"}, code: exitFailed, want: []string{"[mcp_decl_invalid]", "http://"}},
-		{args: []string{"add", "x", "--url", "http://me:secret@h/"}, code: exitFailed, want: []string{"[mcp_decl_invalid]", "headers"}},
-		{args: []string{"add", "x", "--url", "http://h/", "--sandbox"}, code: exitFailed, want: []string{"[mcp_decl_invalid]", "sandbox"}},
-		{args: []string{"add", "x", "--", "bin/server"}, code: exitFailed, want: []string{"[mcp_decl_invalid]", "relative", "absolute path"}},
-		{args: []string{"add", "", "--", "mcpserver"}, code: exitFailed, want: []string{"[name_invalid]"}},
-		{args: []string{"add", "1st", "--", "mcpserver"}, code: exitFailed, want: []string{"[name_invalid]", "beginning with a letter"}},
-		{args: []string{"add", "w\u0456ki", "--", "mcpserver"}, code: exitFailed, want: []string{"[name_invalid]", "U+0456"}},
-		{args: []string{"add", "wi\u200bki", "--", "mcpserver"}, code: exitFailed, want: []string{"[name_invalid]", "U+200B"}},
-		{args: []string{"add", strings.Repeat("long", 11), "--", "mcpserver"}, code: exitFailed, want: []string{"[name_invalid]", "40"}},
-		{args: []string{"add", "OLD", "--", "mcpserver"}, code: exitFailed, want: []string{"[mcp_server_conflict]"}},
-		{had: "{ // mine\n  \"mcpServers\": {}\n}\n", args: []string{"add", "x", "--", "mcpserver"}, code: exitFailed, want: []string{"[mcp_servers_invalid]", "comments", file}},
-		{had: "{ // mine\n  \"mcpServers\": {\"x\": {}}\n}\n", args: []string{"remove", "x"}, code: exitFailed, want: []string{"[mcp_servers_invalid]"}},
-		{had: `{"mcpServers": {"a": `, args: []string{"add", "x", "--", "mcpserver"}, code: exitFailed, want: []string{"[mcp_servers_invalid]", file, `{"mcpServers"`}},
-		{had: `{"mcpServers": []}`, args: []string{"add", "x", "--", "mcpserver"}, code: exitFailed, want: []string{"[mcp_servers_invalid]", file}},
-		{args: []string{"test", "nobody"}, code: exitFailed, want: []string{"[agent_not_found]", "mcp:nobody"}},
-		{args: []string{"test", "\u202e"}, code: exitFailed, want: []string{"[name_invalid]"}},
-		{args: []string{"test"}, code: exitUsage, want: []string{"NAME is missing: write steward mcp test NAME"}},
-		{args: []string{"remove", "nobody"}, code: exitFailed, want: []string{"[mcp_server_unknown]", "nobody"}},
+		{args: []string{"add"}, code: command.ExitUsage, want: []string{"NAME is missing: write steward mcp add NAME"}},
+		{args: []string{"add", "x"}, code: command.ExitUsage, want: []string{"give a command after the name, or --url"}},
+		{args: []string{"add", "x", "--url", "http://h/", "--", "mcpserver"}, code: command.ExitUsage, want: []string{"give a command after the name, or --url"}},
+		{args: []string{"add", "x", "--env", "A", "--", "mcpserver"}, code: command.ExitUsage, want: []string{`--env must be NAME=VALUE, not "A"`}},
+		{args: []string{"add", "x", "--env", "=v", "--", "mcpserver"}, code: command.ExitUsage, want: []string{"--env must be"}},
+		{args: []string{"add", "x", "--url", "http://h/", "--header", "no colon"}, code: command.ExitUsage, want: []string{`--header must be NAME:VALUE`}},
+		{args: []string{"add", "x", "--tool", "a=b", "--", "mcpserver"}, code: command.ExitUsage, want: []string{"--tool must be NAME=query"}},
+		{args: []string{"add", "x", "--env", "A B=c", "--", "mcpserver"}, code: command.ExitFailed, want: []string{"[mcp_decl_invalid]", `"A B"`}},
+		{args: []string{"add", "x", "--url", "ftp://h/"}, code: command.ExitFailed, want: []string{"[mcp_decl_invalid]", "http://"}},
+		{args: []string{"add", "x", "--url", "http://me:secret@h/"}, code: command.ExitFailed, want: []string{"[mcp_decl_invalid]", "headers"}},
+		{args: []string{"add", "x", "--url", "http://h/", "--sandbox"}, code: command.ExitFailed, want: []string{"[mcp_decl_invalid]", "sandbox"}},
+		{args: []string{"add", "x", "--", "bin/server"}, code: command.ExitFailed, want: []string{"[mcp_decl_invalid]", "relative", "absolute path"}},
+		{args: []string{"add", "", "--", "mcpserver"}, code: command.ExitFailed, want: []string{"[name_invalid]"}},
+		{args: []string{"add", "1st", "--", "mcpserver"}, code: command.ExitFailed, want: []string{"[name_invalid]", "beginning with a letter"}},
+		{args: []string{"add", "w\u0456ki", "--", "mcpserver"}, code: command.ExitFailed, want: []string{"[name_invalid]", "U+0456"}},
+		{args: []string{"add", "wi\u200bki", "--", "mcpserver"}, code: command.ExitFailed, want: []string{"[name_invalid]", "U+200B"}},
+		{args: []string{"add", strings.Repeat("long", 11), "--", "mcpserver"}, code: command.ExitFailed, want: []string{"[name_invalid]", "40"}},
+		{args: []string{"add", "OLD", "--", "mcpserver"}, code: command.ExitFailed, want: []string{"[mcp_server_conflict]"}},
+		{had: "{ // mine\n  \"mcpServers\": {}\n}\n", args: []string{"add", "x", "--", "mcpserver"}, code: command.ExitFailed, want: []string{"[mcp_servers_invalid]", "comments", file}},
+		{had: "{ // mine\n  \"mcpServers\": {\"x\": {}}\n}\n", args: []string{"remove", "x"}, code: command.ExitFailed, want: []string{"[mcp_servers_invalid]"}},
+		{had: `{"mcpServers": {"a": `, args: []string{"add", "x", "--", "mcpserver"}, code: command.ExitFailed, want: []string{"[mcp_servers_invalid]", file, `{"mcpServers"`}},
+		{had: `{"mcpServers": []}`, args: []string{"add", "x", "--", "mcpserver"}, code: command.ExitFailed, want: []string{"[mcp_servers_invalid]", file}},
+		{args: []string{"test", "nobody"}, code: command.ExitFailed, want: []string{"[agent_not_found]", "mcp:nobody"}},
+		{args: []string{"test", "\u202e"}, code: command.ExitFailed, want: []string{"[name_invalid]"}},
+		{args: []string{"test"}, code: command.ExitUsage, want: []string{"NAME is missing: write steward mcp test NAME"}},
+		{args: []string{"remove", "nobody"}, code: command.ExitFailed, want: []string{"[mcp_server_unknown]", "nobody"}},
 	} {
 		if c.had == "" {
 			c.had = had
@@ -260,12 +262,12 @@ func TestMCPServersThatAreWrong(t *testing.T) {
 		}
 	}
 	code, _, errs := in(t, "", env, "mcp")
-	if code != exitOK || errs != "" {
+	if code != command.ExitOK || errs != "" {
 		t.Errorf("%d %s", code, errs)
 	}
 	// Adding a server keeps the rest of the file.
 	putFile(t, file, had)
-	if code, _, errs := in(t, "", env, "mcp", "add", "wiki", "--env", "TOKEN=${WIKI_TOKEN}", "--yes", "--", "mcpserver"); code != exitOK {
+	if code, _, errs := in(t, "", env, "mcp", "add", "wiki", "--env", "TOKEN=${WIKI_TOKEN}", "--yes", "--", "mcpserver"); code != command.ExitOK {
 		t.Errorf("%d %s", code, errs)
 	}
 	hears(t, "the file", fileText(t, file), `"note": "kept"`, `"other"`, `"wiki"`)
@@ -280,10 +282,10 @@ func TestABrokenFileOfServersIsTold(t *testing.T) {
 	env := user(t)
 	for _, text := range []string{`{"mcpServers": {"a": `, `{"mcpServers": []}`, `[]`, `{"mcpServers": {"1st": {"command": "x"}}}`} {
 		putFile(t, mcpFileOf(env), text)
-		for _, command := range []string{"mcp", "agents"} {
-			code, out, errs := in(t, "", env, command, "list")
-			if code != exitOK || !strings.Contains(out, "invalid") || !strings.Contains(out, mcpFileOf(env)+":1:") {
-				t.Errorf("%s: steward %s list: %d %s %s", text, command, code, out, errs)
+		for _, group := range []string{"mcp", "agents"} {
+			code, out, errs := in(t, "", env, group, "list")
+			if code != command.ExitOK || !strings.Contains(out, "invalid") || !strings.Contains(out, mcpFileOf(env)+":1:") {
+				t.Errorf("%s: steward %s list: %d %s %s", text, group, code, out, errs)
 			}
 		}
 	}
@@ -302,14 +304,14 @@ func TestMCPServersThatDoNotStart(t *testing.T) {
 		"page":    {[]string{"--url", notMCP(t)}, []string{"cannot list the tools of mcp:page"}},
 	} {
 		code, out, errs := in(t, "", env, append([]string{"mcp", "add", name, "--yes"}, c.args...)...)
-		if code != exitFailed || strings.Contains(out+errs, wikiToken) {
+		if code != command.ExitFailed || strings.Contains(out+errs, wikiToken) {
 			t.Errorf("%s: %d %s %s", name, code, out, errs)
 		}
 		hears(t, name, errs, append(c.want, kept)...)
-		if code, _, errs := in(t, "", env, "mcp", "test", name); name != "math" && (code != exitFailed || !strings.Contains(errs, c.want[0])) {
+		if code, _, errs := in(t, "", env, "mcp", "test", name); name != "math" && (code != command.ExitFailed || !strings.Contains(errs, c.want[0])) {
 			t.Errorf("test %s: %d %s", name, code, errs)
 		}
-		if code, _, errs := in(t, "", env, "mcp", "remove", name); code != exitOK {
+		if code, _, errs := in(t, "", env, "mcp", "remove", name); code != command.ExitOK {
 			t.Errorf("remove %s: %d %s", name, code, errs)
 		}
 	}
@@ -334,7 +336,7 @@ func TestAnMCPServerThatHangsCanBeLeft(t *testing.T) {
 			signals := make(chan os.Signal, 1)
 			var out bytes.Buffer
 			var errs locked.Buffer
-			a := &program{stdin: strings.NewReader(""), stdout: &out, signals: signals, exit: func(int) { t.Error("ended at once") }, App: app.App{Stderr: &errs, Environ: env, Dir: t.TempDir()}}
+			a := &program{Program: command.Program{Stdin: strings.NewReader(""), Stdout: &out, App: app.App{Stderr: &errs, Environ: env, Dir: t.TempDir()}}, signals: signals, exit: func(int) { t.Error("ended at once") }}
 			go func() {
 				for tick := time.NewTicker(5 * time.Millisecond); ; <-tick.C {
 					if _, err := os.Stat(pid); err == nil {
@@ -344,17 +346,17 @@ func TestAnMCPServerThatHangsCanBeLeft(t *testing.T) {
 				signals <- os.Interrupt
 			}()
 			code := a.run(context.Background(), []string{"mcp", "add", "hangs", "--yes", "--env", "MCP_MODE=hang", "--env", "MCP_PID=" + pid, "--", "mcpserver"})
-			if code != exitInterrupted || strings.Contains(errs.String(), "cannot list the tools") { // which is reported only without an interrupt
+			if code != command.ExitInterrupted || strings.Contains(errs.String(), "cannot list the tools") { // which is reported only without an interrupt
 				t.Errorf("%d %s", code, &errs)
 			}
 			hears(t, "left", errs.String(), "it is stored but not used", "steward: interrupted\n")
 			if where == "alone" {
 				ended(t, pid)
 			}
-			if code, _, errs := in(t, "", env, "mcp", "remove", "hangs"); code != exitOK {
+			if code, _, errs := in(t, "", env, "mcp", "remove", "hangs"); code != command.ExitOK {
 				t.Errorf("%d %s", code, errs)
 			}
-			if code, _, errs := in(t, "", env, "mcp", "list"); code != exitOK || !strings.HasPrefix(errs, "there are no MCP servers") {
+			if code, _, errs := in(t, "", env, "mcp", "list"); code != command.ExitOK || !strings.HasPrefix(errs, "there are no MCP servers") {
 				t.Errorf("%d %s", code, errs)
 			}
 			ended(t, pid)
@@ -366,7 +368,7 @@ func TestAnMCPServerThatHangsCanBeLeft(t *testing.T) {
 // of its tools.
 func TestNamesOfServers(t *testing.T) {
 	for _, name := range []string{"docs", "Team Wiki", "HTTPServer", "brave-search", "@scope/pkg", "GitHub", "x2Y", "a__b"} {
-		path, err := MCPSource(name)
+		path, err := agents.MCPSource(name)
 		word, other := tool.Word(name)
 		if err != nil || other != nil || path != "mcp:"+word {
 			t.Errorf("%s: %s, %s, %v, %v", name, path, word, err, other)
@@ -383,11 +385,11 @@ func TestAKnownServerIsAdded(t *testing.T) {
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
 	env := user(t)
 	code, _, errs := in(t, "", env, "mcp", "add", "github")
-	if code == exitOK || !strings.Contains(errs, "github needs GITHUB_PERSONAL_ACCESS_TOKEN: a personal access token") || !strings.Contains(errs, "steward secrets set GITHUB_PERSONAL_ACCESS_TOKEN") {
+	if code == command.ExitOK || !strings.Contains(errs, "github needs GITHUB_PERSONAL_ACCESS_TOKEN: a personal access token") || !strings.Contains(errs, "steward secrets set GITHUB_PERSONAL_ACCESS_TOKEN") {
 		t.Errorf("%d %s", code, errs)
 	}
 	code, _, errs = in(t, "", env, "mcp", "add", "filesystem", "--folder", bin, "--yes")
-	if code == exitOK || !strings.Contains(errs, "it is stored but not used") { // this npx starts nothing
+	if code == command.ExitOK || !strings.Contains(errs, "it is stored but not used") { // this npx starts nothing
 		t.Errorf("%d %s", code, errs)
 	}
 	_, out, _ := in(t, "", env, "mcp", "list")
@@ -395,7 +397,7 @@ func TestAKnownServerIsAdded(t *testing.T) {
 		t.Error(out)
 	}
 	code, _, errs = in(t, "", env, "mcp", "add", "nothing")
-	if code != exitUsage || !strings.Contains(errs, "these need neither: github, filesystem") {
+	if code != command.ExitUsage || !strings.Contains(errs, "these need neither: github, filesystem") {
 		t.Errorf("%d %s", code, errs)
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"steward/internal/cli/command"
 )
 
 // clouds is a double of Bedrock and Vertex AI: the paths and the sign-in of
@@ -81,7 +83,7 @@ func TestModelsInClouds(t *testing.T) {
 	} {
 		c.got = nil
 		code, out, errs := in(t, "", user, "ask", "-q", "--model", x.model, "hello")
-		if code != exitOK || !strings.Contains(out, x.says) || len(c.got) != 1 || !strings.HasPrefix(c.got[0], x.path+" "+x.signed+" "+x.body) {
+		if code != command.ExitOK || !strings.Contains(out, x.says) || len(c.got) != 1 || !strings.HasPrefix(c.got[0], x.path+" "+x.signed+" "+x.body) {
 			t.Fatalf("%s: %d %q %q: %q", x.model, code, out, errs, c.got)
 		}
 		if _, body, _ := strings.Cut(c.got[0], " {"); !json.Valid([]byte("{" + body)) {
@@ -89,7 +91,7 @@ func TestModelsInClouds(t *testing.T) {
 		}
 	}
 	code, out, errs := in(t, "", user, "models")
-	if code != exitOK || strings.Contains(out, "nova") || !strings.Contains(out, "bedrock/eu.anthropic.claude-opus-4-6-v1") || !strings.Contains(out, "vertex/gemini-3.5-flash") || !strings.Contains(out, "vertex-claude/claude-sonnet-4-6") {
+	if code != command.ExitOK || strings.Contains(out, "nova") || !strings.Contains(out, "bedrock/eu.anthropic.claude-opus-4-6-v1") || !strings.Contains(out, "vertex/gemini-3.5-flash") || !strings.Contains(out, "vertex-claude/claude-sonnet-4-6") {
 		t.Errorf("%d %q %q", code, out, errs)
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"steward/internal/cli/command"
 )
 
 // A server that is known by name needs its key alone. Azure takes the key in a field of its own,
@@ -44,7 +46,7 @@ func TestServersByName(t *testing.T) {
 		mu.Lock()
 		sent := got[c.path]
 		mu.Unlock()
-		if code != exitOK || !strings.Contains(out, "hello") || !strings.HasPrefix(sent, c.want) || strings.Contains(sent, `"seed":7`) != (c.name == "groq") {
+		if code != command.ExitOK || !strings.Contains(out, "hello") || !strings.HasPrefix(sent, c.want) || strings.Contains(sent, `"seed":7`) != (c.name == "groq") {
 			t.Errorf("%s: %d %q %q: sent %q", c.name, code, out, errs, sent)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"steward/internal/app"
+	"steward/internal/cli/command"
 )
 
 // A file of known models is fetched, checked and used; a broken one replaces nothing.
@@ -26,7 +27,7 @@ func TestModelsAreUpdatedFromAURL(t *testing.T) {
 	}))
 	t.Cleanup(srv.Close)
 	env := user(t)
-	if code, _, errs := in(t, "", env, "models", "update"); code != exitFailed || !strings.Contains(errs, "models_url") {
+	if code, _, errs := in(t, "", env, "models", "update"); code != command.ExitFailed || !strings.Contains(errs, "models_url") {
 		t.Errorf("without a URL: %d %q", code, errs)
 	}
 	conf := filepath.Join(homeOf(env), ".config/steward/steward.yaml")
@@ -34,7 +35,7 @@ func TestModelsAreUpdatedFromAURL(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, out, errs := in(t, "", env, "models", "update")
-	if want := "price of openai/gpt-5.4: {\"input\":7,\"output\":8}, was {\"input\":2.5,"; code != exitOK || !strings.Contains(out, want) || !strings.HasSuffix(out, "As of 2099-01-01: 2 changes.\n") {
+	if want := "price of openai/gpt-5.4: {\"input\":7,\"output\":8}, was {\"input\":2.5,"; code != command.ExitOK || !strings.Contains(out, want) || !strings.HasSuffix(out, "As of 2099-01-01: 2 changes.\n") {
 		t.Errorf("%d %q %q", code, out, errs)
 	}
 	for _, c := range []struct {
@@ -45,12 +46,12 @@ func TestModelsAreUpdatedFromAURL(t *testing.T) {
 		{good + strings.Repeat(" ", app.LargestKnown), "/", "body too large", 200}, {good, "/away", "answered 302", 200},
 	} {
 		body, status = c.body, c.status
-		if code, _, errs := in(t, "", env, "models", "update", srv.URL+c.url); code != exitFailed || !strings.Contains(errs, c.want) {
+		if code, _, errs := in(t, "", env, "models", "update", srv.URL+c.url); code != command.ExitFailed || !strings.Contains(errs, c.want) {
 			t.Errorf("%s: %d %q", c.want, code, errs)
 		}
 	}
 	for _, bad := range []string{"http://example.com/x", "file:///etc/passwd", ":"} {
-		if code, _, errs := in(t, "", env, "models", "update", bad); code != exitFailed || !strings.Contains(errs, "not an https URL") {
+		if code, _, errs := in(t, "", env, "models", "update", bad); code != command.ExitFailed || !strings.Contains(errs, "not an https URL") {
 			t.Errorf("%s: %d %q", bad, code, errs)
 		}
 	}
@@ -65,7 +66,7 @@ func TestModelsAreUpdatedFromAURL(t *testing.T) {
 	if err := os.WriteFile(file, []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if code, _, errs := in(t, "", env, "models"); code != exitOK || !strings.Contains(errs, "a file about models is not used") {
+	if code, _, errs := in(t, "", env, "models"); code != command.ExitOK || !strings.Contains(errs, "a file about models is not used") {
 		t.Errorf("with a broken file: %d %q", code, errs)
 	}
 }

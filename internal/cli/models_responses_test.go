@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"steward/internal/app"
+	"steward/internal/cli/command"
 	"steward/test/apis"
 )
 
@@ -57,7 +58,7 @@ func TestOpenAIsPresetsUseResponses(t *testing.T) {
 	for _, model := range []string{names.Standard, names.Strong} {
 		sent = nil
 		code, out, errs := in(t, "", env, "ask", "--model", "openai/"+model, "what is 6 times 7?")
-		if code != exitOK || !strings.Contains(out, "It is 42.") || len(sent) != 2 {
+		if code != command.ExitOK || !strings.Contains(out, "It is 42.") || len(sent) != 2 {
 			t.Fatalf("%s: %d %q %q, asked %d times", model, code, out, errs, len(sent))
 		}
 		for _, want := range []string{`{"model":"` + model + `","stream":true,"store":false`, `"include":["reasoning.encrypted_content"]`, `"name":"math__evaluate"`} {

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"steward/internal/cli/command"
 	"steward/internal/llm"
 	"steward/test/apis"
 )
@@ -86,7 +87,7 @@ func TestModelsAreTestedAndAdaptedTo(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, out, errs := in(t, "", env, "models", "test")
-	if f := strings.Fields(out); code != exitOK || len(f) != 11 || f[4] != "box/plain" || f[5] != "no" || f[7] != "no" || f[9] != "no" {
+	if f := strings.Fields(out); code != command.ExitOK || len(f) != 11 || f[4] != "box/plain" || f[5] != "no" || f[7] != "no" || f[9] != "no" {
 		t.Fatalf("%d %q %q", code, out, errs)
 	}
 	var kept map[string]llm.Tested
@@ -98,24 +99,24 @@ func TestModelsAreTestedAndAdaptedTo(t *testing.T) {
 		t.Errorf("%s: %v", text, err)
 	}
 	p.sent = nil
-	if code, out, errs := in(t, "", env, "ask", "what is the hash of hello?"); code != exitOK || !strings.Contains(out, "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824") {
+	if code, out, errs := in(t, "", env, "ask", "what is the hash of hello?"); code != command.ExitOK || !strings.Contains(out, "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824") {
 		t.Errorf("a tool in words: %d %q %q", code, out, errs)
 	}
 	picture := filepath.Join(homeOf(env), "dot.png")
 	if err := os.WriteFile(picture, apis.PNG(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if code, _, errs := in(t, "", env, "ask", "--file", picture, "what is it?"); code != exitOK || !strings.Contains(errs, "does not accept images") {
+	if code, _, errs := in(t, "", env, "ask", "--file", picture, "what is it?"); code != command.ExitOK || !strings.Contains(errs, "does not accept images") {
 		t.Errorf("a picture: %d %q", code, errs)
 	}
 	if all := strings.Join(p.sent, "\n"); strings.Contains(all, "image_url") || !strings.Contains(all, "[an image that you cannot see: image/png") {
 		t.Errorf("sent: %s", all)
 	}
-	if code, _, errs := in(t, "", env, "models", "test", "nobody/x"); code != exitFailed || !strings.Contains(errs, "no provider") {
+	if code, _, errs := in(t, "", env, "models", "test", "nobody/x"); code != command.ExitFailed || !strings.Contains(errs, "no provider") {
 		t.Errorf("an unknown model: %d %q", code, errs)
 	}
 	srv.Close()
-	if code, out, errs := in(t, "", env, "models", "test", "box/plain"); code != exitOK || !strings.Contains(out, "? (") || !strings.Contains(out, "cannot be reached") {
+	if code, out, errs := in(t, "", env, "models", "test", "box/plain"); code != command.ExitOK || !strings.Contains(out, "? (") || !strings.Contains(out, "cannot be reached") {
 		t.Errorf("without the server: %d %q %q", code, out, errs)
 	}
 	if again, err := os.ReadFile(filepath.Join(homeOf(env), ".local/share/steward/tested-models.json")); err != nil || string(again) != string(text) {

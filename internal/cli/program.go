@@ -1,14 +1,33 @@
-// Package cli is the command line: a file per group of commands. A command connects to the API
-// of the Steward that serves the data folder or, if there is none, opens as much of the folder as
-// it needs in this process (session.go), and prints what the API answers.
+// Package cli is the command line: one run of the program, and the tree of its commands.
 //
-// program is one run of the command line. It embeds app.App, which reads the settings and opens
-// nodes; commands are its methods, and program.go puts them into one tree.
+// The commands are in the packages below, by subject, with a file per group of commands:
+//
+//   - talk: chat, ask, plan, route, approvals, grants, jobs, setup
+//   - conversations: conversations, messages, branch, search, import
+//   - agents: agents, mcp, skills
+//   - activity: log, requests, plans, intents, events, audit, resources
+//   - access: users, groups, token, keys, secrets, policy
+//   - node: serve, service, accounts, home, models, config, doctor
+//
+// Each has a function Commands, which returns its commands. Package command has what they share: the session
+// with a Steward or with its data folder, output, flags and completions. A command connects to the API of the
+// Steward that serves the data folder or, if there is none, opens as much of the folder as it needs in this
+// process, and prints what the API answers.
+//
+// Main makes a program of the arguments and streams of the process. run builds the tree, has cobra find and
+// run the command, prints its error, and turns it into an exit code. The first signal cancels the context of
+// the command, which then ends gracefully; the second ends the process. What is written to a terminal goes
+// through a screen that makes control characters visible.
+//
+// The help shows the commands in three groups (Talk, Keep, Look), by what a person does with them. The
+// packages follow what the commands have in common in their code; they need not be the same.
+//
+// The tests here run the whole program, in this process or in one of its own (testdata/script). Tests of one
+// command's parts are beside it.
 package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,96 +35,72 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"steward/internal/app"
+	"steward/internal/cli/access"
+	"steward/internal/cli/activity"
+	"steward/internal/cli/agents"
+	"steward/internal/cli/command"
+	"steward/internal/cli/conversations"
+	"steward/internal/cli/node"
+	"steward/internal/cli/talk"
 	"steward/internal/extract"
 	"steward/internal/fault"
 	"steward/internal/sandbox"
 	"steward/internal/terminal"
 )
 
-// Exit codes.
-const (
-	exitOK          = 0
-	exitFailed      = 1
-	exitUsage       = 2   // the command line is wrong
-	exitBound       = 3   // ask: a limit cut the answer short
-	exitInterrupted = 130 // stopped by a signal
-)
-
 // program is one run of the program, with its connections to the outside world.
 type program struct {
-	app.App
-	stdin   io.Reader
-	stdout  io.Writer
+	command.Program
 	signals <-chan os.Signal // nil: none come
 	exit    func(int)        // ends the process at once
-	agent   string           // --agent: the agent to talk to
-	json    bool             // --json
-
-	startFor time.Duration // how long a service may take to serve; zero: serviceStartFor
-	joinFor  time.Duration // how long another Steward may take to say where it serves; zero: joinPatience
 }
 
 // run runs the program and returns its exit code.
 func (a *program) run(ctx context.Context, args []string) int {
 	ctx, stop := a.interruptible(ctx)
 	defer stop()
-	a.stdout, a.Stderr = app.Screened(a.stdout), app.Screened(a.Stderr)
+	a.Stdout, a.Stderr = app.Screened(a.Stdout), app.Screened(a.Stderr)
 	defer func() {
-		for _, w := range []io.Writer{a.stdout, a.Stderr} {
+		for _, w := range []io.Writer{a.Stdout, a.Stderr} {
 			if s, ok := w.(*terminal.Screen); ok {
 				s.Flush() //nolint:errcheck // the process ends
 			}
 		}
 	}()
-	if a.stdin != nil {
-		a.stdin = &app.Input{Ctx: ctx, From: a.stdin}
+	if a.Stdin != nil {
+		a.Stdin = &app.Input{Ctx: ctx, From: a.Stdin}
 	}
 	root := a.command()
 	root.SetArgs(args)
-	root.SetIn(a.stdin)
-	root.SetOut(a.stdout)
+	root.SetIn(a.Stdin)
+	root.SetOut(a.Stdout)
 	root.SetErr(a.Stderr)
 	ran, err := root.ExecuteContextC(ctx)
-	var code exitCode
+	var code command.ExitCode
 	switch {
 	case err == nil:
-		return exitOK
+		return command.ExitOK
 	case errors.As(err, &code):
 		return int(code)
 	}
-	interrupted := errors.Is(context.Cause(ctx), errInterrupted)
-	if interrupted && (errors.Is(err, errInterrupted) || errors.Is(err, context.Canceled) || fault.Is(err, fault.Internal)) {
+	interrupted := errors.Is(context.Cause(ctx), command.ErrInterrupted)
+	if interrupted && (errors.Is(err, command.ErrInterrupted) || errors.Is(err, context.Canceled) || fault.Is(err, fault.Internal)) {
 		err = fault.New(fault.Cancelled, "interrupted", "interrupted") // in place of the error that it caused
 	}
-	a.explain(err, ran.CommandPath())
-	var usage usageError
+	a.Explain(err, ran.CommandPath())
+	var usage command.UsageError
 	switch {
 	case errors.As(err, &usage):
-		return exitUsage
+		return command.ExitUsage
 	case interrupted:
-		return exitInterrupted
+		return command.ExitInterrupted
 	}
-	return exitFailed
+	return command.ExitFailed
 }
-
-// exitCode is an error that has already been printed.
-type exitCode int
-
-func (c exitCode) Error() string { return fmt.Sprintf("exit code %d", int(c)) }
-
-// usageError is an error in the command line.
-type usageError struct{ error }
-
-func (u usageError) Unwrap() error { return u.error }
-
-func usage(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
-
-var errInterrupted = errors.New("interrupted")
 
 // interruptible returns a context that the first signal cancels, for a graceful end. The
 // second signal ends the process at once.
@@ -115,70 +110,17 @@ func (a *program) interruptible(ctx context.Context) (context.Context, func()) {
 	go func() {
 		select {
 		case <-a.signals:
-			cancel(errInterrupted)
+			cancel(command.ErrInterrupted)
 		case <-done:
 			return
 		}
 		select {
 		case <-a.signals:
-			a.exit(exitInterrupted)
+			a.exit(command.ExitInterrupted)
 		case <-done:
 		}
 	}()
 	return ctx, func() { close(done); cancel(nil) }
-}
-
-// explain prints the error of a command: what happened, what to do next, and its code.
-func (a *program) explain(err error, command string) {
-	var use usageError
-	isUsage := errors.As(err, &use)
-	e := fault.Of(err)
-	if isUsage {
-		e = fault.New(fault.Invalid, "usage", "%s", err.Error()).WithHint("%s --help shows the usage", command)
-	}
-	if a.json {
-		body := map[string]any{"code": e.Code, "kind": e.Kind, "message": a.Hidden().Mask(app.WithoutRemedy(e))}
-		if e.Remedy != "" {
-			body["remedy"] = e.Remedy
-		}
-		if len(e.Details) > 0 {
-			body["details"] = e.Details
-		}
-		if err := json.NewEncoder(a.Stderr).Encode(map[string]any{"error": body}); err != nil {
-			fmt.Fprintln(a.Stderr, "steward:", err)
-		}
-		return
-	}
-	code := ""
-	if !isUsage && e.Code != e.Message {
-		code = " [" + e.Code + "]"
-	}
-	if log := a.Lines(); log != nil {
-		log.Error(app.WithoutRemedy(e), "code", e.Code, "remedy", e.Remedy)
-		return
-	}
-	a.printDimming(a.Wrapped(fmt.Sprintf("steward: %s%s", a.Hidden().Mask(app.WithoutRemedy(e)), code))+"\n", strings.TrimSpace(code))
-	if e.Remedy != "" {
-		fmt.Fprintln(a.Stderr, a.Wrapped("  "+e.Remedy))
-	}
-}
-
-// printDimming writes a text to standard error. The last occurrence of part is dimmed where a terminal shows
-// colours.
-func (a *program) printDimming(text, part string) {
-	i := strings.LastIndex(text, part)
-	if part == "" || i < 0 || !a.colours(a.Stderr) {
-		fmt.Fprint(a.Stderr, text)
-		return
-	}
-	fmt.Fprint(a.Stderr, text[:i])
-	fmt.Fprintf(app.FileOf(a.Stderr), "\x1b[2m%s\x1b[22m", plainLine(part)) // what is written to stderr is escaped
-	fmt.Fprint(a.Stderr, text[i+len(part):])
-}
-
-// colours reports whether a stream is a terminal that shows colours, and the person wants them.
-func (a *program) colours(stream any) bool {
-	return app.IsTerminal(stream) && a.Getenv("NO_COLOR") == "" && a.Getenv("TERM") != "dumb"
 }
 
 // command builds the tree of commands.
@@ -194,9 +136,9 @@ func (a *program) command() *cobra.Command {
 				return nil
 			}
 			if near := c.SuggestionsFor(args[0]); len(near) > 0 {
-				return usage("there is no command %q; did you mean %s?", args[0], strings.Join(near, " or "))
+				return command.Usage("there is no command %q; did you mean %s?", args[0], strings.Join(near, " or "))
 			}
-			return usage("there is no command %q", args[0])
+			return command.Usage("there is no command %q", args[0])
 		},
 		SuggestionsMinimumDistance: 2,
 		SilenceErrors:              true,
@@ -208,12 +150,12 @@ func (a *program) command() *cobra.Command {
 	version := root.Flags().BoolP("version", "v", false, "version for steward")
 	root.RunE = func(c *cobra.Command, _ []string) error {
 		if *version {
-			fmt.Fprintln(a.stdout, "steward", a.VersionText())
+			fmt.Fprintln(a.Stdout, "steward", a.VersionText())
 			return nil
 		}
 		return c.Help()
 	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return command.Usage("%w", err) })
 	f := root.PersistentFlags()
 	f.StringVar(&a.Config, "config", "", "settings `FILE` to use instead of ./steward.yaml")
 	f.StringVar(&a.Data, "data", "", "data `FOLDER`: the database and everything else that Steward stores")
@@ -221,35 +163,16 @@ func (a *program) command() *cobra.Command {
 	f.StringArrayVar(&a.AgentFolders, "agents", nil, "additional `FOLDER` of agents")
 	f.StringArrayVar(&a.MCPFiles, "mcp", nil, "additional JSON `FILE` with mcpServers")
 	f.BoolVarP(&a.Quiet, "quiet", "q", false, "print less on standard error")
-	f.BoolVar(&a.json, "json", false, "print JSON, for programs")
-	complete(root, "model", a.completeModels)
+	f.BoolVar(&a.JSON, "json", false, "print JSON, for programs")
+	command.CompleteFlag(root, "model", a.CompleteModels)
 	root.AddGroup(&cobra.Group{ID: "talk", Title: "Talk:"}, &cobra.Group{ID: "keep", Title: "Keep:"}, &cobra.Group{ID: "look", Title: "Look:"})
-	root.AddCommand(a.chatCommand(), a.askCommand(), a.planCommand(), a.setupCommand(), a.serveCommand(), a.serviceCommand(),
-		a.conversationsCommand(), a.messagesCommand(), a.branchCommand(), a.importCommand(), a.searchCommand(), a.agentsCommand(), a.mcpCommand(), a.approvalsCommand(), a.grantsCommand(), a.tokenCommand(), a.keysCommand(), a.secretsCommand(), a.accountsCommand(), a.homeCommand(), a.skillsCommand(), a.usersCommand(), a.groupsCommand(), a.resourcesCommand(),
-		a.logCommand(), a.auditCommand(), a.policyCommand(), a.eventsCommand(), a.requestsCommand(), a.jobsCommand(), a.plansCommand(), a.routeCommand(), a.intentsCommand(), a.modelsCommand(), a.configCommand(), a.doctorCommand(), a.versionCommand(), a.manCommand(root))
-	strict(root)
+	p := &a.Program
+	for _, commands := range [][]*cobra.Command{talk.Commands(p), conversations.Commands(p), agents.Commands(p), activity.Commands(p), access.Commands(p), node.Commands(p)} {
+		root.AddCommand(commands...)
+	}
+	root.AddCommand(a.versionCommand(), a.manCommand(root))
+	command.Strict(root)
 	return root
-}
-
-// printJSON prints a value as JSON.
-func (a *program) printJSON(v any) error {
-	var b strings.Builder
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	if err := enc.Encode(v); err != nil {
-		return err
-	}
-	return a.print(a.jsonText(b.String()))
-}
-
-// jsonText returns a JSON text for standard output. On a terminal, invisible characters
-// are escaped.
-func (a *program) jsonText(text string) string {
-	if app.IsTerminal(a.stdout) {
-		return terminal.EscapedJSON(text)
-	}
-	return text
 }
 
 // Main runs the program with the arguments and streams of the process, and ends the process.
@@ -263,6 +186,7 @@ func Main(version string) {
 	}
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	a := &program{stdin: os.Stdin, stdout: os.Stdout, signals: signals, exit: os.Exit, App: app.App{Stderr: os.Stderr, Environ: os.Environ(), Version: version, Process: true}}
+	a := &program{signals: signals, exit: os.Exit, Program: command.Program{Stdin: os.Stdin, Stdout: os.Stdout,
+		App: app.App{Stderr: os.Stderr, Environ: os.Environ(), Version: version, Process: true}}}
 	os.Exit(a.run(context.Background(), os.Args[1:]))
 }

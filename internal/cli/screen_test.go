@@ -19,6 +19,7 @@ import (
 	"github.com/creack/pty"
 
 	"steward/internal/app"
+	"steward/internal/cli/command"
 	"steward/internal/fault"
 	"steward/test/locked"
 )
@@ -234,7 +235,7 @@ func TestAPersonIsAskedAtTheTerminal(t *testing.T) {
 
 func TestDeletingAsks(t *testing.T) {
 	env := user(t)
-	if code, _, errs := in(t, "", env, "ask", "-q", "What is 6 times 7?"); code != exitOK {
+	if code, _, errs := in(t, "", env, "ask", "-q", "What is 6 times 7?"); code != command.ExitOK {
 		t.Fatal(errs)
 	}
 	x := newTmux(t, 80, 24, env, "conversations", "delete", "last")
@@ -289,7 +290,7 @@ func TestVersionsOnAScreen(t *testing.T) {
 	y.ended()
 	x.keys("C-d")
 	x.ended()
-	if code, out, errs := in(t, "", env, "branch", "list"); code != exitOK || strings.Count(out, "\n") != 5 || !strings.Contains(out, "rewound") {
+	if code, out, errs := in(t, "", env, "branch", "list"); code != command.ExitOK || strings.Count(out, "\n") != 5 || !strings.Contains(out, "rewound") {
 		t.Errorf("%d %s %s", code, out, errs)
 	}
 }
@@ -344,7 +345,7 @@ func TestTheChatAsksAboutAgents(t *testing.T) {
 		z.say("/quit")
 		z.ended()
 	}
-	if code, out, _ := in(t, "", env, "agents", "list"); code != exitOK || !strings.Contains(out, "  helper  denied") || !strings.Contains(out, "mcp:wiki  approved") {
+	if code, out, _ := in(t, "", env, "agents", "list"); code != command.ExitOK || !strings.Contains(out, "  helper  denied") || !strings.Contains(out, "mcp:wiki  approved") {
 		t.Errorf("%d %s", code, out)
 	}
 }
@@ -356,7 +357,7 @@ func TestServeOnATerminalOnlyTells(t *testing.T) {
 	x.wait("2 agents wait for your approval: steward agents list")
 	writeAgent(t, dir, "late/agent.yaml", "name: late\ndescription: Comes while it runs.\n")
 	x.wait("steward: late waits for your approval: steward agents approve late")
-	if code, _, errs := in(t, "", env, "agents", "approve", "late", "--yes"); code != exitOK {
+	if code, _, errs := in(t, "", env, "agents", "approve", "late", "--yes"); code != command.ExitOK {
 		t.Fatal(errs)
 	}
 	writeAgent(t, dir, "late/agent.yaml", "name: late\ndescription: Is another one.\n")
@@ -391,7 +392,7 @@ func at(t *testing.T, typed string, env []string, args ...string) (code int, std
 	}
 	var out bytes.Buffer
 	var errs locked.Buffer
-	a := &program{stdin: tty, stdout: &out, App: app.App{Stderr: &errs, Environ: env, Dir: t.TempDir(), Version: "test"}}
+	a := &program{Program: command.Program{Stdin: tty, Stdout: &out, App: app.App{Stderr: &errs, Environ: env, Dir: t.TempDir(), Version: "test"}}}
 	code = a.run(context.Background(), args)
 	return code, out.String(), errs.String()
 }
@@ -407,8 +408,8 @@ func TestCodesAreDimmed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		a := &program{App: app.App{Stderr: app.Screened(tty), Environ: []string{"TERM=" + term}}}
-		a.explain(wrong, "steward")
+		a := &program{Program: command.Program{App: app.App{Stderr: app.Screened(tty), Environ: []string{"TERM=" + term}}}}
+		a.Explain(wrong, "steward")
 		if _, err := tty.WriteString("\x00"); err != nil {
 			t.Fatal(err)
 		}
@@ -428,41 +429,41 @@ func TestMCPServersAreAskedFor(t *testing.T) {
 	kept := "it is stored but not used: steward mcp test wiki tests it, steward agents approve mcp:wiki approves it, steward mcp remove wiki removes it\n"
 	state := func(want string) {
 		t.Helper()
-		if code, out, errs := in(t, "", env, "mcp", "list"); code != exitOK || !strings.Contains(out, "mcp:wiki  "+want) {
+		if code, out, errs := in(t, "", env, "mcp", "list"); code != command.ExitOK || !strings.Contains(out, "mcp:wiki  "+want) {
 			t.Errorf("%d %s %s", code, out, errs)
 		}
 	}
 	// A yes from a pipe does not count.
 	code, out, errs := in(t, "y\n", env, add...)
-	if code != exitFailed || !strings.Contains(out, "── tool wiki.save\n") {
+	if code != command.ExitFailed || !strings.Contains(out, "── tool wiki.save\n") {
 		t.Errorf("%d %s", code, out)
 	}
 	hears(t, "at a pipe", errs, "approving mcp:wiki requires a terminal to ask at", "add --yes", "[approval_unattended]", kept)
 	state("pending")
 	for _, no := range []string{"n\n", "\n", "yes?\n", "\x04"} {
 		code, _, errs = at(t, no, env, "agents", "approve", "mcp:wiki")
-		if code != exitFailed || !strings.Contains(errs, "May mcp:wiki be used as it is shown? [y/N] mcp:wiki is not approved\n") {
+		if code != command.ExitFailed || !strings.Contains(errs, "May mcp:wiki be used as it is shown? [y/N] mcp:wiki is not approved\n") {
 			t.Errorf("%q: %d %s", no, code, errs)
 		}
 		state("pending")
 	}
 	code, _, errs = at(t, "Y\n", env, "agents", "approve", "mcp:wiki")
-	if code != exitOK || !strings.HasSuffix(errs, "mcp:wiki is approved\n") {
+	if code != command.ExitOK || !strings.HasSuffix(errs, "mcp:wiki is approved\n") {
 		t.Errorf("%d %s", code, errs)
 	}
 	state("approved")
-	if code, _, errs := in(t, "", env, "mcp", "remove", "wiki"); code != exitOK {
+	if code, _, errs := in(t, "", env, "mcp", "remove", "wiki"); code != command.ExitOK {
 		t.Errorf("%d %s", code, errs)
 	}
 	// A server that was approved before and is unchanged needs approval again
 	// when it is added again. A no leaves its status unchanged.
 	code, out, errs = at(t, "n\n", env, add...)
-	if code != exitFailed {
+	if code != command.ExitFailed {
 		t.Errorf("%d %s", code, out)
 	}
 	hears(t, "no", errs, "mcp:wiki is not approved\n", kept)
 	code, _, errs = at(t, "y\n", env, "agents", "approve", "mcp:wiki")
-	if code != exitOK {
+	if code != command.ExitOK {
 		t.Errorf("%d %s", code, errs)
 	}
 	// A server with another command is a different one.

@@ -18,6 +18,7 @@ import (
 	"testing"
 
 	"steward/client"
+	"steward/internal/cli/command"
 	"steward/test/apis"
 	"steward/test/locked"
 )
@@ -139,7 +140,7 @@ func TestCanaries(t *testing.T) {
 	write(filepath.Join(home, ".config/steward/steward.yaml"), "log: {level: debug}\nfolders: [{name: notes, path: "+notes+"}]\nproviders:\n"+
 		"  ollama: {off: true}\n  box: {base_url: '"+spied.url+"', key: 'file:"+filepath.Join(home, "key")+"', model: spy}\n"+
 		"  shelf: {base_url: '"+spied.url+"', key: 'command:cat "+filepath.Join(home, "other")+"', model: spy}\n")
-	if code, out, errs := in(t, canaries["store"]+"\n", env, "secrets", "set", "STORED"); code != exitOK || out != "" || !strings.Contains(errs, "store:STORED") {
+	if code, out, errs := in(t, canaries["store"]+"\n", env, "secrets", "set", "STORED"); code != command.ExitOK || out != "" || !strings.Contains(errs, "store:STORED") {
 		t.Fatalf("%d %q %q", code, out, errs)
 	}
 	var told, live bytes.Buffer // output of all servers and the log; the joined pieces of answers
@@ -245,7 +246,7 @@ func TestCanaries(t *testing.T) {
 func TestASecretThatIsKeptWhileStewardRuns(t *testing.T) {
 	env := user(t)
 	cmd, r := serveFor(t, env)
-	if code, _, errs := in(t, "canary-late-77\n", env, "secrets", "set", "LATE"); code != exitOK {
+	if code, _, errs := in(t, "canary-late-77\n", env, "secrets", "set", "LATE"); code != command.ExitOK {
 		t.Fatal(code, errs)
 	}
 	for strings.Join(say(t, r, "", "it is canary-late-77").Hidden, " ") != "LATE" {
@@ -265,7 +266,7 @@ func TestKeysThatCannotBeResolved(t *testing.T) {
 		if err := os.WriteFile(conf, []byte("providers: {openai: {key: '"+ref+"'}}\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if c, _, errs := in(t, "", env, "--config", conf, "ask", "hello"); c != exitFailed || !strings.Contains(errs, code) || !strings.Contains(errs, "openai") {
+		if c, _, errs := in(t, "", env, "--config", conf, "ask", "hello"); c != command.ExitFailed || !strings.Contains(errs, code) || !strings.Contains(errs, "openai") {
 			t.Errorf("%s: %d %s", ref, c, errs)
 		}
 		if _, out, _ := in(t, "", env, "--config", conf, "config", "show"); !strings.Contains(out, ref) {

@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"steward/internal/cli/command"
 )
 
 // errand is a request to the programs of these tests: a call of their services, or a
@@ -127,7 +129,7 @@ func desk() {
 type office struct {
 	t    *testing.T
 	env  []string
-	r    *session
+	r    *command.Session
 	keys map[string]string // the users' keys
 }
 
@@ -152,7 +154,7 @@ process:
 mcp:
   desk: {command: %[3]q}
 `, services, path["clerk"], path["desk"], tool))
-	if code, out, errs := in(t, "", env, "agents", "approve", "office", "--yes"); code != exitOK {
+	if code, out, errs := in(t, "", env, "agents", "approve", "office", "--yes"); code != command.ExitOK {
 		t.Fatalf("%d %s %s", code, out, errs)
 	}
 	_, r := serveFor(t, env)
@@ -325,11 +327,11 @@ func TestAnAgentsModelAtAURL(t *testing.T) {
 	for name, fallback := range map[string]string{"remote": "", "hybrid": ", fallback: local"} {
 		writeAgent(t, dir, name+"/agent.yaml", fmt.Sprintf("name: %s\ndescription: Talks.\nsecrets: [FAR_KEY]\nservices: {llm: {source: remote, url: %q, key: FAR_KEY, model: far-1%s}}\n", name, far.URL, fallback))
 	}
-	if code, out, errs := in(t, "", env, "agents", "approve", "--all", "--yes"); code != exitOK {
+	if code, out, errs := in(t, "", env, "agents", "approve", "--all", "--yes"); code != command.ExitOK {
 		t.Fatalf("%d %s %s", code, out, errs)
 	}
 	for _, name := range []string{"remote", "hybrid"} {
-		if code, out, errs := in(t, "", env, "ask", "-q", "--agent", name, "hello"); code != exitOK || out != "You said: hello\n" {
+		if code, out, errs := in(t, "", env, "ask", "-q", "--agent", name, "hello"); code != command.ExitOK || out != "You said: hello\n" {
 			t.Errorf("%s: %d %q %s", name, code, out, errs)
 		}
 	}
@@ -342,10 +344,10 @@ func TestAnAgentsModelAtAURL(t *testing.T) {
 		t.Errorf("it was asked %d times", len(keys))
 	}
 	far.Close()
-	if code, out, errs := in(t, "", env, "ask", "-q", "--agent", "remote", "hello"); code == exitOK || !strings.Contains(errs, "service") {
+	if code, out, errs := in(t, "", env, "ask", "-q", "--agent", "remote", "hello"); code == command.ExitOK || !strings.Contains(errs, "service") {
 		t.Errorf("%d %q %s", code, out, errs)
 	}
-	if code, out, errs := in(t, "", env, "ask", "-q", "--agent", "hybrid", "Who are you?"); code != exitOK || !strings.Contains(out, "built-in offline model") {
+	if code, out, errs := in(t, "", env, "ask", "-q", "--agent", "hybrid", "Who are you?"); code != command.ExitOK || !strings.Contains(out, "built-in offline model") {
 		t.Errorf("%d %q %s", code, out, errs)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"steward/internal/app"
+	"steward/internal/cli/command"
 	"steward/internal/store/sqlite"
 	"steward/test/locked"
 )
@@ -49,13 +50,13 @@ func TestServeWaitsForTheFolder(t *testing.T) {
 	var out strings.Builder
 	asked := make(chan int)
 	go func() {
-		a := &program{stdin: strings.NewReader(""), stdout: &out, joinFor: time.Hour, App: app.App{Stderr: io.Discard, Environ: env, Dir: t.TempDir(), Version: "test"}}
+		a := &program{Program: command.Program{Stdin: strings.NewReader(""), Stdout: &out, JoinFor: time.Hour, App: app.App{Stderr: io.Discard, Environ: env, Dir: t.TempDir(), Version: "test"}}}
 		asked <- a.run(t.Context(), []string{"ask", "-q", "What is 6 times 7?"})
 	}()
 	if err := st.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if code := <-asked; code != exitOK || !strings.Contains(out.String(), "42") {
+	if code := <-asked; code != command.ExitOK || !strings.Contains(out.String(), "42") {
 		t.Errorf("%d %s", code, &out)
 	}
 	for n, err := app.ReadNotice(data); err != nil || n.PID != cmd.Process.Pid; n, err = app.ReadNotice(data) {
@@ -78,8 +79,8 @@ func TestServeThatWaitsEnds(t *testing.T) {
 	signals := make(chan os.Signal, 1)
 	signals <- syscall.SIGTERM
 	var errs locked.Buffer
-	a := &program{stdout: io.Discard, signals: signals, App: app.App{Stderr: &errs, Environ: env, Dir: t.TempDir()}}
-	if code := a.run(t.Context(), []string{"serve", "--wait"}); code != exitOK && code != exitInterrupted {
+	a := &program{Program: command.Program{Stdout: io.Discard, App: app.App{Stderr: &errs, Environ: env, Dir: t.TempDir()}}, signals: signals}
+	if code := a.run(t.Context(), []string{"serve", "--wait"}); code != command.ExitOK && code != command.ExitInterrupted {
 		t.Errorf("%d %s", code, &errs)
 	}
 }

@@ -17,6 +17,7 @@ import (
 
 	"steward/client"
 	"steward/internal/app"
+	"steward/internal/cli/command"
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/server/auth"
@@ -130,11 +131,11 @@ func TestAskAVendor(t *testing.T) {
 	v := newVendor(t)
 	env := v.env(t)
 	code, out, errs := in(t, "", env, "ask", "hello")
-	if code != exitOK || out != "You said: hello\n" || !strings.HasPrefix(errs, "conversation ") {
+	if code != command.ExitOK || out != "You said: hello\n" || !strings.HasPrefix(errs, "conversation ") {
 		t.Errorf("%d %q %q", code, out, errs)
 	}
 	code, out, errs = in(t, "the context", env, "ask", "-q", "--continue", "--model", "openai/newer", "what is this?")
-	if code != exitOK || !strings.Contains(out, "what is this?") || !strings.Contains(out, "the context") || errs != "" {
+	if code != command.ExitOK || !strings.Contains(out, "what is this?") || !strings.Contains(out, "the context") || errs != "" {
 		t.Errorf("%d %q %q", code, out, errs)
 	}
 	// Without a person to ask, nothing is done.
@@ -143,15 +144,15 @@ func TestAskAVendor(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, out, errs = in(t, "", env, "ask", "--config", conf, "write a.txt")
-	if code != exitBound || !strings.Contains(errs, "← files.write denied") {
+	if code != command.ExitBound || !strings.Contains(errs, "← files.write denied") {
 		t.Errorf("a bound of the run: %d %q %q", code, out, errs)
 	}
 	code, out, errs = in(t, "", env, "doctor")
-	if code != exitOK || !strings.Contains(out, "ok    openai     set by environment OPENAI_API_KEY; 2 models") {
+	if code != command.ExitOK || !strings.Contains(out, "ok    openai     set by environment OPENAI_API_KEY; 2 models") {
 		t.Errorf("%d %s %s", code, out, errs)
 	}
 	code, out, _ = in(t, "", append(env, "OPENAI_API_KEY=wrong"), "doctor")
-	if code != exitFailed || !strings.Contains(out, "fail  openai") || !strings.Contains(out, "→") {
+	if code != command.ExitFailed || !strings.Contains(out, "fail  openai") || !strings.Contains(out, "→") {
 		t.Errorf("%d %s", code, out)
 	}
 }
@@ -190,21 +191,21 @@ func TestSignals(t *testing.T) {
 	signals := make(chan os.Signal, 2)
 	var out bytes.Buffer
 	var errs locked.Buffer
-	a := &program{stdin: strings.NewReader(""), stdout: &out, signals: signals, exit: func(int) { t.Error("ended at once") }, App: app.App{Stderr: &errs, Environ: env, Dir: t.TempDir()}}
+	a := &program{Program: command.Program{Stdin: strings.NewReader(""), Stdout: &out, App: app.App{Stderr: &errs, Environ: env, Dir: t.TempDir()}}, signals: signals, exit: func(int) { t.Error("ended at once") }}
 	go func() {
 		<-v.asked
 		signals <- os.Interrupt
 	}()
-	if code := a.run(context.Background(), []string{"ask", "please hang"}); code != exitInterrupted {
+	if code := a.run(context.Background(), []string{"ask", "please hang"}); code != command.ExitInterrupted {
 		t.Errorf("%d %s", code, &errs)
 	}
 	<-v.gone
 	code, show, _ := in(t, "", env, "conversations", "show", "last")
-	if code != exitOK || !strings.Contains(show, "please hang") {
+	if code != command.ExitOK || !strings.Contains(show, "please hang") {
 		t.Errorf("%d %s", code, show)
 	}
 	// The turn was stopped, so it is not resumed.
-	if code, answer, errs := in(t, "", env, "ask", "-q", "--continue", "still there?"); code != exitOK || !strings.Contains(answer, "still there?") {
+	if code, answer, errs := in(t, "", env, "ask", "-q", "--continue", "still there?"); code != command.ExitOK || !strings.Contains(answer, "still there?") {
 		t.Errorf("%d %q %s", code, answer, errs)
 	}
 }
@@ -217,14 +218,14 @@ func TestTheSecondSignalEndsAtOnce(t *testing.T) {
 	signals <- os.Interrupt
 	<-ctx.Done()
 	signals <- os.Interrupt
-	if code := <-ended; code != exitInterrupted {
+	if code := <-ended; code != command.ExitInterrupted {
 		t.Error(code)
 	}
 }
 
 // serveFor runs a server in a separate process and returns a session that is connected
 // to it.
-func serveFor(t *testing.T, env []string) (*exec.Cmd, *session) {
+func serveFor(t *testing.T, env []string) (*exec.Cmd, *command.Session) {
 	t.Helper()
 	cmd := buildProgram(t, env, "serve", "--json")
 	out, err := cmd.StdoutPipe()
@@ -240,17 +241,17 @@ func serveFor(t *testing.T, env []string) (*exec.Cmd, *session) {
 	if err := json.NewDecoder(out).Decode(&n); err != nil {
 		t.Fatalf("%v: %s", err, &errs)
 	}
-	a := &program{App: app.App{Environ: env, Dir: t.TempDir(), Stderr: &errs}}
+	a := &command.Program{App: app.App{Environ: env, Dir: t.TempDir(), Stderr: &errs}}
 	set, err := a.Settings()
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := a.join(set)
+	s, err := a.Join(set)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := s.end(); err != nil {
+		if err := s.End(); err != nil {
 			t.Error(err)
 		}
 		if err := cmd.Process.Signal(os.Interrupt); err == nil {
@@ -262,7 +263,7 @@ func serveFor(t *testing.T, env []string) (*exec.Cmd, *session) {
 	return cmd, s
 }
 
-func say(t *testing.T, s *session, conv, text string) client.Accepted {
+func say(t *testing.T, s *command.Session, conv, text string) client.Accepted {
 	t.Helper()
 	acc, err := s.Say(t.Context(), client.Message{Conversation: conv, Content: terminal.Words(text), Model: "default", ID: id.New().String()})
 	if err != nil {
@@ -333,10 +334,10 @@ func TestAChatIsJoined(t *testing.T) {
 		t.Fatalf("%v %q", err, line[:n])
 	}
 	code, out, errs := in(t, "", env, "ask", "-q", "--continue", "second")
-	if code != exitOK || out != "You said: second\n" {
+	if code != command.ExitOK || out != "You said: second\n" {
 		t.Errorf("%d %q %s", code, out, errs)
 	}
-	if code, _, errs := in(t, "", env, "serve"); code != exitFailed || !strings.Contains(errs, "data_in_use") {
+	if code, _, errs := in(t, "", env, "serve"); code != command.ExitFailed || !strings.Contains(errs, "data_in_use") {
 		t.Errorf("%d %s", code, errs)
 	}
 	if err := stdin.Close(); err != nil {

@@ -79,6 +79,7 @@ type Decision struct {
 	Pattern  intent.Pattern // of a standing approval, as it was shown; nil: one that covers just this call
 	Until    time.Time      // end of a standing approval; zero: never
 	Args     []byte         // the arguments as the person changed them; nil: unchanged
+	Via      string         // the channel on which the person answered; empty: a terminal or the API
 }
 
 // Decide records a person's answer, which is durable when Decide returns. It is
@@ -138,7 +139,7 @@ func (e *Engine) answer(ctx context.Context, at questionAt, r *intentRecord, d D
 		return e.approve(ctx, at, r, &q, d)
 	}
 	by := at.scope.Actor
-	r.in.State, r.in.DeniedBy, r.in.Reason = intent.Denied, by, "the user denied it"
+	r.in.State, r.in.DeniedBy, r.in.DeniedVia, r.in.Reason = intent.Denied, by, d.Via, "the user denied it"
 	if r.in.Approvers != "" {
 		r.in.Reason = by + " of the group " + r.in.Approvers + " denied it"
 	}
@@ -155,7 +156,7 @@ func (e *Engine) approve(ctx context.Context, at questionAt, r *intentRecord, q 
 		return nil, toolChanged(r.in.Tool)
 	}
 	now := time.Now().UTC()
-	a := &intent.Approval{By: at.scope.Actor, At: now, Version: r.in.Version, Expires: now.Add(e.opt.ApprovalTimeout), Shown: q.Hash}
+	a := &intent.Approval{By: at.scope.Actor, At: now, Version: r.in.Version, Expires: now.Add(e.opt.ApprovalTimeout), Shown: q.Hash, Via: d.Via}
 	if d.Args != nil {
 		if d.Standing != Once {
 			return nil, fault.New(fault.Invalid, "approval_invalid", "an approval with edited arguments applies only once").

@@ -32,22 +32,23 @@ const (
 // Intent is one side effect. Encode and Decode convert it to and from its stored form. Its
 // State is also stored on the resource, so that intents in flight can be queried.
 type Intent struct {
-	Key      string      `json:"key"` // idempotency key, see Key
-	Tool     string      `json:"tool"`
-	Version  string      `json:"version,omitzero"` // the tool's
-	Args     string      `json:"args"`             // canonical JSON: authorized, shown and executed
-	ArgsHash string      `json:"args_hash"`        // see HashArgs
-	Call     message.Ref `json:"-"`
-	User     string      `json:"user,omitzero"`
-	Agent    string      `json:"agent,omitzero"`
-	Request  id.ID       `json:"request,omitzero"`
-	Deferred bool        `json:"deferred,omitzero"` // performed when the run ends
-	State    State       `json:"state"`
-	Reason   string      `json:"reason,omitzero"` // why it is asked about, was denied, failed, …
-	Created  time.Time   `json:"created,omitzero"`
-	Expires  time.Time   `json:"expires,omitzero"` // of the question to a person
-	Approval *Approval   `json:"approval,omitzero"`
-	DeniedBy string      `json:"denied_by,omitzero"` // the person who denied it
+	Key       string      `json:"key"` // idempotency key, see Key
+	Tool      string      `json:"tool"`
+	Version   string      `json:"version,omitzero"` // the tool's
+	Args      string      `json:"args"`             // canonical JSON: authorized, shown and executed
+	ArgsHash  string      `json:"args_hash"`        // see HashArgs
+	Call      message.Ref `json:"-"`
+	User      string      `json:"user,omitzero"`
+	Agent     string      `json:"agent,omitzero"`
+	Request   id.ID       `json:"request,omitzero"`
+	Deferred  bool        `json:"deferred,omitzero"` // performed when the run ends
+	State     State       `json:"state"`
+	Reason    string      `json:"reason,omitzero"` // why it is asked about, was denied, failed, …
+	Created   time.Time   `json:"created,omitzero"`
+	Expires   time.Time   `json:"expires,omitzero"` // of the question to a person
+	Approval  *Approval   `json:"approval,omitzero"`
+	DeniedBy  string      `json:"denied_by,omitzero"`  // the person who denied it
+	DeniedVia string      `json:"denied_via,omitzero"` // the channel on which that person answered, as in Approval
 
 	Lineage   []string       `json:"lineage,omitzero"`   // the agents on whose behalf Agent acts
 	Labels    message.Labels `json:"labels,omitzero"`    // of everything the model was shown
@@ -80,6 +81,7 @@ type Approval struct {
 	Shown    string    `json:"shown,omitzero"`  // hash over everything the person was shown
 	Grant    string    `json:"grant,omitzero"`  // URI text of the standing approval that gave it
 	Edited   string    `json:"edited,omitzero"` // the arguments as they were before the person changed them
+	Via      string    `json:"via,omitzero"`    // the channel on which the person answered; empty: a terminal or the API
 }
 
 // Resolution is a person's answer to whether an effect with an unknown outcome happened.

@@ -13,7 +13,7 @@ import (
 
 // due records the occurrences of a job that is due, and its next time, in one commit. It returns the
 // job as it is then. Whether an occurrence runs or not is decided here.
-func (s *Scheduler) due(ctx context.Context, e entry) (record.Job, error) {
+func (s *Scheduler) due(ctx context.Context, e entry, h *Handlers) (record.Job, error) {
 	j, version, err := s.job(ctx, e.user, e.id)
 	if fault.Is(err, fault.NotFound) { // it was removed
 		return record.Job{}, nil
@@ -33,7 +33,13 @@ func (s *Scheduler) due(ctx context.Context, e entry) (record.Job, error) {
 	if j.Next.IsZero() {
 		j.State, j.Ended = record.JobEnded, "over"
 	}
-	list := s.divide(&j, &tt, times, now)
+	var list []record.Occurrence
+	if idle, err := s.idle(ctx, &j, &tt, times, now, h); err != nil {
+		s.opt.Log.Warn("a job cannot look whether there is anything to do", "job", j.Name, "error", err)
+		list = s.divide(&j, &tt, times, now) // which leads to an occurrence that fails for this reason
+	} else if !idle {
+		list = s.divide(&j, &tt, times, now)
+	}
 	changes := []store.Change{putJob(&j, store.If{Version: version})}
 	for i := range list {
 		changes = append(changes, putOccurrence(&j, &list[i], store.If{Absent: true}))
@@ -55,6 +61,34 @@ func (s *Scheduler) due(ctx context.Context, e entry) (record.Job, error) {
 	}
 	s.prune(ctx, &j)
 	return j, nil
+}
+
+// idle reports whether a heartbeat has nothing to do at its times, and then counts them. A heartbeat is due
+// so often that times at which there is nothing to do are only counted: they leave no occurrence behind.
+func (s *Scheduler) idle(ctx context.Context, j *record.Job, tt *timetable, times []time.Time, now time.Time, h *Handlers) (bool, error) {
+	if j.Kind != record.KindHeartbeat || h.Look == nil || len(times) == 0 {
+		return false, nil
+	}
+	var sight Sight
+	switch {
+	case open(j) > 0:
+		return false, nil
+	case tt.loc != nil && inQuiet(j.Quiet, tt.loc, now).After(now):
+		sight.Idle = record.ReasonQuiet
+	default:
+		var err error
+		if sight, err = h.Look(ctx, *j); err != nil || sight.Idle == "" {
+			return false, err
+		}
+	}
+	j.Count.Due += len(times)
+	j.Count.Missed += len(times) - 1 // Steward did not run then
+	j.Count.Skipped++
+	j.Last = record.Look{At: now.UTC(), Reason: sight.Idle, Failed: sight.Failed}
+	if sight.Seen != "" {
+		j.Seen = sight.Seen
+	}
+	return true, nil
 }
 
 // passed returns the times at which the job was due until now, at most maxCatchUp, and the next one.

@@ -247,6 +247,34 @@ func (s *Scheduler) FolderJobs(ctx context.Context) (out []record.Job, err error
 	return out, nil
 }
 
+// SetJob stores a job with a Kind, or gives the one that exists under its name another trigger, zone and
+// limits, and lets it begin again. What the job has seen and spent stays, unless it had been paused: then
+// what has changed meanwhile is not told. Error codes: those of AddJob.
+func (s *Scheduler) SetJob(ctx context.Context, j record.Job) (record.Job, error) {
+	added, err := s.AddJob(ctx, j)
+	if !fault.HasCode(err, "name_taken") {
+		return added, err
+	}
+	return s.changeJob(ctx, j.User, j.Name, func(old *record.Job) (err error) {
+		if old.Kind != j.Kind {
+			return nameTaken(j.Name)
+		}
+		now := s.opt.Now().UTC()
+		if old.State != record.JobActive {
+			old.Seen, old.Last, old.Start = "", record.Look{}, now.Truncate(time.Second)
+		}
+		old.Text, old.Agent, old.Model, old.Zone, old.Missed, old.Overlap = j.Text, j.Agent, j.Model, j.Zone, j.Missed, j.Overlap
+		start := old.Start
+		old.Trigger, old.State, old.Ended = j.Trigger, record.JobActive, ""
+		old.Start = start
+		old.Jitter, old.Quiet, old.MaxCost, old.MaxTime, old.Tools, old.Deliver = j.Jitter, j.Quiet, j.MaxCost, j.MaxTime, j.Tools, j.Deliver
+		if err = checkJob(old); err == nil {
+			old.Next, err = firstDue(old, now)
+		}
+		return err
+	})
+}
+
 // PauseJob makes a job begin no more until it is resumed. An occurrence that has begun goes on. What
 // would have been due meanwhile is not missed. Error codes: not_found, job_over (Conflict).
 func (s *Scheduler) PauseJob(ctx context.Context, user, name string) (record.Job, error) {

@@ -479,3 +479,76 @@ func FuzzTrigger(f *testing.F) {
 		}
 	})
 }
+
+// A heartbeat that finds nothing leaves no occurrence behind, and is counted nevertheless. What it found is
+// recorded before the attempt begins.
+func TestAJobThatLooks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, found := &worker{}, ""
+		looks := 0
+		h := w.handlers()
+		h.Look = func(_ context.Context, j record.Job) (Sight, error) {
+			looks++
+			if found == "fault" {
+				return Sight{}, fault.New(fault.Unavailable, "no_luck", "no luck")
+			}
+			if found == "" {
+				return Sight{Idle: record.ReasonUnchanged, Seen: fmt.Sprint(looks)}, nil
+			}
+			return Sight{Found: found, Seen: fmt.Sprint(looks)}, nil
+		}
+		st := storetest.NewModel()
+		s := New(Options{Store: st})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); _ = s.Run(ctx, h) }()
+		defer func() { cancel(); <-done }()
+		set := func(every int) record.Job {
+			j := record.Job{User: "ann", Name: "mail", Text: "look", Kind: record.KindHeartbeat, Quiet: record.Quiet{From: "03:00", To: "04:00"}}
+			j.Every = every
+			j, err := s.SetJob(t.Context(), j)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return j
+		}
+		check := func(want record.JobCount, seen, reason string) {
+			t.Helper()
+			synctest.Wait()
+			j, err := s.Job(t.Context(), "ann", "mail")
+			want.Records, want.Cost = j.Count.Records, j.Count.Cost
+			if err != nil || j.Count != want || j.Seen != seen || j.Last.Reason != reason {
+				t.Errorf("%+v, seen %s, %+v; want %+v", j.Count, j.Seen, j.Last, want)
+			}
+		}
+		set(3600)
+		time.Sleep(150 * time.Minute) // 2:30
+		check(record.JobCount{Due: 3, Skipped: 3}, "3", record.ReasonUnchanged)
+		found = "news"
+		time.Sleep(time.Hour) // 3:30; at three it is quiet
+		check(record.JobCount{Due: 4, Skipped: 4}, "3", record.ReasonQuiet)
+		time.Sleep(time.Hour) // 4:30; it has looked when it was due, and when it began
+		check(record.JobCount{Due: 5, Skipped: 4, Done: 1}, "5", "")
+		is(t, history(t, s), "01 04:00 done")
+		found = "fault"
+		time.Sleep(time.Hour)
+		check(record.JobCount{Due: 6, Skipped: 4, Done: 1, Failed: 1}, "5", "")
+		is(t, history(t, s), "01 04:00 done, 01 05:00 failed no_luck")
+
+		// It gets another interval, and keeps what it has seen. After a pause it begins anew.
+		found = ""
+		if j := set(7200); j.Seen != "5" || j.Count.Due != 6 || j.Next.Format("15:04") != "06:00" {
+			t.Errorf("%+v", j)
+		}
+		if _, err := s.PauseJob(t.Context(), "ann", "mail"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(24 * time.Hour)
+		if j := set(7200); j.Seen != "" || !j.Start.Equal(time.Now().UTC().Truncate(time.Second)) || j.State != record.JobActive {
+			t.Errorf("%+v", j)
+		}
+		if _, err := s.SetJob(t.Context(), record.Job{User: "ann", Name: "mail", Text: "x", Kind: record.KindDaily, Trigger: record.Trigger{Every: 60}}); !fault.HasCode(err, "name_taken") {
+			t.Error(err)
+		}
+	})
+}

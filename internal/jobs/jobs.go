@@ -39,6 +39,11 @@
 //	 │        └─ due (another attempt)
 //	 └─ skipped            missed, skipped: from the beginning
 //
+// A job of Steward's own (record.Job.Kind: the heartbeat and the reviews) looks first whether anything has
+// changed (Handlers.Look). What it finds is recorded with the occurrence before a model is asked, and up to
+// where it has looked becomes the job's own (Job.Seen) in the commit that ends the occurrence. So a change
+// is told once, whatever happens in between. Package heartbeat says what is looked at.
+//
 // A job can also begin when something happens: an event of the log, an e-mail, a changed file, a state of
 // the home. A follower reads what happens from the job's cursor on (Handlers.Events), and each batch becomes
 // one occurrence, in a commit that moves the cursor too. A webhook is called instead, and has no cursor: its
@@ -162,6 +167,9 @@ func (q *queue) Pop() any {
 	*q = (*q)[:len(*q)-1]
 	return last
 }
+
+// Now returns the scheduler's time.
+func (s *Scheduler) Now() time.Time { return s.opt.Now() }
 
 // Set stores an alarm, of which the caller gives ID, User, Conversation, Kind, Text, Labels,
 // Start, Rule and Zone. An alarm that exists under its ID is returned as it is: setting it twice
@@ -357,7 +365,7 @@ func (s *Scheduler) Run(ctx context.Context, h Handlers) error {
 			defer func() { <-room }()
 			if e.kind == kindJob {
 				s.retry(ctx, e, func() error {
-					j, err := s.due(ctx, e)
+					j, err := s.due(ctx, e, &h)
 					if err == nil {
 						s.addJob(&j)
 					}

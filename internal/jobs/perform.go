@@ -33,6 +33,10 @@ type Handlers struct {
 	// Check runs the job's query and returns what Job.Seen is compared with. May be nil if no job has one.
 	Check func(ctx context.Context, j record.Job) (string, error)
 
+	// Look finds out whether a job with a Kind has anything to do. It is asked at each of the job's times,
+	// and calls no model. Required if there are such jobs.
+	Look func(ctx context.Context, j record.Job) (Sight, error)
+
 	// Events yields what happens after j.Cursor (empty: from now on), that j's trigger selects and the user
 	// may read, and a batch without events now and then. Nil: no job begins on what is followed.
 	Events func(ctx context.Context, j record.Job) iter.Seq2[Events, error]
@@ -42,8 +46,19 @@ type Handlers struct {
 	Report func(ctx context.Context, j record.Job, o record.Occurrence)
 }
 
+// Sight is what Handlers.Look found.
+type Sight struct {
+	Idle   string   // why there is nothing to do; empty: there is something
+	Seen   string   // becomes Job.Seen once the occurrence is done, or there is nothing to do; empty: Job.Seen stays
+	Found  string   // becomes Occurrence.Found; with Idle: what a person is told nevertheless who begins the job
+	Failed []string // where it could not look
+}
+
 // Result is what an attempt led to.
 type Result struct {
+	Reason                    string // a remark on an attempt that succeeded
+	Said                      string // see record.Occurrence
+	Calls                     int    // of models
 	Conversation, Interaction id.ID
 	Cost                      float64 // US dollars
 	Final                     bool    // with an error: another attempt would be in vain, or is not wanted
@@ -57,6 +72,7 @@ type Attempt struct {
 	s       *Scheduler
 	room    chan struct{}
 	version uint64
+	idle    record.Look // of an occurrence that had nothing to do
 }
 
 // Key identifies the attempt. It is the same when the attempt is resumed after a crash.
@@ -192,6 +208,12 @@ func (s *Scheduler) firstOpen(ctx context.Context, j *record.Job) (first record.
 func (s *Scheduler) attempt(ctx context.Context, a *Attempt, h *Handlers) error {
 	j, o := &a.Job, &a.Occurrence
 	if o.State == record.OccurrenceDue {
+		if j.Kind != "" && o.Found == "" {
+			done, err := s.look(ctx, a, h)
+			if done || err != nil {
+				return err
+			}
+		}
 		if j.Check.Tool != "" && h.Check != nil && o.Cause != CausePerson {
 			seen, err := h.Check(ctx, *j)
 			if err != nil {
@@ -218,11 +240,30 @@ func (s *Scheduler) attempt(ctx context.Context, a *Attempt, h *Handlers) error 
 	}
 	o.Conversation, o.Interaction = r.Conversation, r.Interaction
 	o.Cost += r.Cost
+	o.Calls += r.Calls
 	if err != nil {
 		return s.failed(ctx, a, err, r.Final)
 	}
-	o.State, o.Reason = record.OccurrenceDone, ""
+	o.State, o.Reason, o.Said = record.OccurrenceDone, r.Reason, r.Said
 	return s.finish(ctx, a)
+}
+
+// look asks whether an occurrence of a job with a Kind has anything to do. If it has not, look records
+// that and returns true.
+func (s *Scheduler) look(ctx context.Context, a *Attempt, h *Handlers) (done bool, err error) {
+	o := &a.Occurrence
+	sight, err := h.Look(ctx, a.Job)
+	if err != nil {
+		o.Attempts++
+		return true, s.failed(ctx, a, err, false)
+	}
+	o.Seen, o.Found = sight.Seen, sight.Found
+	if sight.Idle == "" || o.Cause == CausePerson && sight.Found != "" {
+		return false, nil
+	}
+	o.State, o.Reason, o.Found = record.OccurrenceSkipped, sight.Idle, ""
+	a.idle = record.Look{At: s.opt.Now().UTC(), Reason: sight.Idle, Failed: sight.Failed}
+	return true, s.finish(ctx, a)
 }
 
 // failed records that an attempt failed.
@@ -263,12 +304,24 @@ func (s *Scheduler) finish(ctx context.Context, a *Attempt) error {
 			if o.Seen != "" {
 				j.Seen = o.Seen
 			}
+			if j.Kind != "" {
+				j.Last = record.Look{}
+			}
 		case record.OccurrenceFailed:
 			j.Count.Failed += o.Times()
 		default:
 			j.Count.Skipped += o.Times()
+			if j.Kind != "" {
+				j.Last = a.idle
+				if o.Seen != "" {
+					j.Seen = o.Seen
+				}
+			}
 		}
 		j.Count.Cost += o.Cost
+		if j.Kind != "" {
+			spend(&j, o)
+		}
 		_, err = s.opt.Store.Commit(ctx, sc, store.Batch{Changes: []store.Change{
 			putJob(&j, store.If{Version: version}), putOccurrence(&j, o, store.If{Version: a.version})}})
 		if !fault.Is(err, fault.Conflict) {
@@ -279,6 +332,17 @@ func (s *Scheduler) finish(ctx context.Context, a *Attempt) error {
 			return err
 		}
 	}
+}
+
+// spend adds what an occurrence has used to what its job has spent on the day on which it ended.
+func spend(j *record.Job, o *record.Occurrence) {
+	loc, err := zone(j.Zone)
+	if err != nil {
+		loc = time.UTC
+	}
+	date := o.Ended.In(loc).Format(time.DateOnly)
+	calls, cost := j.Today.Spent(date)
+	j.Today = record.JobDay{Date: date, Calls: calls + o.Calls, Cost: cost + o.Cost}
 }
 
 // report tells the user of an occurrence that did not run as it should.

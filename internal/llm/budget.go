@@ -17,6 +17,7 @@ import (
 type Budget struct {
 	MaxTokens int64   // input and output tokens together
 	MaxCost   float64 // USD
+	MaxCalls  int     // of models; only a meter has this limit
 }
 
 // Spend is an amount that was used, or is reserved for a running call.
@@ -37,6 +38,7 @@ type Meter struct {
 	mu     sync.Mutex
 	budget Budget
 	spent  Spend
+	calls  int // that were admitted
 	above  *Meter
 
 	account Account
@@ -87,6 +89,22 @@ func (m *Meter) Add(s Spend) {
 	}
 }
 
+// Calls returns how many model calls were admitted, those of meters below included.
+func (m *Meter) Calls() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.calls
+}
+
+// AddCalls counts calls from elsewhere, for example from before a crash.
+func (m *Meter) AddCalls(n int) {
+	for ; m != nil; m = m.parent() {
+		m.mu.Lock()
+		m.calls += n
+		m.mu.Unlock()
+	}
+}
+
 // Left returns what may still be spent: the minimum over the meter's own budget and the budgets
 // above it. A zero member means that there is no limit; an exhausted one is the smallest positive
 // amount.
@@ -117,9 +135,10 @@ func (m *Meter) Under(above *Meter) {
 		return
 	}
 	m.above = above
-	spent := m.spent
+	spent, calls := m.spent, m.calls
 	m.mu.Unlock()
 	above.Add(spent)
+	above.AddCalls(calls)
 }
 
 // lock locks the meter and all meters above it, and returns them, the lowest first. The caller must
@@ -218,8 +237,11 @@ func (m *metered) reserveOutput(r *Request, h *hold) (*Request, error) {
 	}()
 	var bounds [5]limit
 	limits := bounds[:0]
-	for _, m := range meters {
-		limits = append(limits, limit{m.budget, m.spent, "request", time.Time{}})
+	for _, above := range meters {
+		if most := above.budget.MaxCalls; most > 0 && above.calls >= most {
+			return nil, fault.New(fault.Exhausted, "budget_exhausted", "the request may call models %d times, and has done so", most).Detail("max_calls", most)
+		}
+		limits = append(limits, limit{above.budget, above.spent, "request", time.Time{}})
 	}
 	limits = append(limits, limit{g.perDay, day, "day", ends})
 	output := int64(math.MaxInt64)
@@ -235,6 +257,9 @@ func (m *metered) reserveOutput(r *Request, h *hold) (*Request, error) {
 			return nil, exhausted(m.name, l, h.input, m.price)
 		}
 		output = min(output, n)
+	}
+	for _, above := range meters {
+		above.calls++
 	}
 	if output == math.MaxInt64 { // there is no limit
 		return r, nil

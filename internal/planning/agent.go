@@ -99,8 +99,7 @@ func (w *treeWorker) catalogAgent(ctx context.Context, t *plan.Task) (string, er
 	if e.opt.Catalog == nil {
 		return "", nil
 	}
-	agents, own := e.routing.Candidates()
-	router, err := e.routing.Router(ctx, w.Conversation.User, agents, own)
+	router, err := e.routing.Router(ctx, w.Conversation.User)
 	if err != nil {
 		return "", err
 	}

@@ -45,6 +45,9 @@ const (
 	ToolDeny  = "deny"
 )
 
+// AllActions stands for all tools that change something, in Job.Tools. A name or glob that fits counts more.
+const AllActions = "@action"
+
 // Job is a request that begins by itself. It belongs to a user. Each time it begins is an Occurrence.
 type Job struct {
 	ID           id.ID          `json:"id"` // derived from the user and the name
@@ -62,6 +65,7 @@ type Job struct {
 	Defined      string         `json:"defined,omitzero"` // a hash of that definition
 	Off          bool           `json:"off,omitzero"`     // paused because that agent may not be used, not by a person
 	By           id.ID          `json:"by,omitzero"`      // the call that created the job: creating it again by the same call has no effect
+	Kind         string         `json:"kind,omitzero"`    // of a job of Steward's own (KindHeartbeat, …), which looks before it begins; empty: an ordinary one
 
 	Trigger
 	Zone    string            `json:"zone,omitzero"`    // IANA name; rules, cron and quiet hours are counted there; empty: UTC
@@ -80,11 +84,43 @@ type Job struct {
 	Ended string    `json:"ended,omitzero"` // why: "over"
 	Next  time.Time `json:"next,omitzero"`  // the next occurrence; zero: none is known
 	Count JobCount  `json:"count,omitzero"`
-	Seen  string    `json:"seen,omitzero"` // what the check found when the job last ran
+	Seen  string    `json:"seen,omitzero"` // what the check found when the job last ran; of a job with a Kind: up to where it has told what changed
+	Last  Look      `json:"last,omitzero"` // of a job with a Kind
+	Today JobDay    `json:"today,omitzero"`
 
 	// Jobs that begin when something happens:
 	Cursor string    `json:"cursor,omitzero"` // how far the events have been read, or what was last seen of files or the home
 	Held   time.Time `json:"held,omitzero"`   // nothing begins the job before
+}
+
+// The kinds of jobs of Steward's own. They begin only if something has changed, and tell what matters.
+const (
+	KindHeartbeat = "heartbeat"
+	KindDaily     = "daily"
+	KindWeekly    = "weekly"
+	KindMonthly   = "monthly"
+)
+
+// Look is the last time at which a job of Steward's own had nothing to do.
+type Look struct {
+	At     time.Time `json:"at,omitzero"`
+	Reason string    `json:"reason,omitzero"`  // ReasonUnchanged, ReasonQuiet, ReasonDayCap
+	Failed []string  `json:"failed,omitempty"` // where it could not look
+}
+
+// JobDay is what a job of Steward's own has spent on a day of its zone.
+type JobDay struct {
+	Date  string  `json:"date,omitzero"`  // 2006-01-02
+	Calls int     `json:"calls,omitzero"` // of models
+	Cost  float64 `json:"cost,omitzero"`  // US dollars
+}
+
+// Spent returns what was spent on a day.
+func (d JobDay) Spent(date string) (calls int, cost float64) {
+	if d.Date != date {
+		return 0, 0
+	}
+	return d.Calls, d.Cost
 }
 
 // Trigger says when a job begins. Exactly one of At, Every, Cron, Rule, On, Hook, Mail, File and Home is set.
@@ -180,6 +216,10 @@ const (
 	ReasonUnchanged = "unchanged" // the check found nothing new
 	ReasonQueueFull = "queue_full"
 	ReasonOff       = "not_running" // Steward did not run
+	ReasonQuiet     = "quiet_hours"
+	ReasonCovered   = "covered"      // a longer review is due on the same day
+	ReasonDayCap    = "day_cap"      // what may be spent in a day is spent
+	ReasonSilent    = "said_nothing" // of one that is done: there was nothing worth telling
 )
 
 // Occurrence is one time at which a job begins, or several that were missed one after the other.
@@ -202,6 +242,11 @@ type Occurrence struct {
 	Conversation id.ID     `json:"conversation,omitzero"` // of the last attempt
 	Interaction  id.ID     `json:"interaction,omitzero"`
 	Cost         float64   `json:"cost,omitzero"` // US dollars, of all attempts
+
+	// Of jobs with a Kind:
+	Found string `json:"found,omitzero"` // JSON: what had changed, recorded before a model is asked
+	Said  string `json:"said,omitzero"`  // what the user was told
+	Calls int    `json:"calls,omitzero"` // of models, of all attempts
 }
 
 // Over reports whether nothing more happens.

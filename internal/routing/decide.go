@@ -73,14 +73,13 @@ func LastSaid(s *conversation.Session) *message.Message {
 // choose from.
 func (e *Engine) Decide(ctx context.Context, q *Question) *Decision {
 	began := time.Now()
-	agents, own := e.Candidates()
 	fast, err := e.opt.Models.Resolve(llm.FastAlias)
 	some, asks := e.HasCatalogAgents(), err == nil && !llm.Offline(fast.Models)
 	alone := !some && e.opt.Mode != Always // without a model, and only if it cannot be missed
 	if alone && (q.Ongoing || !e.hasModel()) || !some && !alone && !asks {
 		return nil
 	}
-	r, err := e.Router(ctx, q.User, agents, own)
+	r, err := e.Router(ctx, q.User)
 	if err != nil {
 		e.opt.Log.Warn("a message cannot be routed: the assistant answers", "error", err)
 		return nil
@@ -107,7 +106,7 @@ func (e *Engine) Decide(ctx context.Context, q *Question) *Decision {
 	case asks && q.local:
 		d.Asks = true
 	case asks:
-		e.askRouter(ctx, q, d, fast, agents)
+		e.askRouter(ctx, q, d, fast)
 	}
 	if d.Path == record.RouteDefault && !alone && current != "" && current != kits.DefaultAgent {
 		d.Agent, d.Path = current, record.RouteFollow
@@ -159,10 +158,11 @@ const routeSchema = `{"type":"object","properties":{"agent":{"type":"string","en
 
 // askRouter has the fast model choose an agent. If it cannot, or is not certain,
 // the decision stays as it is, with a candidate if there is a likely one.
-func (e *Engine) askRouter(ctx context.Context, q *Question, d *Decision, fast llm.Resolved, agents []Agent) {
+func (e *Engine) askRouter(ctx context.Context, q *Question, d *Decision, fast llm.Resolved) {
 	ctx, cancel := context.WithTimeout(ctx, routeTimeout)
 	defer cancel()
 	defer context.AfterFunc(e.opt.Life, cancel)()
+	agents, _ := e.Candidates()
 	names, list := offers(d.Ranked, agents)
 	var b strings.Builder
 	b.WriteString("THE AGENTS:\n" + list + "\n")

@@ -29,10 +29,9 @@ const (
 	maxDecided = 1000 // decisions that the figures are about
 )
 
-// Router returns the router of a user, for these candidates; own are texts about
-// what the assistant does. It is rebuilt if the catalog, or what the user has
-// taught, has changed.
-func (e *Engine) Router(ctx context.Context, user string, agents []Agent, own []string) (*Router, error) {
+// Router returns the router of a user for the candidates. It is rebuilt if the
+// catalog, or what the user has taught, has changed.
+func (e *Engine) Router(ctx context.Context, user string) (*Router, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	var version uint64
@@ -52,6 +51,7 @@ func (e *Engine) Router(ctx context.Context, user string, agents []Agent, own []
 	if err != nil {
 		return nil, err
 	}
+	agents, own := e.Candidates()
 	for _, x := range examples {
 		if x.agent == kits.DefaultAgent {
 			own = append(own, x.text)
@@ -182,8 +182,7 @@ func (e *Engine) Learn(user string, run *record.Run) {
 	delete(e.routers, user)
 	e.mu.Unlock()
 	e.opt.Go(func() {
-		agents, own := e.Candidates()
-		if _, err := e.Router(e.opt.Life, user, agents, own); err != nil {
+		if _, err := e.Router(e.opt.Life, user); err != nil {
 			e.opt.Log.Warn("cannot apply yet what was taught about routing", "error", err)
 		}
 	})

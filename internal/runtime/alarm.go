@@ -29,6 +29,11 @@ func (n *Node) runScheduler() {
 		if _, again := notified.LoadOrStore(o.ID, true); !again && n.opt.Notify != nil {
 			n.life.Go(func() { n.notify(a, text) })
 		}
+		if n.opt.Deliver != nil {
+			if _, err := n.opt.Deliver(ctx, a.User, text, a.Labels, "alarm "+o.ID.String()); err != nil {
+				return false, err
+			}
+		}
 		final, err = n.deliverAlarm(ctx, a, o, text)
 		if final || err == nil {
 			notified.Delete(o.ID)
@@ -36,7 +41,7 @@ func (n *Node) runScheduler() {
 		return final, err
 	}
 	n.life.Go(func() {
-		if err := n.opt.Alarms.Run(n.life, jobs.Handlers{Alarm: tell, Job: n.performJob, Check: n.checkJob, Events: n.jobEvents, Report: n.reportJob}); err != nil && n.life.Err() == nil {
+		if err := n.opt.Alarms.Run(n.life, jobs.Handlers{Alarm: tell, Job: n.performJob, Check: n.checkJob, Look: n.look, Events: n.jobEvents, Report: n.reportJob}); err != nil && n.life.Err() == nil {
 			n.log.Error("no alarm goes off and no job begins any more", "error", err)
 		}
 	})

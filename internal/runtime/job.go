@@ -14,6 +14,7 @@ import (
 
 	"steward/internal/events"
 	"steward/internal/fault"
+	"steward/internal/heartbeat"
 	"steward/internal/id"
 	"steward/internal/jobs"
 	"steward/internal/llm"
@@ -46,15 +47,23 @@ func jobTurn(key string) id.ID { return id.Derive("job", "turn", key) }
 // occurrence then waits for the answer.
 func (n *Node) performJob(ctx context.Context, a *jobs.Attempt) (jobs.Result, error) {
 	j := &a.Job
-	conv, err := n.jobConversation(ctx, j)
+	meter, content := llm.NewMeter(llm.Budget{MaxCost: j.MaxCost}), jobContent(a)
+	if j.Kind != "" {
+		var err error
+		var done func()
+		if meter, content, done, err = n.beginHeartbeat(ctx, a); err != nil {
+			return jobs.Result{Final: true}, err
+		}
+		defer done()
+	}
+	conv, err := n.jobConversation(ctx, a)
 	if err != nil {
 		return jobs.Result{}, err
 	}
 	inter := jobTurn(a.Key())
-	meter := llm.NewMeter(llm.Budget{MaxCost: j.MaxCost})
-	t := turn.Input{Conversation: conv, Derived: true, ClientID: "job " + a.Key(), Opens: inter, Content: jobContent(a), Agent: j.Agent, Model: j.Model,
-		Attended: true, Origin: record.OriginJob + j.ID.String(), Labels: j.Labels, Sources: j.Sources}
-	if j.MaxCost > 0 { // for all attempts together
+	t := turn.Input{Conversation: conv, Derived: true, ClientID: "job " + a.Key(), Opens: inter, Content: content, Agent: j.Agent, Model: j.Model,
+		Attended: mayAsk(j), Origin: record.OriginJob + j.ID.String(), Labels: j.Labels, Sources: j.Sources}
+	if j.MaxCost > 0 || j.Kind != "" { // for all attempts together
 		meter.Add(llm.Spend{Cost: a.Occurrence.Cost})
 		t.ParentMeter = meter
 	}
@@ -64,8 +73,20 @@ func (n *Node) performJob(ctx context.Context, a *jobs.Attempt) (jobs.Result, er
 		return jobs.Result{Final: work.IsFinal(err)}, err
 	}
 	r := jobs.Result{Conversation: acc.Conversation, Interaction: acc.Interaction}
+	if j.Kind != "" {
+		n.nameHeartbeat(ctx, a, acc.Conversation)
+	}
+	at := record.InteractionURI(acc.Conversation, acc.Interaction)
+	sc := store.ForUser(j.User)
+	if acc.Duplicate && j.Kind != "" {
+		made, err := n.modelCalls(ctx, sc, at)
+		if err != nil {
+			return r, err
+		}
+		meter.AddCalls(made)
+	}
 	if acc.Duplicate { // a run that has made Steward crash again and again is not resumed for the job
-		run, _, err := requests.LastRun(ctx, n.opt.Store, store.ForUser(j.User), record.InteractionURI(acc.Conversation, acc.Interaction))
+		run, _, err := requests.LastRun(ctx, n.opt.Store, sc, at)
 		if err != nil {
 			return r, err
 		}
@@ -74,12 +95,16 @@ func (n *Node) performJob(ctx context.Context, a *jobs.Attempt) (jobs.Result, er
 			return r, errJobParked
 		}
 	}
-	timedOut, err := n.followJob(ctx, a, acc, meter)
+	timedOut, err := n.followJob(ctx, a, acc, t.ParentMeter)
 	if err != nil {
 		return r, err
 	}
-	at := record.InteractionURI(acc.Conversation, acc.Interaction)
-	sc := store.ForUser(j.User)
+	if j.Kind != "" {
+		if r.Calls, err = n.modelCalls(ctx, sc, at); err != nil {
+			return r, err
+		}
+		r.Calls = max(r.Calls, meter.Calls())
+	}
 	if r.Cost, err = n.Records.Engine.Cost(ctx, sc, at); err != nil {
 		return r, err
 	}
@@ -100,13 +125,31 @@ func (n *Node) performJob(ctx context.Context, a *jobs.Attempt) (jobs.Result, er
 	case run.Outcome != "answered":
 		return r, fault.New(fault.Unavailable, cmp.Or(run.Error, "job_failed"), "the turn of the job failed")
 	}
-	return r, n.deliverAnswer(ctx, a, at)
+	return r, n.deliverAnswer(ctx, a, at, &r)
 }
 
-// jobConversation returns the conversation in which a job works: its own, or another one if the user has
-// deleted that.
-func (n *Node) jobConversation(ctx context.Context, j *record.Job) (id.ID, error) {
+// mayAsk reports whether a turn of a job may wait for a person. One of Steward's own waits only if it may
+// ask for something.
+func mayAsk(j *record.Job) bool {
+	if j.Kind == "" {
+		return true
+	}
+	for _, may := range j.Tools {
+		if may == record.ToolAsk {
+			return true
+		}
+	}
+	return false
+}
+
+// jobConversation returns the conversation in which an occurrence is carried out: the job's own, or another
+// one if the user has deleted that.
+func (n *Node) jobConversation(ctx context.Context, a *jobs.Attempt) (id.ID, error) {
+	j := &a.Job
 	conv := j.Conversation
+	if j.Kind != "" {
+		conv = heartbeatConversation(j.User, a.Occurrence.Due, zoneOf(j))
+	}
 	for {
 		r, err := n.opt.Store.Get(ctx, store.ForUser(j.User), record.ConversationURI(conv))
 		if fault.Is(err, fault.NotFound) {
@@ -148,7 +191,7 @@ func (n *Node) followJob(ctx context.Context, a *jobs.Attempt, acc turn.Accepted
 	left := time.Duration(a.Job.MaxTime) * time.Second
 	for {
 		live := c.Running(acc.Interaction)
-		if live != nil && acc.Duplicate && a.Job.MaxCost > 0 { // it was resumed without the meter
+		if live != nil && acc.Duplicate && meter != nil { // it was resumed without the meter
 			live.Meter.Under(meter)
 		}
 		changed, began := n.Effects.Changed(), time.Now()
@@ -232,9 +275,9 @@ func (n *Node) waitsForPerson(ctx context.Context, user string, conv id.ID) (boo
 }
 
 // deliverAnswer brings the answer of a job to where it is wanted.
-func (n *Node) deliverAnswer(ctx context.Context, a *jobs.Attempt, at resource.URI) error {
+func (n *Node) deliverAnswer(ctx context.Context, a *jobs.Attempt, at resource.URI, r *jobs.Result) error {
 	d := a.Job.Deliver
-	if d.Conversation.Zero() && !d.Notify {
+	if d.Conversation.Zero() && !d.Notify && a.Job.Kind == "" {
 		return nil
 	}
 	sum, err := requests.SumUp(ctx, n.opt.Store, store.ForUser(a.Job.User), at)
@@ -242,7 +285,17 @@ func (n *Node) deliverAnswer(ctx context.Context, a *jobs.Attempt, at resource.U
 		return err
 	}
 	text := sum.Final.Text()
-	if d.Notify {
+	if a.Job.Kind != "" {
+		if text, err = heartbeatAnswer(a, text); err != nil {
+			return err
+		}
+		if r.Said = text; text == "" {
+			r.Reason = record.ReasonSilent
+			return nil
+		}
+	}
+	reached := n.writeToMessenger(ctx, &a.Job, text, sum.Labels, "job "+a.Key())
+	if d.Notify && !reached {
 		n.notifyJob(&a.Job, text)
 	}
 	if d.Conversation.Zero() {
@@ -273,32 +326,45 @@ func (n *Node) tell(ctx context.Context, j *record.Job, key, text string, labels
 	return err
 }
 
+// writeToMessenger writes to the user of a job in the messenger in which the user is reached, once for each
+// key. It reports whether there is one.
+func (n *Node) writeToMessenger(ctx context.Context, j *record.Job, text string, labels message.Labels, key string) bool {
+	if n.opt.Deliver == nil {
+		return false
+	}
+	reached, err := n.opt.Deliver(ctx, j.User, heartbeat.Title(j)+"\n\n"+text, labels, key)
+	if err != nil {
+		n.log.Warn("a job could not write to a messenger", "job", j.Name, "error", err)
+	}
+	return reached && err == nil
+}
+
 // notifyJob notifies the user of a job. After a crash it may do so again.
 func (n *Node) notifyJob(j *record.Job, text string) {
 	if n.opt.Notify == nil {
 		return
 	}
+	user, name, title := j.User, j.Name, heartbeat.Title(j) // the job is changed when its occurrence ends
 	n.life.Go(func() {
-		if err := n.opt.Notify(n.life, j.User, "Job "+j.Name, text); err != nil {
-			n.log.Warn("a job notified nobody", "job", j.Name, "error", err)
+		if err := n.opt.Notify(n.life, user, title, text); err != nil {
+			n.log.Warn("a job notified nobody", "job", name, "error", err)
 		}
 	})
 }
 
 // reportJob tells the user of occurrences that failed or were missed.
-func (n *Node) reportJob(_ context.Context, j record.Job, o record.Occurrence) {
-	zone, err := time.LoadLocation(j.Zone)
-	if err != nil {
-		zone = time.UTC
+func (n *Node) reportJob(ctx context.Context, j record.Job, o record.Occurrence) {
+	if j.Kind != "" && !n.reportHeartbeat(ctx, &j, &o) {
+		return
 	}
-	due := o.Due.In(zone).Format("Mon 2 Jan at 15:04")
+	due := o.Due.In(zoneOf(&j)).Format("Mon 2 Jan at 15:04")
 	text := fmt.Sprintf("The job %s failed (%s). It was due on %s. steward jobs history %s tells more.", j.Name, o.Reason, due, j.Name)
 	if o.State == record.OccurrenceMissed {
 		if text = fmt.Sprintf("The job %s was missed on %s: Steward was not running then.", j.Name, due); o.Several > 1 {
 			text = fmt.Sprintf("The job %s was missed %d times since %s: Steward was not running then.", j.Name, o.Several, due)
 		}
 	}
-	if o.State == record.OccurrenceFailed || j.Deliver.Notify {
+	if (o.State == record.OccurrenceFailed || j.Deliver.Notify) && !n.writeToMessenger(ctx, &j, text, j.Labels, "job report "+o.ID.String()) {
 		n.notifyJob(&j, text)
 	}
 	if !j.Deliver.Conversation.Zero() {
@@ -319,32 +385,52 @@ func (n *Node) CheckJob(ctx context.Context, j record.Job) error {
 			return err
 		}
 	}
-	return n.canCheck(ctx, &j)
+	return n.canCheck(ctx, j.User, j.Agent, j.Check.Tool)
 }
 
 // canCheck refuses a job whose agent does not exist, or whose check is no query of that agent.
-func (n *Node) canCheck(ctx context.Context, j *record.Job) error {
-	specs, err := n.Work.ToolList(ctx, j.User, j.Agent, "")
-	if err != nil || j.Check.Tool == "" {
+func (n *Node) canCheck(ctx context.Context, user, agent, name string) error {
+	specs, err := n.Work.ToolList(ctx, user, agent, "")
+	if err != nil || name == "" {
 		return err
 	}
-	i := slices.IndexFunc(specs, func(s tool.Spec) bool { return s.Name == j.Check.Tool })
+	i := slices.IndexFunc(specs, func(s tool.Spec) bool { return s.Name == name })
 	switch {
 	case i < 0:
-		return fault.New(fault.Invalid, "check_invalid", "there is no tool %.80q for the check", j.Check.Tool).WithHint("steward tools lists the tools that only read")
+		return fault.New(fault.Invalid, "check_invalid", "there is no tool %.80q for the check", name).WithHint("steward tools lists the tools that only read")
 	case specs[i].Effect != tool.Query:
-		return fault.New(fault.Invalid, "check_invalid", "%s changes something, so it cannot be a check", j.Check.Tool).WithHint("use a tool that only reads")
+		return fault.New(fault.Invalid, "check_invalid", "%s changes something, so it cannot be a check", name).WithHint("use a tool that only reads")
 	}
 	return nil
+}
+
+// zoneOf returns the time zone of a job.
+func zoneOf(j *record.Job) *time.Location {
+	zone, err := time.LoadLocation(j.Zone)
+	if err != nil {
+		return time.UTC
+	}
+	return zone
 }
 
 // checkJob runs the query of a job's check and returns a hash of its result, or of the part that the
 // check's pointer names.
 func (n *Node) checkJob(ctx context.Context, j record.Job) (string, error) {
-	if err := n.canCheck(ctx, &j); err != nil {
+	part, err := n.check(ctx, j.User, j.Agent, j.Check)
+	return hashed(part), err
+}
+
+func hashed(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:16])
+}
+
+// check runs a query and returns its result, or the part that the check's pointer names.
+func (n *Node) check(ctx context.Context, user, agent string, c record.Check) (string, error) {
+	if err := n.canCheck(ctx, user, agent, c.Tool); err != nil {
 		return "", err
 	}
-	x, err := n.Work.ExecuteTool(ctx, j.User, work.Execution{Agent: j.Agent, Tool: j.Check.Tool, Args: []byte(j.Check.Args)})
+	x, err := n.Work.ExecuteTool(ctx, user, work.Execution{Agent: agent, Tool: c.Tool, Args: []byte(c.Args)})
 	if err != nil {
 		return "", err
 	}
@@ -357,12 +443,7 @@ func (n *Node) checkJob(ctx context.Context, j record.Job) (string, error) {
 	if x.Result.Status != message.OK {
 		return "", fault.New(fault.Unavailable, "check_failed", "the check did not work: %.300s", text.String())
 	}
-	part, err := pointed(text.String(), j.Check.Pointer)
-	if err != nil {
-		return "", err
-	}
-	sum := sha256.Sum256([]byte(part))
-	return hex.EncodeToString(sum[:16]), nil
+	return pointed(text.String(), c.Pointer)
 }
 
 // pointed returns the part of a JSON text that a pointer (RFC 6901) names; everything if it is empty.

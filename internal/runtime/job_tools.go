@@ -9,6 +9,7 @@ import (
 	"steward/internal/policy"
 	"steward/internal/record"
 	"steward/internal/request"
+	"steward/internal/tool"
 )
 
 // maxJobTurns is how many turns of jobs are remembered with what they may do.
@@ -42,7 +43,8 @@ func (t *jobTools) add(inter id.ID, tools map[string]string) {
 
 // may returns what the job on whose behalf a call is made may do with a tool; empty: it says nothing.
 // The most specific pattern counts.
-func (t *jobTools) may(ctx context.Context, name string) string {
+func (t *jobTools) may(ctx context.Context, spec tool.Spec) string {
+	name := spec.Name
 	rc, ok := request.From(ctx)
 	if !ok {
 		return ""
@@ -62,6 +64,9 @@ func (t *jobTools) may(ctx context.Context, name string) string {
 			best, may = pattern, v
 		}
 	}
+	if may == "" && spec.Effect != tool.Query {
+		may = tools[record.AllActions]
+	}
 	return may
 }
 
@@ -79,9 +84,9 @@ func (a jobAuthorizer) Authorize(ctx context.Context, q policy.Question) (policy
 	if err != nil || q.Point != policy.PointTool && q.Point != policy.PointIntent && q.Point != "" {
 		return d, err
 	}
-	switch a.tools.may(ctx, q.Tool.Name) {
+	switch a.tools.may(ctx, q.Tool) {
 	case record.ToolDeny:
-		return policy.Stricter(d, policy.Decision{Verdict: policy.Deny, Reason: "the job may not use this tool", Rule: "job.tools", Always: true}), nil
+		return policy.Stricter(policy.Decision{Verdict: policy.Deny, Reason: "the job may not use this tool; tell the user what you would do with it", Rule: "job.tools", Always: true}, d), nil
 	case record.ToolAsk:
 		return policy.Stricter(d, policy.Decision{Verdict: policy.Ask, Reason: "the job asks before it uses this tool", Rule: "job.tools"}), nil
 	}

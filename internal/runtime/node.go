@@ -20,6 +20,7 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"sync"
 	"time"
 
 	"steward/internal/agent"
@@ -107,8 +108,13 @@ type Options struct {
 	Alarms *jobs.Scheduler
 	// JobSource yields what happens to the files or in the home that a job begins on; nil: no such job begins.
 	JobSource func(ctx context.Context, j record.Job) iter.Seq2[jobs.Events, error]
+	// Heartbeat is what the heartbeat and the reviews may spend, and where they look beside the node itself.
+	Heartbeat HeartbeatOptions
 	// Notify reaches a user outside of a conversation. May be nil.
 	Notify func(ctx context.Context, user, title, text string) error
+	// Deliver puts the text of an alarm or a job into the outbox of the user's messengers, once for each key,
+	// and reports whether the user has one. An alarm has not gone off before it returns nil. May be nil.
+	Deliver func(ctx context.Context, user, text string, labels message.Labels, key string) (reached bool, err error)
 	// Search finds messages, for people and for the tool conversation.search. Its
 	// owner closes it after the node. If nil, there is no search.
 	Search search.Index
@@ -174,6 +180,7 @@ type Node struct {
 	resources *tree.Service
 	reminders reminders
 	jobTools  jobTools
+	beats     sync.Map // *beats, by user
 	life      *lifetime.Lifetime
 	log       *slog.Logger
 }

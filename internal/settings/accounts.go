@@ -14,6 +14,15 @@ type Mail struct {
 	Groups   []string `yaml:"groups" doc:"Groups whose members may use it."`
 }
 
+// Channel is an account at a messenger.
+type Channel struct {
+	Kind     string            `yaml:"kind" form:"word" doc:"The service, such as telegram or webhook; by default the account's name."`
+	Token    Secret            `yaml:"token" doc:"The account's token, or where it is: env:NAME, file:PATH, command:PROGRAM ARGS or store:NAME (steward secrets set NAME)."`
+	BaseURL  string            `yaml:"base_url" form:"url" doc:"Address of the service, if it is not the public one."`
+	Settings map[string]string `yaml:"settings" names:"word" doc:"What this service needs besides; see docs/guides/messengers.md."`
+	Off      bool              `yaml:"off" doc:"Do not connect."`
+}
+
 // Calendar is an account for calendars and to-do lists at a server.
 type Calendar struct {
 	URL      string   `yaml:"url" form:"url" doc:"Address of the CalDAV server, or of one calendar at it. It begins with https://, except on this machine."`

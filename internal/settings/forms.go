@@ -81,6 +81,8 @@ type pattern struct {
 
 // patterns is read-only.
 var patterns = map[string]pattern{
+	"clock":     {regexp.MustCompile(`^([01]?[0-9]|2[0-3]):[0-5][0-9]$`), "is not a time of day; write one such as 08:00"},
+	"hours":     {regexp.MustCompile(`^(([01]?[0-9]|2[0-3]):[0-5][0-9]-([01]?[0-9]|2[0-3]):[0-5][0-9])?$`), "are not two times of day; write them like 22:00-07:00"},
 	"word":      {regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`), "is not a valid name; use lower-case letters, digits, '-' and '_'"},
 	"provider":  {regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`), "is not a provider name; use lower-case letters, digits, '-' and '_'"},
 	"alias":     {regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`), "is not a valid alias; use lower-case letters, digits, '.', '-' and '_'"},

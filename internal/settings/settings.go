@@ -48,8 +48,10 @@ type Settings struct {
 	Web       Web                 `yaml:"web" doc:"Pages of the web and the search for them."`
 	Browser   Browser             `yaml:"browser" doc:"Pages that need a real browser."`
 	Weather   Weather             `yaml:"weather" doc:"Forecasts."`
+	Heartbeat Heartbeat           `yaml:"heartbeat" doc:"How Steward speaks up by itself, once you have turned that on (steward heartbeat on)."`
 	Notify    Notify              `yaml:"notify" doc:"How Steward reaches you outside of a chat."`
 	Home      Home                `yaml:"home" doc:"The home that Home Assistant runs."`
+	Channels  map[string]Channel  `yaml:"channels" names:"word" doc:"Accounts at messengers in which people reach Steward, each under a name of yours. steward channels add sets one up."`
 	Mail      map[string]Mail     `yaml:"mail" names:"word" doc:"Mailboxes, each under a name of yours."`
 	Calendars map[string]Calendar `yaml:"calendars" names:"word" doc:"Calendars and to-do lists at servers (CalDAV), each account under a name of yours. Without any, they are files of Steward's own."`
 	Contacts  map[string]Contacts `yaml:"contacts" names:"word" doc:"Address books at servers (CardDAV), each account under a name of yours."`
@@ -140,6 +142,16 @@ type Folder struct {
 
 	Users  []string `yaml:"users" doc:"Users who may use it; * stands for all users. Without users and groups, only the machine's own user may."`
 	Groups []string `yaml:"groups" doc:"Groups whose members may use it."`
+}
+
+// Heartbeat says how often Steward looks whether something has changed, and what it may spend on telling it.
+type Heartbeat struct {
+	Every time.Duration `yaml:"every" min:"1m" max:"24h" doc:"How often it looks whether something has changed. Looking calls no model."`
+	At    string        `yaml:"at" form:"clock" doc:"The time of day of the daily, weekly and monthly reviews, such as 08:00."`
+	Quiet string        `yaml:"quiet" form:"hours" doc:"Hours in which it says nothing, such as 22:00-07:00; empty: none."`
+	Model string        `yaml:"model" form:"model" doc:"The model that is asked; by default that of the assistant."`
+	Calls int           `yaml:"calls" min:"0" max:"10000" project:"less" doc:"Model calls of the heartbeat and the reviews of one user in a day; 0 means no limit."`
+	Cost  float64       `yaml:"cost" min:"0" project:"less" doc:"US dollars that they may cost in a day; 0 means no limit."`
 }
 
 // Tools limits tool calls.
@@ -249,11 +261,12 @@ func Defaults() Settings {
 		Approve:   "actions",
 		Limits: Limits{Iterations: 20, Time: 10 * time.Minute, Calls: 64, Parallel: 8,
 			DayStorage: 2_000_000_000, GuestStorage: 200_000_000},
-		Tools:    Tools{Timeout: 30 * time.Second, ResultCap: 32 << 10, Expired: "under_pressure", Shown: 40, ShownTokens: 10000},
-		Profile:  Profile{Units: "metric"},
-		Log:      Log{Level: "info", Format: "text"},
-		Audit:    Audit{AnchorEvery: time.Hour},
-		Keep:     Keep{Deleted: 30 * 24 * time.Hour, Unused: 30 * 24 * time.Hour},
-		Timeouts: Timeouts{FirstByte: 2 * time.Minute, Idle: time.Minute, Approval: 7 * 24 * time.Hour, Shutdown: 10 * time.Second},
+		Heartbeat: Heartbeat{Every: 15 * time.Minute, At: "08:00", Quiet: "22:00-07:00", Calls: 40, Cost: 0.5},
+		Tools:     Tools{Timeout: 30 * time.Second, ResultCap: 32 << 10, Expired: "under_pressure", Shown: 40, ShownTokens: 10000},
+		Profile:   Profile{Units: "metric"},
+		Log:       Log{Level: "info", Format: "text"},
+		Audit:     Audit{AnchorEvery: time.Hour},
+		Keep:      Keep{Deleted: 30 * 24 * time.Hour, Unused: 30 * 24 * time.Hour},
+		Timeouts:  Timeouts{FirstByte: 2 * time.Minute, Idle: time.Minute, Approval: 7 * 24 * time.Hour, Shutdown: 10 * time.Second},
 	}
 }

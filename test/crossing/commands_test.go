@@ -66,6 +66,10 @@ func commandLines() []entry {
 		at("jobs pause", []string{"not_found"}, func(x things) [][]string { return [][]string{{x.Job}} }),
 		later(at("jobs resume", []string{"not_found"}, func(x things) [][]string { return [][]string{{x.Job}} })),
 		later(at("jobs remove", []string{"not_found"}, func(x things) [][]string { return [][]string{{x.Job}} })),
+		open(at("heartbeat status", own, func(things) [][]string { return [][]string{{}} }), ownBeat),
+		open(at("heartbeat on", own, func(things) [][]string { return [][]string{{"--reviews", "none"}} }), ownBeat),
+		open(later(at("heartbeat now", []string{"heartbeat_off"}, func(things) [][]string { return [][]string{{"daily"}} })), ownBeat),
+		open(later(at("heartbeat off", own, func(things) [][]string { return [][]string{{}} })), ownBeat),
 		at("plans list", own, func(things) [][]string { return [][]string{{}} }),
 		at("plans show", []string{"plan_not_found"}, func(x things) [][]string { return [][]string{{x.Plan}, {x.Plan[:13]}} }),
 		at("resources list", []string{"", "space_denied", "not_found"}, func(x things) [][]string {
@@ -147,6 +151,8 @@ func commandLines() []entry {
 		bare("mcp add", node), bare("mcp connect", node), bare("mcp list", node), bare("mcp remove", node), bare("mcp serve", "it passes on what a client sends to /mcp, whose table is mcpMethods"), bare("mcp test", node), bare("import", "it makes conversations of his own"), bare("jobs add", "it makes jobs of his own"),
 		bare("groups add", people), bare("groups join", people), bare("groups leave", people), bare("groups list", people), bare("groups remove", people), bare("groups show", people),
 		bare("users add", people), bare("users delete", people), bare("users disable", people), bare("users enable", people), bare("users list", people), bare("users set", people), bare("users show", people),
+		bare("channels add", node), bare("channels list", node), bare("channels test", node), bare("channels remove", node), bare("channels people", people), bare("pair", people), bare("unpair", people),
+		bare("channels inbox", "no messenger is set up in this world; package messaging tests that everybody is told of their own messages alone"), bare("channels outbox", "as for the inbox"),
 		bare("keys create", people), bare("keys list", people), bare("keys revoke", people), bare("token", people),
 		bare("version", text), bare("man", text), bare("completion bash", text), bare("completion fish", text), bare("completion powershell", text), bare("completion zsh", text),
 	}

@@ -2,6 +2,9 @@ package crossing
 
 import "net/url"
 
+// ownBeat is why no leak can be found where the heartbeat is concerned.
+const ownBeat = "the heartbeat is the caller's own, and no request can name another's"
+
 // entry describes the calls to a route for somebody's things and the answers
 // that a foreigner must get.
 type entry struct {
@@ -107,6 +110,7 @@ func apiRoutes() []entry {
 		{route: "GET /api/v1/jobs/{name}", want: []string{"not_found"}, calls: func(x things) []step { return []step{get(api + "/jobs/" + x.Job)} }},
 		{route: "GET /api/v1/jobs/{name}/history", want: []string{"not_found"}, calls: func(x things) []step { return []step{get(api + "/jobs/" + x.Job + "/history")} }},
 		{route: "POST /api/v1/jobs/preview", want: own, calls: to(post(api+"/jobs/preview", `{"text":"hello","once":"2037-01-02T10:00:00Z"}`)), open: "what is described is the body alone, and nothing of it is kept"},
+		{route: "GET /api/v1/heartbeat", want: own, calls: to(get(api + "/heartbeat")), open: ownBeat},
 		{route: "GET /api/v1/profile", want: own, calls: to(get(api + "/profile"))},
 		{route: "GET /api/v1/personas", want: own, calls: to(get(api + "/personas"))},
 		{route: "GET /api/v1/models", want: own, calls: to(get(api + "/models")), open: "the models are the node's"},
@@ -165,6 +169,12 @@ func apiRoutes() []entry {
 			return []step{post(api+"/policy/explain", `{"request":"`+x.Intent+`"}`), post(api+"/policy/explain", `{"request":"`+x.Done+`"}`), post(api+"/policy/explain", `{"request":"`+x.Turn+`"}`),
 				post(api+"/policy/explain", `{"user":"`+ann+`","tool":"math.add","args":{"a":1,"b":1}}`)}
 		}},
+		{route: "GET /api/v1/channels", want: admin, admin: true, calls: to(get(api + "/channels"))},
+		{route: "GET /api/v1/channels/people", want: admin, admin: true, calls: to(get(api + "/channels/people"))},
+		{route: "POST /api/v1/channels/people", want: admin, admin: true, calls: to(post(api+"/channels/people", `{"code":"AAAABBBB","user":"ann"}`)), open: "nobody has a code"},
+		{route: "DELETE /api/v1/channels/people/{id}", want: admin, admin: true, calls: to(del(api + "/channels/people/01234567")), open: "nobody is paired"},
+		{route: "GET /api/v1/channels/inbox", want: own, calls: to(get(api+"/channels/inbox"), get(api+"/channels/inbox?all=true")), open: "no messenger is set up in this world; package messaging tests that everybody is told of their own messages alone"},
+		{route: "GET /api/v1/channels/outbox", want: own, calls: to(get(api+"/channels/outbox"), get(api+"/channels/outbox?all=true")), open: "as for the inbox"},
 		{route: "GET /api/v1/users", want: admin, admin: true, calls: to(get(api + "/users"))},
 		{route: "GET /api/v1/users/{user}", want: admin, admin: true, calls: to(get(api + "/users/" + ann))},
 		{route: "GET /api/v1/keys", want: admin, admin: true, calls: to(get(api+"/keys"), get(api+"/keys?user="+ann))},
@@ -223,6 +233,9 @@ func apiRoutes() []entry {
 		{route: "POST /api/v1/jobs/{name}/run", want: []string{"not_found"}, calls: func(x things) []step { return []step{post(api+"/jobs/"+x.Job+"/run", "")} }},
 		{route: "PUT /api/v1/jobs/{name}", want: []string{"not_found"}, calls: func(x things) []step { return []step{put(api+"/jobs/"+x.Job, `{"retries":1}`)} }},
 		{route: "DELETE /api/v1/jobs/{name}", want: []string{"not_found"}, turn: last, calls: func(x things) []step { return []step{del(api + "/jobs/" + x.Job)} }},
+		{route: "PUT /api/v1/heartbeat", want: own, calls: to(put(api+"/heartbeat", `{"reviews":["none"]}`)), open: ownBeat},
+		{route: "POST /api/v1/heartbeat/run", want: []string{"heartbeat_off", "job_busy", ""}, turn: late, calls: to(post(api+"/heartbeat/run", `{"kind":"daily"}`)), open: ownBeat},
+		{route: "DELETE /api/v1/heartbeat", want: own, turn: last, calls: to(del(api + "/heartbeat")), open: ownBeat},
 		{route: "PUT /api/v1/profile", want: own, turn: late, calls: to(put(api+"/profile", `{"location":"elsewhere"}`))},
 		{route: "PUT /api/v1/persona", want: own, turn: late, calls: to(put(api+"/persona", `{"persona":"brief"}`))},
 		{route: "POST /api/v1/requests/{id}/resume", want: []string{"request_not_found"}, calls: func(x things) []step {

@@ -14,6 +14,7 @@ import (
 
 	"steward/internal/catalog"
 	"steward/internal/fault"
+	"steward/internal/heartbeat"
 	"steward/internal/identity"
 	"steward/internal/policy"
 	"steward/internal/runtime"
@@ -33,9 +34,11 @@ type Options struct {
 	Authorizer policy.Authorizer  // who may decide about agents; nil: administrators
 	Logger     *slog.Logger
 
-	Resources *tree.Service // nil: resources are not served
-	Audit     *audit.Log    // nil: the log is not audited
-	Jobs      job.Service   // without Jobs in it, jobs are not served
+	Resources *tree.Service     // nil: resources are not served
+	Audit     *audit.Log        // nil: the log is not audited
+	Jobs      job.Service       // without Jobs in it, jobs are not served
+	Channels  Channels          // nil: there are none
+	Heartbeat heartbeat.Service // without Jobs in it, the heartbeat is not served
 
 	Own identity.Profile // what the settings say about the machine's own user
 
@@ -150,6 +153,11 @@ func (f *server) routes() []route {
 		on("POST /jobs/{name}/resume", f.resumeJob),
 		on("GET /jobs/{name}/history", f.jobHistory),
 
+		on("GET /heartbeat", f.heartbeat),
+		on("PUT /heartbeat", f.heartbeatOn),
+		on("DELETE /heartbeat", f.heartbeatOff),
+		on("POST /heartbeat/run", f.runHeartbeat),
+
 		on("GET /agents", f.listAgents),
 		on("POST /agents/inspect", f.inspectAgent),
 		on("POST /agents/approve", f.approveAgent),
@@ -178,6 +186,12 @@ func (f *server) routes() []route {
 		on("DELETE /users/{user}", f.deleteUser),
 		created(on("POST /events", f.publish)),
 		on("DELETE /events/{id}", f.eraseEvent),
+		on("GET /channels", f.channels),
+		on("GET /channels/people", f.channelPeople),
+		created(on("POST /channels/people", f.pair)),
+		on("DELETE /channels/people/{id}", f.unpair),
+		on("GET /channels/inbox", f.channelInbox),
+		on("GET /channels/outbox", f.channelOutbox),
 		on("GET /groups", f.groups),
 		created(on("POST /groups", f.addGroup)),
 		on("GET /groups/{group}", f.group),

@@ -14,10 +14,12 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"steward/client"
 	"steward/internal/catalog"
 	"steward/internal/fault"
+	"steward/internal/heartbeat"
 	"steward/internal/identity"
 	"steward/internal/jobs"
 	"steward/internal/llm"
@@ -142,7 +144,8 @@ func newTown(t *testing.T) *town {
 	trail, err := audit.New(st, audit.Options{})
 	must(err)
 	w.o = api.Options{Node: w.node, People: people, Agents: cat, Authorizer: w.judge, Resources: w.node.Resources(), Audit: trail, Logger: log,
-		Jobs: job.Service{Jobs: jobs.New(jobs.Options{Store: st}), Note: func(context.Context) string { return "keep it running" }}}
+		Jobs:      job.Service{Jobs: jobs.New(jobs.Options{Store: st}), Note: func(context.Context) string { return "keep it running" }},
+		Heartbeat: heartbeat.Service{Jobs: jobs.New(jobs.Options{Store: st}), Settings: heartbeat.Settings{Every: 15 * time.Minute, At: "08:00", Caps: heartbeat.Caps{Calls: 40}}, Note: func(context.Context) string { return "keep it running" }}}
 	t.Cleanup(func() {
 		if err := errors.Join(w.node.Close(context.Background()), cat.Close(), w.judge.Close(), w.index.Close(), st.Close()); err != nil {
 			t.Error(err)

@@ -79,6 +79,17 @@ type service struct {
 	place local.Place
 }
 
+// Between returns the events of all calendars of a user that take place between two times.
+func Between(ctx context.Context, place local.Place, opt Options, user string, from, to time.Time) ([]Event, error) {
+	s := &service{Options: opt, place: place}
+	st, err := s.of(ctx, user)
+	if err != nil {
+		return nil, err
+	}
+	events, _, err := st.Between(ctx, from, to, "")
+	return events, err
+}
+
 // of returns the calendars of a user. The data for settling and undoing changes are kept beside the file, also
 // for changes on a server.
 func (s *service) of(ctx context.Context, user string) (*store, error) {

@@ -76,7 +76,7 @@ const maxNames = 50
 func (s Service) Job(user string, w client.NewJob) (record.Job, error) {
 	zone := s.Location(user)
 	j := record.Job{User: user, Name: w.Name, Text: strings.TrimSpace(w.Text), Agent: w.Agent, Model: w.Model, Creator: "user",
-		Zone: cmp.Or(strings.TrimSpace(w.Zone), zoneName(zone)), Missed: w.Missed, Overlap: w.Overlap, Retries: w.Retries, Jitter: w.Jitter,
+		Zone: cmp.Or(strings.TrimSpace(w.Zone), ZoneName(zone)), Missed: w.Missed, Overlap: w.Overlap, Retries: w.Retries, Jitter: w.Jitter,
 		MaxCost: w.MaxCost, MaxTime: w.MaxTime, Tools: w.Tools, Deliver: record.Delivery{Notify: w.Deliver.Notify}}
 	zone, err := time.LoadLocation(j.Zone)
 	if err != nil || j.Zone == "Local" {

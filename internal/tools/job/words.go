@@ -378,8 +378,8 @@ func nameOf(text string) string {
 	return b.String()
 }
 
-// zoneName returns the IANA name of a time zone. That of this machine has none of its own.
-func zoneName(loc *time.Location) string {
+// ZoneName returns the IANA name of a time zone. That of this machine has none of its own.
+func ZoneName(loc *time.Location) string {
 	if loc != time.Local || loc.String() != "Local" {
 		return loc.String()
 	}

@@ -33,7 +33,7 @@ type Letter struct {
 	From    string    `json:"from"`
 	Subject string    `json:"subject"`
 	Date    time.Time `json:"date"`
-	Notice  bool      `json:"-"` // Steward sent it with Notify
+	Notice  bool      `json:"notice,omitzero"` // Steward sent it with Notify
 }
 
 // Watch notices new e-mails in an account's inbox, until ctx ends. It does not poll: the server tells

@@ -56,6 +56,16 @@ type store interface {
 // are kept.
 func Add(k *local.Kit, place local.Place, opt Options) { (&service{opt, place}).tools(k) }
 
+// Open returns the tasks of a user's list that are to be done, in the order of the list.
+func Open(ctx context.Context, place local.Place, opt Options, user string) ([]Task, error) {
+	l, err := (&service{opt, place}).of(ctx, user)
+	if err != nil {
+		return nil, err
+	}
+	all, err := l.All(ctx)
+	return slices.DeleteFunc(all, func(t Task) bool { return t.Done }), err
+}
+
 // service holds the tools over the users' lists.
 type service struct {
 	Options

@@ -1,0 +1,193 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"steward/internal/app"
+	"steward/internal/catalog"
+	"steward/internal/cli/command"
+	"steward/internal/fault"
+	"steward/internal/server/auth"
+	"steward/internal/settings"
+	"steward/internal/terminal"
+)
+
+func (a *program) serveCommand() *cobra.Command {
+	var listen string
+	var wait bool
+	c := &cobra.Command{
+		Use: "serve", Short: "Serve the chat and the APIs over HTTP", GroupID: "talk", Args: cobra.NoArgs,
+		Long: "Serve the WebSocket chat at /ws (docs/reference/websocket.md), OpenAI's API at /v1 (docs/reference/openai.md),\n" +
+			"Steward's own at /api/v1 (docs/reference/api.md) and over gRPC (docs/reference/rpc.md). Your own programs send\n" +
+			"what steward token prints; create keys for other people (steward keys create). The first Ctrl-C\n" +
+			"stops Steward gracefully, the second one at once.",
+		Example: "  steward serve\n  steward serve --listen 0.0.0.0:7420 --data /srv/steward",
+		RunE: func(c *cobra.Command, _ []string) error {
+			if listen != "" {
+				a.Flags = append(a.Flags, settings.Flag{Key: "listen", Value: listen, Name: "--listen"})
+			}
+			return a.serve(c.Context(), wait)
+		},
+	}
+	c.Flags().StringVar(&listen, "listen", "", "`HOST:PORT` to listen on; port 0 picks a free one")
+	c.Flags().BoolVar(&wait, "wait", false, "if another Steward uses the data folder, wait for its end")
+	return c
+}
+
+func (a *program) serve(ctx context.Context, wait bool) error {
+	a.Serving = true
+	app.RespectMemoryLimit(a.Getenv, "/")
+	set, err := a.Settings()
+	if err != nil {
+		return err
+	}
+	log := a.Logger(set, a.Stderr)
+	l, err := a.OpenLocal(ctx, set, log)
+	if wait && fault.HasCode(err, "data_in_use") {
+		a.Note("steward: waiting until the Steward that uses %s ends", set.Data)
+		if l, err = a.openWhenFree(ctx, set, log); ctx.Err() != nil {
+			return err
+		}
+	}
+	if err != nil {
+		if n, other := app.ReadNotice(set.Data); other == nil && fault.HasCode(err, "data_in_use") {
+			return fault.Of(err).WithHint("it serves at %s: use it, stop it, or name another folder with --data", n.URL)
+		}
+		return err
+	}
+	s, err := a.Listen(ctx, set, l, set.Listen, log)
+	if err != nil {
+		return errors.Join(err, l.Close())
+	}
+	voice, err := a.ListenVoice(ctx, set, l, log)
+	if err != nil {
+		return errors.Join(err, s.Close(), l.Close())
+	}
+	if err := a.welcome(set, s, l, voice); err != nil {
+		return errors.Join(err, voice.Close(), s.Close(), l.Close())
+	}
+	defer a.reportApprovals(ctx, l)()
+	select {
+	case <-ctx.Done():
+		a.Note("steward: stopping; running turns are suspended and resume at the next start (Ctrl-C stops at once)")
+	case err = <-s.Failed:
+	}
+	return errors.Join(err, voice.Close(), s.Close(), l.Close())
+}
+
+// freeAgain is how often serve --wait tries to open the data folder.
+const freeAgain = time.Second
+
+// openWhenFree opens the data folder once no other Steward uses it. If ctx ends first, it returns nothing.
+func (a *program) openWhenFree(ctx context.Context, set *settings.Loaded, log *slog.Logger) (*app.Local, error) {
+	for {
+		select {
+		case <-time.After(freeAgain):
+		case <-ctx.Done():
+			return nil, nil
+		}
+		if l, err := a.OpenLocal(ctx, set, log); !fault.HasCode(err, "data_in_use") {
+			return l, err
+		}
+	}
+}
+
+// welcome prints where Steward serves and what to do next.
+func (a *program) welcome(set *settings.Loaded, s *app.Server, l *app.Local, voice *app.Voice) error {
+	if a.JSON {
+		return a.PrintJSON(app.Notice{URL: s.URL, PID: os.Getpid(), Version: a.VersionText()})
+	}
+	model := strings.Join(l.Found.Aliases["default"].Models, ", then ")
+	var b strings.Builder
+	fmt.Fprintf(&b, "Steward serves at %s\n", s.URL)
+	if !a.Quiet {
+		fmt.Fprintf(&b, "  model   %s\n", model)
+		fmt.Fprintf(&b, "  chat    steward chat   (WebSocket: %s/ws)\n", strings.Replace(s.URL, "http", "ws", 1))
+		fmt.Fprintf(&b, "  try     curl -s %s/v1/chat/completions -H 'Content-Type: application/json' \\\n"+
+			"            -H \"Authorization: Bearer $(%s)\" \\\n"+
+			"            -d '{\"model\":\"default\",\"messages\":[{\"role\":\"user\",\"content\":\"Hello, who are you?\"}]}'\n", s.URL, "cat "+shellWord(auth.TokenFile(set.Data)))
+		if auth.BeyondLoopback(set.Listen) {
+			b.WriteString("  Other machines reach it, and what they send is not encrypted. Give each person a key:\n" +
+				"  steward keys create --user NAME\n")
+		}
+		if voice.Ollama != "" {
+			fmt.Fprintf(&b, "  ollama  http://%s, without a credential, as %s\n", voice.Ollama, set.Ollama.User)
+		}
+		if voice.Wyoming != "" {
+			fmt.Fprintf(&b, "  wyoming tcp://%s, without a credential, as %s\n", voice.Wyoming, set.Wyoming.User)
+		}
+		if say := l.WaitingAgents(); say != "" {
+			b.WriteString("  " + say + "\n")
+		}
+		if l.Found.OfflineOnly() {
+			b.WriteString("  The offline provider answers: rules, not a language model. For a real one: steward setup\n")
+		}
+	}
+	return a.Print(b.String())
+}
+
+// shellWord quotes a text as one word of a POSIX shell.
+func shellWord(text string) string {
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}
+
+// reportApprovals reports new pending approvals on a terminal until the returned function is
+// called.
+func (a *program) reportApprovals(ctx context.Context, l *app.Local) (stop func()) {
+	if a.JSON || a.Quiet || !app.IsTerminal(a.Stderr) {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var telling sync.WaitGroup
+	telling.Go(func() {
+		if err := reportWaiting(ctx, l, a.Stderr); err != nil {
+			l.Log.Warn("pending approvals cannot be reported", "error", err)
+		}
+	})
+	return func() {
+		cancel()
+		telling.Wait()
+	}
+}
+
+// reportWaiting reports new pending approvals until ctx is done. Those that exist at the
+// beginning have been reported already.
+func reportWaiting(ctx context.Context, l *app.Local, w io.Writer) error {
+	known := map[string]bool{}
+	first := true
+	for list, err := range terminal.Waiting(ctx, l.Own.Client) {
+		if err != nil {
+			return err
+		}
+		for _, x := range list {
+			if !known[x.Question()] && !first {
+				if _, err := fmt.Fprintf(w, "steward: %s %s: steward agents approve %s\n", command.PlainLine(x.Path), waitsHow(x), command.PlainLine(x.Path)); err != nil {
+					return err
+				}
+			}
+			known[x.Question()] = true
+		}
+		first = false
+	}
+	return nil
+}
+
+func waitsHow(l catalog.Listing) string {
+	if n := len(l.Waiting); n > 0 {
+		return fmt.Sprintf("offers %s, off until you approve", app.Counted(n, "tool that is new or changed", "tools that are new or changed"))
+	}
+	if l.Changed {
+		return "has changed since its approval, and waits for your approval"
+	}
+	return "waits for your approval"
+}

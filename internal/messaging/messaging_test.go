@@ -1,0 +1,492 @@
+package messaging_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"steward/internal/effect"
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/jobs"
+	"steward/internal/message"
+	"steward/internal/record"
+	"steward/internal/store"
+	"steward/internal/turn"
+
+	"steward/internal/channel"
+)
+
+// want fails the test unless a chat shows exactly these texts after the first skip.
+func want(t testing.TB, s *service, chat string, skip int, texts ...string) {
+	t.Helper()
+	got := s.seen(chat)
+	if len(got) < skip {
+		t.Fatalf("%s shows only %q", chat, got)
+	}
+	if g, w := strings.Join(got[skip:], "\n--\n"), strings.Join(texts, "\n--\n"); g != w {
+		t.Fatalf("%s shows\n%s\nwant\n%s", chat, g, w)
+	}
+}
+
+// greeted is how many posts a paired person has got: the code and the welcome.
+const greeted = 2
+
+func TestAMessageIsAnsweredOnce(t *testing.T) {
+	inWorld(t, usual, func(w *world, s *service) {
+		s.say(by("ann", "1", "say hi"), by("ann", "2", "say there"), by("ann", "1", "say hi"))
+		settle()
+		s.say(by("ann", "1", "say hi"))
+		settle()
+		want(t, s, "chat-ann", greeted, "hi", "there")
+		w.close()
+		w.open(0, false)
+		s.say(by("ann", "2", "say there"), by("ann", "3", "say again"))
+		settle()
+		want(t, s, "chat-ann", greeted, "hi", "there", "again")
+	})
+}
+
+func TestAStrangerGetsOneCodeAndNothingElse(t *testing.T) {
+	inWorld(t, usual, func(w *world, s *service) {
+		s.say(by("eve", "e1", "say secrets"), by("eve", "e2", "/help"), by("eve", "e3", "/approve"))
+		settle()
+		got := s.seen("chat-eve")
+		if len(got) != 1 || !codeIn.MatchString(got[0]) {
+			t.Fatalf("eve sees %q", got)
+		}
+		group := channel.Update{ID: "g1", Kind: channel.Message, Address: channel.Address{Chat: "group"}, From: channel.Sender{ID: "eve"}, Group: true, Addressed: true, Text: "say hi"}
+		forged := by("ann", "f1", "say hi")
+		forged.Unproven = "DMARC: no alignment"
+		s.say(group, forged)
+		settle()
+		want(t, s, "group", 0)
+		want(t, s, "chat-ann", greeted)
+		if list, err := w.engine.Inbox(t.Context(), "ann", true); err != nil || len(list) != 0 {
+			t.Fatal(list, err)
+		}
+	})
+}
+
+func TestALongAnswerIsShownWhileItIsWritten(t *testing.T) {
+	inWorld(t, usual, func(w *world, s *service) {
+		s.part = 30
+		s.say(by("ann", "1", "slow one two three four five six seven eight nine ten eleven twelve"))
+		time.Sleep(8 * time.Second)
+		if p := s.newest("chat-ann"); p == nil || !strings.HasPrefix(p.text(), "one two") || p.Edited == 0 {
+			t.Fatalf("the draft is %+v", p)
+		}
+		time.Sleep(20 * time.Second)
+		want(t, s, "chat-ann", greeted, "one two three four five six se", "ven eight nine ten eleven twel", "ve")
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.typing == 0 {
+			t.Error("it was not shown that an answer is being written")
+		}
+		if p := s.posts[greeted]; p.Edited > 12 {
+			t.Errorf("the draft was changed %d times in 12 seconds", p.Edited)
+		}
+	})
+}
+
+func TestADraftIsCompletedAfterARestart(t *testing.T) {
+	inWorld(t, usual, func(w *world, s *service) {
+		s.say(by("ann", "1", "slow one two three four five six seven eight nine ten"))
+		time.Sleep(8 * time.Second)
+		w.close()
+		w.open(0, false)
+		time.Sleep(30 * time.Second)
+		want(t, s, "chat-ann", greeted, "one two three four five six seven eight nine ten")
+	})
+}
+
+func TestWhatCannotBeAnsweredIsSaidAndListed(t *testing.T) {
+	inWorld(t, usual, func(w *world, s *service) {
+		s.say(by("ann", "1", "fail"))
+		settle()
+		got := s.seen("chat-ann")
+		if len(got) != greeted+1 || !strings.HasPrefix(got[greeted], "I cannot answer: ") {
+			t.Fatalf("%q", got)
+		}
+		list, err := w.engine.Inbox(t.Context(), "ann", false)
+		if err != nil || len(list) != 1 || list[0].State != "unanswered" || list[0].Text != "fail" {
+			t.Fatal(list, err)
+		}
+	})
+}
+
+func TestUncertainPostsAreListedAndNotRepeated(t *testing.T) {
+	inWorld(t, usual, func(w *world, s *service) {
+		s.mu.Lock()
+		s.refuse = channel.Uncertain("test", errDropped)
+		s.mu.Unlock()
+		s.say(by("ann", "1", "say hi"))
+		settle()
+		s.mu.Lock()
+		s.refuse = nil
+		s.mu.Unlock()
+		w.close()
+		w.open(0, false)
+		settle()
+		want(t, s, "chat-ann", greeted)
+		list, err := w.engine.Outbox(t.Context(), "ann", false)
+		if err != nil || len(list) != 1 || list[0].State != "uncertain" || list[0].Text != "hi" {
+			t.Fatal(list, err)
+		}
+	})
+}
+
+func TestAQuestionIsAnsweredByAButton(t *testing.T) {
+	inWorld(t, usual, func(w *world, s *service) {
+		s.say(by("ann", "1", "note milk"))
+		settle()
+		p := s.newest("chat-ann")
+		if len(p.Buttons) != 3 || !strings.Contains(p.text(), "Write milk into the ledger") {
+			t.Fatalf("the question is %+v", p)
+		}
+		press := func(sender, chat, update string, button int) {
+			u := by(sender, update, "")
+			u.Kind, u.Button, u.Message, u.Address.Chat = channel.Press, p.Buttons[button].Data, p.ID, chat
+			s.say(u)
+			settle()
+		}
+		w.pair("phone", "bob", "bob")
+		press("bob", "chat-bob", "b1", 0) // another user
+		press("eve", "chat-eve", "b2", 0) // a stranger
+		press("ann", "chat-bob", "b3", 0) // in another chat
+		if len(w.ledger) != 0 {
+			t.Fatal("somebody else has decided")
+		}
+		press("ann", "chat-ann", "b4", 2)
+		if got := s.newest("chat-ann").text(); !strings.Contains(got, `"what": "milk"`) {
+			t.Fatalf("the details are %q", got)
+		}
+		press("ann", "chat-ann", "b5", 0)
+		press("ann", "chat-ann", "b6", 0)
+		press("ann", "chat-ann", "b7", 1)
+		if len(w.ledger) != 1 {
+			t.Fatalf("the ledger has %q", w.ledger)
+		}
+		got := s.seen("chat-ann")
+		if !strings.HasSuffix(got[greeted], "Allowed by ann on test (phone).") {
+			t.Errorf("the question says %q", got[greeted])
+		}
+		if len(s.posts[greeted].Buttons) != 0 {
+			t.Error("the buttons are still there")
+		}
+		if !strings.Contains(strings.Join(got, "\n"), "ok: added milk") {
+			t.Errorf("%q", got)
+		}
+	})
+}
+
+func TestAQuestionIsAnsweredByACommand(t *testing.T) {
+	limits := usual
+	limits.Buttons, limits.EditEvery = 0, 0
+	inWorld(t, limits, func(w *world, s *service) {
+		s.say(by("ann", "1", "note milk"))
+		settle()
+		if got := s.newest("chat-ann").text(); !strings.Contains(got, "/approve ") {
+			t.Fatalf("the question is %q", got)
+		}
+		s.say(by("ann", "2", "/deny"))
+		settle()
+		if got := s.newest("chat-ann").text(); len(w.ledger) != 0 || !strings.Contains(strings.Join(s.seen("chat-ann"), "\n"), "Denied by ann") {
+			t.Fatalf("%q, %q", w.ledger, got)
+		}
+	})
+}
+
+func TestNothingIsDecidedWhereSendersCanBeForged(t *testing.T) {
+	limits := usual
+	limits.Unproven = true
+	inWorld(t, limits, func(w *world, s *service) {
+		s.say(by("ann", "1", "note milk"))
+		settle()
+		want(t, s, "chat-ann", greeted)
+		s.say(by("ann", "2", "/approve"))
+		settle()
+		if len(w.ledger) != 0 {
+			t.Fatal("it was approved")
+		}
+	})
+}
+
+// in returns a message in a group.
+func in(sender, update, text string, addressed bool) channel.Update {
+	u := by(sender, update, text)
+	u.Address.Chat, u.Group, u.Title, u.Addressed = "group", true, "Family", addressed
+	return u
+}
+
+func TestInAGroupOnlyPairedPeopleAreAnswered(t *testing.T) {
+	inWorld(t, usual, func(w *world, s *service) {
+		s.say(in("eve", "1", "say evil", true), in("ann", "2", "say hi", false), in("ann", "3", "say hi", true))
+		settle()
+		want(t, s, "group", 0, "hi")
+		conv, _, err := w.node.Conversations.List(t.Context(), store.ForUser("ann"), "", 1)
+		if err != nil || len(conv) != 1 {
+			t.Fatal(conv, err)
+		}
+		msgs, _, err := w.node.Conversations.Messages(t.Context(), store.ForUser("ann"), conv[0].ID, "", 10, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		blocks := msgs[0].Blocks
+		if len(blocks) != 2 || blocks[0].Base().Labels.Has(message.Untrusted) || !blocks[1].Base().Labels.Has(message.Untrusted) || !strings.Contains(blocks[1].(*message.Text).Text, "> EVE: say evil") {
+			t.Errorf("the model was shown %q", msgs[0].Text())
+		}
+	})
+}
+
+func TestPrivateDataDoesNotGoIntoAGroup(t *testing.T) {
+	inWorld(t, usual, func(w *world, s *service) {
+		s.say(in("ann", "1", "read", true))
+		settle()
+		if got := strings.Join(s.seen("group"), "\n"); strings.Contains(got, "secret love") || !strings.Contains(got, "private data") {
+			t.Fatalf("the group sees %q", got)
+		}
+		if got := s.newest("chat-ann").text(); !strings.Contains(got, "secret love") {
+			t.Fatalf("ann sees %q", got)
+		}
+		s.say(in("ann", "2", "/open 1", true), in("ann", "3", "/conversations", true))
+		settle()
+		for _, text := range s.seen("group")[1:] {
+			if text != "That is possible only in a chat of our own." {
+				t.Errorf("the group sees %q", text)
+			}
+		}
+	})
+}
+
+func TestAConversationGoesOnOnAnotherChannel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		phone, desk := newService(usual), newService(usual)
+		w := newWorld(t, map[string]*service{"phone": phone, "desk": desk})
+		w.open(0, false)
+		defer func() { w.close() }()
+		w.pair("phone", "ann", "ann")
+		w.pair("desk", "ann2", "ann")
+		phone.say(by("ann", "1", "say hi"))
+		settle()
+		desk.say(by("ann2", "1", "say other"))
+		settle()
+		desk.say(by("ann2", "2", "/open 2"), by("ann2", "3", "note milk"))
+		settle()
+		// The conversation is open in both chats: both show the question, and one answer counts.
+		p, d := phone.newest("chat-ann"), desk.newest("chat-ann2")
+		if len(p.Buttons) != 3 || len(d.Buttons) != 3 {
+			t.Fatalf("%+v, %+v", p, d)
+		}
+		press := by("ann", "2", "")
+		press.Kind, press.Button = channel.Press, p.Buttons[0].Data
+		phone.say(press)
+		settle()
+		press = by("ann2", "4", "")
+		press.Kind, press.Button = channel.Press, d.Buttons[1].Data
+		desk.say(press)
+		settle()
+		if len(w.ledger) != 1 {
+			t.Fatalf("the ledger has %q", w.ledger)
+		}
+		for _, text := range []string{phone.newest("chat-ann").text(), desk.seen("chat-ann2")[greeted+2]} {
+			if !strings.Contains(text, "Allowed by ann on test (phone)") {
+				t.Errorf("%q", text)
+			}
+		}
+	})
+}
+
+func TestCommands(t *testing.T) {
+	inWorld(t, usual, func(w *world, s *service) {
+		s.say(by("ann", "1", "hang"))
+		settle()
+		s.say(by("ann", "2", "/stop"))
+		settle()
+		want(t, s, "chat-ann", greeted, "Stopped.", "(stopped)")
+		s.say(by("ann", "3", "/new"), by("ann", "4", "say hi"), by("ann", "5", "/conversations"), by("ann", "6", "/help@steward_bot"), by("ann", "7", "/nonsense"))
+		settle()
+		got := s.seen("chat-ann")[greeted+2:]
+		all := strings.Join(got, "\n")
+		for _, x := range []string{"A new conversation begins", "hi", "say hi (open here)", "/approve ID", "I was told: /nonsense"} {
+			if !strings.Contains(all, x) {
+				t.Errorf("%q is missing in %q", x, all)
+			}
+		}
+		s.say(by("ann", "8", "/model nowhere/x"), by("ann", "9", "say hi"))
+		settle()
+		if got := s.newest("chat-ann").text(); !strings.Contains(got, "I cannot answer") {
+			t.Errorf("%q", got)
+		}
+	})
+}
+
+func TestAttachments(t *testing.T) {
+	inWorld(t, usual, func(w *world, s *service) {
+		s.files["f"] = []byte("\x89PNG\r\n\x1a\n")
+		u := by("ann", "1", "say seen")
+		u.Attachments = []channel.Attachment{{Ref: "f", Name: "a.png", MediaType: "image/png"}, {Ref: "gone", Name: "b.txt"}}
+		voice := by("ann", "2", "")
+		voice.Attachments = []channel.Attachment{{Ref: "f", Voice: true}}
+		s.say(u, voice, by("ann", "3", "picture"))
+		settle()
+		want(t, s, "chat-ann", greeted, "I could not fetch b.txt: the file is gone\n\nseen",
+			"I cannot listen to voice messages: none of my models can transcribe them. Please write to me.\n\nThere is nothing in your message that I can read.", "Here it is.", "")
+		if p := s.newest("chat-ann"); len(p.Attachments) != 1 || len(p.Attachments[0].Data) != 8 {
+			t.Errorf("the picture is %+v", p)
+		}
+	})
+}
+
+func TestAReminderComesToTheMessengerOnce(t *testing.T) {
+	inWorld(t, usual, func(w *world, s *service) {
+		if _, err := jobs.New(jobs.Options{Store: w.disk}).Set(t.Context(), record.Alarm{ID: id.Derive("tea"), User: "ann", Kind: "timer", Text: "tea", Start: time.Now().Add(time.Minute), Zone: "UTC"}); err != nil {
+			t.Fatal(err)
+		}
+		w.close()
+		w.open(0, false)
+		time.Sleep(2 * time.Minute)
+		w.close()
+		w.open(0, false)
+		settle()
+		want(t, s, "chat-ann", greeted, `The timer "tea" is over.`)
+	})
+}
+
+func TestWhoIsUnpairedIsAStranger(t *testing.T) {
+	inWorld(t, usual, func(w *world, s *service) {
+		list, err := w.engine.People(t.Context())
+		if err != nil || len(list) != 1 {
+			t.Fatal(list, err)
+		}
+		if err := w.engine.Unpair(t.Context(), "local", list[0].ID[:8]); err != nil {
+			t.Fatal(err)
+		}
+		s.say(by("ann", "1", "say hi"))
+		settle()
+		if got := s.seen("chat-ann"); len(got) != greeted && !codeIn.MatchString(got[len(got)-1]) {
+			t.Errorf("%q", got)
+		}
+		if ok, err := w.engine.Deliver(t.Context(), "ann", "hello", 0, "x"); ok || err != nil {
+			t.Errorf("it was delivered: %v", err)
+		}
+	})
+}
+
+func TestCodesExpireAndAreFew(t *testing.T) {
+	inWorld(t, usual, func(w *world, s *service) {
+		for i := range 20 {
+			name := fmt.Sprint("s", i)
+			s.say(by(name, "u"+name, "hello"))
+		}
+		settle()
+		codes := 0
+		for i := range 20 {
+			codes += len(s.seen(fmt.Sprint("chat-s", i)))
+		}
+		if codes > 10 {
+			t.Errorf("%d codes are valid", codes)
+		}
+		first := codeIn.FindStringSubmatch(s.newest("chat-s0").text())[1]
+		time.Sleep(time.Hour)
+		if _, err := w.engine.Pair(t.Context(), "local", first, "eve"); !fault.HasCode(err, "code_unknown") {
+			t.Errorf("an old code: %v", err)
+		}
+		s.say(by("s0", "again", "hello"))
+		settle()
+		if got := s.seen("chat-s0"); len(got) != 2 {
+			t.Errorf("%q", got)
+		}
+	})
+}
+
+func TestWhatComesByItselfIsShown(t *testing.T) {
+	inWorld(t, usual, func(w *world, s *service) {
+		s.say(by("ann", "1", "work"))
+		settle()
+		begun := len(s.seen("chat-ann"))
+		if begun != greeted+1 {
+			t.Fatalf("%q", s.seen("chat-ann"))
+		}
+		time.Sleep(2 * time.Minute)
+		got := s.seen("chat-ann")
+		if len(got) != begun+1 || !strings.Contains(got[begun], "worked") {
+			t.Fatalf("%q", got)
+		}
+		w.close()
+		w.open(0, false)
+		settle()
+		if again := s.seen("chat-ann"); len(again) != len(got) {
+			t.Errorf("after a restart: %q", again)
+		}
+	})
+}
+
+func TestAQuestionOfATerminalComesToThePhoneLater(t *testing.T) {
+	inWorld(t, usual, func(w *world, s *service) {
+		_, err := w.node.Send(t.Context(), "ann", turn.Input{Content: []message.Block{&message.Text{Text: "note milk"}}, Attended: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		settle()
+		want(t, s, "chat-ann", greeted)
+		time.Sleep(time.Minute)
+		p := s.newest("chat-ann")
+		if len(p.Buttons) != 3 {
+			t.Fatalf("%+v", p)
+		}
+		list, err := w.node.Effects.Questions(t.Context(), "ann")
+		if err != nil || len(list) != 1 {
+			t.Fatal(list, err)
+		}
+		if err := w.node.Effects.Decide(t.Context(), store.ForUser("ann"), effect.Decision{ID: list[0].ID, Hash: list[0].Hash}); err != nil {
+			t.Fatal(err)
+		}
+		settle()
+		if got := s.newest("chat-ann"); !strings.HasSuffix(got.text(), "Denied by ann elsewhere.") || len(got.Buttons) != 0 {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+func TestAMessageThatWaitsForAnAnswerIsExplained(t *testing.T) {
+	inWorld(t, usual, func(w *world, s *service) {
+		s.say(by("ann", "1", "note milk"))
+		settle()
+		s.say(by("ann", "2", "say hi"))
+		settle()
+		if got := s.newest("chat-ann").text(); !strings.HasPrefix(got, "I still wait for your answer") {
+			t.Fatalf("%q", got)
+		}
+		s.say(by("ann", "3", "/approve"))
+		settle()
+		got := s.seen("chat-ann")
+		if len(w.ledger) != 1 || got[len(got)-1] != "hi" {
+			t.Errorf("%q", got)
+		}
+	})
+}
+
+func TestEverybodyIsToldOfTheirOwnMessagesAlone(t *testing.T) {
+	inWorld(t, usual, func(w *world, s *service) {
+		w.pair("phone", "bob", "bob")
+		s.say(by("ann", "1", "say love"), by("bob", "2", "say hi"), by("bob", "3", "fail"))
+		settle()
+		for user, wants := range map[string][2]string{"ann": {"love", "hi"}, "bob": {"hi", "love"}, "eve": {"", "hi"}} {
+			in, err := w.engine.Inbox(t.Context(), user, true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			out, err := w.engine.Outbox(t.Context(), user, true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all := fmt.Sprint(in, out)
+			if !strings.Contains(all, wants[0]) || strings.Contains(all, wants[1]) || user == "eve" && len(in)+len(out) > 0 {
+				t.Errorf("%s is told %s", user, all)
+			}
+		}
+	})
+}

@@ -1,0 +1,10 @@
+//go:build !long
+
+package messaging_test
+
+func storms() []storm {
+	return []storm{
+		{messages: 150, people: 4, drops: 4, late: 3, kills: 6},
+		{messages: 150, people: 4, drops: 4, late: 3, kills: 6, repeatable: true},
+	}
+}
