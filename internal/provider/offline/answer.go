@@ -117,7 +117,7 @@ func ended(how, what, more string) string {
 
 var (
 	denial = pattern(`^(?:Denied, nothing was done|Not done): `)
-	asked  = pattern(`^(?:[\w.]+ changes something, and is )?not approved: (?:there is )?`)
+	asked  = pattern(`^(?:[\w.]+ changes something, and is )?not approved: `)
 	inner  = pattern(`\s*\([\w.]+ changes something\)|\nerror_code: \w+$`)
 )
 
@@ -132,7 +132,7 @@ func (c *made) denied() string {
 // why returns the reason of a denial, without what the answer says anyway.
 func why(text string) string {
 	text = denial().ReplaceAllString(text, "")
-	return inner().ReplaceAllString(asked().ReplaceAllString(text, "It needs your approval, but there is "), "")
+	return inner().ReplaceAllString(asked().ReplaceAllString(text, "It needs your approval, but "), "")
 }
 
 // capital begins a text with a capital letter, unless it begins with a name such as "todo.add".
