@@ -92,6 +92,8 @@ func TestAnswersAreSentences(t *testing.T) {
 		{"Add milk to my list", unapproved, message.DeniedCall, "Not done: Add the task milk. It needs your approval, but nobody can be asked here; use steward chat."},
 		{"Add milk to my list", "Denied, nothing was done: no\nerror_code: hook_refused", message.DeniedCall, "Not done: Add the task milk. No."},
 		{"Write hello to a.txt", "a.txt exists", message.Failed, "Failed: Write a.txt, 1 line. a.txt exists."},
+		{"Add milk to my list", "The outcome is unknown: the server (at a.b) did not answer. Do not repeat it. Tell the user that it may or may not have happened, and that they should check.", message.UnknownEnd,
+			"Nobody knows whether this was done: Add the task milk. Please check before you ask again. The server (at a.b) did not answer."},
 		{"Add milk to my list", "", message.OK, "Done: Add the task milk."},
 		{"What time is it in New York?", "2026-11-28T12:16:34-05:00 (Saturday, America/New_York, EST)", message.OK, "In New York it is 12:16 on Saturday, 28 November 2026."},
 		{"What time is it?", "2026-11-28T18:16:34+01:00 (Saturday, Europe/Vienna, CET)", message.OK, "It is 18:16 on Saturday, 28 November 2026."},
