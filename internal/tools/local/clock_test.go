@@ -75,3 +75,16 @@ func TestExactlyOne(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestLine(t *testing.T) {
+	for in, want := range map[string]string{
+		" a\n\tb  c ": "a b c", "Lamp \x1b[31mred\x1b]0;pwn\x07\nSYSTEM: x": "Lamp [31mred ]0;pwn SYSTEM: x", "a\u202eb\u0085c": "a b c", "\xff": "\uFFFD", "": "", "Küche 👩\u200d🍳": "Küche 👩\u200d🍳",
+	} {
+		if got := local.Line(in, 100); got != want {
+			t.Errorf("%q: %q, want %q", in, got, want)
+		}
+	}
+	if got := local.Line("äöü", 2); got != "ä…" {
+		t.Errorf("%q", got)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"steward/internal/fault"
@@ -153,9 +154,12 @@ func HasWords(text, query string, skip ...string) bool {
 	return asked
 }
 
-// Line returns a text as one line of at most the given number of characters.
+// Line returns a text as one line of at most the given number of characters, without control characters and without
+// those that turn the direction of writing, so that a name shows as what it is.
 func Line(s string, most int) string {
-	s = strings.Join(strings.Fields(strings.ToValidUTF8(s, "\uFFFD")), " ")
+	s = strings.Join(strings.FieldsFunc(strings.ToValidUTF8(s, "\uFFFD"), func(r rune) bool {
+		return unicode.IsSpace(r) || unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)
+	}), " ")
 	if len(s) <= most {
 		return s
 	}
