@@ -125,13 +125,13 @@ func checkJob(j *record.Job) error {
 	case j.Text == "":
 		return invalid("say what is to be done", "the job has no text")
 	case len(j.Text) > MaxJobText:
-		return fault.New(fault.TooLarge, "text_too_long", "the text has %d bytes; the limit is %d", len(j.Text), MaxJobText)
+		return fault.New(fault.TooLarge, "text_too_long", "the text has %d bytes; the limit is %d", len(j.Text), MaxJobText).WithHint("put long instructions into a file or a skill, and name it in the text")
 	case !slices.Contains([]string{"", record.MissedOnce, record.MissedAll, record.MissedSkip}, j.Missed):
 		return invalid("use once, all or skip", "unknown policy for missed occurrences %.40q", j.Missed)
 	case !slices.Contains([]string{"", record.OverlapSkip, record.OverlapQueue}, j.Overlap):
 		return invalid("use skip or queue", "unknown policy for overlap %.40q", j.Overlap)
 	case j.Retries < 0 || j.Retries > MaxRetries:
-		return invalid("give at most 10 retries", "%d retries are too many", j.Retries)
+		return invalid("give 0 to 10 retries", "%d retries are not possible", j.Retries)
 	case j.Jitter < 0 || j.Jitter > 24*3600:
 		return invalid("give at most one day", "a jitter of %d seconds is not possible", j.Jitter)
 	case !(j.MaxCost >= 0) || j.MaxTime < 0: // NaN is not possible either
@@ -181,8 +181,11 @@ func validPattern(name string) bool {
 }
 
 // Preview returns the next n (at most 100) occurrences of a job that need not be stored, from now on.
-// Error codes are those of AddJob for triggers.
+// Error codes are those of AddJob, without name_taken and time_past.
 func (s *Scheduler) Preview(j record.Job, n int) ([]time.Time, error) {
+	if err := checkJob(&j); err != nil {
+		return nil, err
+	}
 	now := s.opt.Now().UTC()
 	if j.Start.IsZero() {
 		j.Start = now.Truncate(time.Second)

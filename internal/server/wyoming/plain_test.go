@@ -22,8 +22,9 @@ func TestPlain(t *testing.T) {
 		"![a cat](http://x/y.png) here": "a cat here",
 		"```go\nx := 1\n```\nDone.":     "Done.",
 		"Sunny 🌞, 21 °C.":               "Sunny, 21 °C.",
-		"a\nb":                          "a b",
-		"":                              "",
+		"Lamp (light.hall_1, in Hall): on, Door (lock.door): locked": "Lamp in Hall: on, Door: locked",
+		"a\nb": "a b",
+		"":     "",
 	} {
 		if got := plain(in); got != want {
 			t.Errorf("%q: %q, want %q", in, got, want)
