@@ -69,7 +69,7 @@ func (l *Local) Channel(ctx context.Context, set *settings.Loaded, name string, 
 			}
 		}
 	}
-	transport, err := reach(s.BaseURL)
+	transport, err := l.outside.reach(s.BaseURL)
 	if err != nil {
 		return nil, err
 	}
