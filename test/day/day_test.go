@@ -8,17 +8,19 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"steward/client"
 	"steward/internal/app"
+	"steward/internal/effect"
+	"steward/internal/intent"
 	"steward/test/edge"
 	"steward/test/homeassistant"
 	"steward/test/mailtest"
@@ -118,7 +120,7 @@ profile: {time_zone: Europe/Vienna}
 home: {url: "http://127.0.0.1:8123", token: %q}
 channels: {telegram: {token: %q, base_url: "http://127.0.0.1:8443"}}
 mail: {home: {address: "Ann <ann@example.com>", imap: "127.0.0.1:1143", smtp: "127.0.0.1:1587", tls: none, user: %q, password: %q}}
-wyoming: {listen: "127.0.0.1:10300", user: local, hidden: true}
+wyoming: {listen: "127.0.0.1:10300", user: local, hidden: true, model: offline/steward}
 `
 
 func TestADay(t *testing.T) {
@@ -148,28 +150,148 @@ func TestADay(t *testing.T) {
 				b, _ := os.ReadFile(filepath.Join(d.dir, "log"))
 				t.Logf("%.20000s", b)
 			}
+			for _, l := range d.lines {
+				t.Log(l.at.In(zone).Format("15:04:05"), l.who, ":", l.what)
+			}
+		})
+		t.Cleanup(func() {
+			if d.local != nil {
+				d.close()
+			}
 		})
 		d.open()
 		d.live()
 		d.close()
-		for _, l := range d.lines {
-			t.Log(l.at.In(zone).Format("15:04:05"), l.who, ":", l.what)
-		}
 	})
 }
 
 func (d *day) live() {
 	d.phone.say("Hello")
-	synctest.Wait()
-	d.until("21:30")
+	d.until("21:01")
+	code := regexp.MustCompile(`steward pair (\w+)`).FindStringSubmatch(strings.Join(d.phone.texts(), " "))
+	if code == nil {
+		d.t.Fatal("there is no code to pair")
+	}
+	d.tell("Ann, at the terminal", "steward pair CODE")
+	_, err := d.local.Own.Pair(d.t.Context(), code[1], "")
+	d.check(err)
+	d.until("21:05")
+	d.phone.say("Put the meeting with Bob into tomorrow at ten")
+	d.until("21:06")
+	d.phone.press("Allow once")
+	d.until("21:10")
+	d.phone.say("Turn on the bedroom light")
+	d.until("21:11")
+	d.tell("Ann, at the terminal", "steward approvals approve ID --always --pattern 'device any' --pattern 'action any'")
+	d.allow("home.control", "device any", "action any")
+	d.until("21:14")
+	d.phone.say("/new")
+	d.until("21:15")
+	d.phone.say("Every weekday at seven, turn on the bedroom light and tell me what is on")
+	d.until("21:16")
+	d.phone.press("Allow once")
+	d.until("21:20")
+	d.tell("Ann, at the terminal", "steward heartbeat on --reviews daily --at 20:00")
+	_, err = d.local.Own.HeartbeatOn(d.t.Context(), client.NewHeartbeat{Reviews: []string{"daily"}, At: "20:00"})
+	d.check(err)
+	d.until("22:00")
+	d.hear("Turn off the bedroom light")
+	d.until("06:59")
+
+	d.until("07:30")
+	d.post("Bob <bob@example.com>", "Our meeting", "Could we meet at eleven rather than at ten?")
+	d.until("08:01")
+	d.phone.say("Move it to eleven and tell Bob")
+	d.until("08:10")
+	d.close()
+	d.until("08:20")
+	d.open()
+	d.until("08:21")
+	d.phone.press("Allow once")
+	d.until("08:22")
+	d.phone.press("Allow once")
+	d.until("09:00")
+	d.hear("Set a timer for 45 minutes for the bread")
+	d.until("09:30")
+	d.close()
+	d.until("09:40")
+	d.open()
+	d.until("10:00")
+	d.until("20:01")
+	d.hear("Turn off the kitchen light")
+	d.until("20:10")
 }
 
-// model is the language model: it answers what the day needs.
+// allow answers the question about a tool with a standing approval.
+func (d *day) allow(tool string, pattern ...string) {
+	d.t.Helper()
+	var list struct{ Approvals []effect.Question }
+	d.check(d.local.Own.Call(d.t.Context(), "GET /approvals", nil, nil, &list))
+	if len(list.Approvals) != 1 || list.Approvals[0].Tool != tool {
+		d.t.Fatalf("%d questions: %+v", len(list.Approvals), list.Approvals)
+	}
+	q := list.Approvals[0]
+	p, err := intent.ParsePattern(strings.Join(pattern, "\n"), q.Pattern)
+	d.check(err)
+	b, err := json.Marshal(p)
+	d.check(err)
+	d.check(d.local.Own.Call(d.t.Context(), "GET /approvals/{id}", client.Params{"id": q.ID, "pattern": string(b)}, nil, &q))
+	d.check(d.local.Own.AnswerApproval(d.t.Context(), q.ID, client.Answer{Approve: true, Hash: q.Hash, Standing: "always", Pattern: p}))
+	synctest.Wait()
+}
+
+// post delivers an e-mail to Ann.
+func (d *day) post(from, subject, body string) {
+	d.tell(from, "writes to Ann: "+subject+": "+body)
+	d.mail.Put(d.t, "INBOX", fmt.Sprintf("From: %s\nTo: ann@example.com\nSubject: %s\nMessage-ID: <%d@example.com>\nDate: %s\n\n%s\n",
+		from, subject, time.Now().Unix(), time.Now().In(d.zone).Format(time.RFC1123Z), body))
+}
+
+type args = map[string]any
+
+// scripts are what the model does about a request: its calls one after the other, and then its answer, in
+// which %s stands for the last result.
+func scripts() []script {
+	return []script{
+		{"Put the meeting with Bob", []edge.Call{{Name: "calendar.add", Args: args{"title": "Meeting with Bob", "start": "2026-12-02T10:00:00"}}}, "The meeting with Bob is in your calendar, tomorrow at ten."},
+		{"Turn on the bedroom light", []edge.Call{{Name: "home.control", Args: args{"device": "bedroom light", "action": "turn_on"}}}, "The light is on."},
+		{"Every weekday at seven", []edge.Call{{Name: "job.create", Args: args{"text": "Wake me: turn on the bedroom light and tell me what is on", "every": "weekday", "at": "7:00", "name": "wake-up"}}},
+			"I will wake you every weekday at seven."},
+		{"Wake me", []edge.Call{{Name: "home.control", Args: args{"device": "bedroom light", "action": "turn_on"}}, {Name: "calendar.list", Args: args{}}}, "Good morning, Ann. Today you meet Bob at ten."},
+		{"Move it to eleven", []edge.Call{{Name: "mail.search", Args: args{"from": "bob"}}, {Name: "calendar.move", Args: args{"event": "Meeting with Bob", "start": "2026-12-02T11:00:00"}},
+			{Name: "mail.send", Args: args{"to": []string{"bob@example.com"}, "subject": "Re: Our meeting", "body": "Eleven is fine. See you then."}}}, "The meeting is at eleven now, and Bob knows."},
+		{"Heartbeat, from", nil, "Bob asks to meet at eleven rather than at ten [1]. Shall I move the meeting and answer him?"},
+		{"Daily review, from", nil, "The meeting with Bob was moved to eleven, and he has your answer [1]."},
+	}
+}
+
+type script struct {
+	asked  string
+	calls  []edge.Call
+	answer string
+}
+
+// model is the language model: it does what the scripts say.
 func (d *day) model(a edge.Asked) edge.Reply {
 	d.mu.Lock()
 	d.calls++
 	d.mu.Unlock()
-	return edge.Reply{Text: "Hello Ann."}
+	asked := a.User()
+	for _, s := range scripts() {
+		if !strings.Contains(asked, s.asked) {
+			continue
+		}
+		n := a.Rounds()
+		if n < len(s.calls) {
+			b, err := json.Marshal(s.calls[n].Args)
+			d.check(err)
+			d.tell("(the model)", fmt.Sprintf("calls %s %s", s.calls[n].Name, b))
+			return edge.Reply{Calls: s.calls[n : n+1]}
+		}
+		return edge.Reply{Text: s.answer}
+	}
+	d.t.Errorf("the model does not know what to do about %.3000q", asked)
+	return edge.Reply{Text: "I do not know."}
 }
 
 // hear has Ann say something to the voice assistant of the home, as Home Assistant sends it.
@@ -197,6 +319,3 @@ func (d *day) hear(text string) string {
 	d.tell("Steward, by voice", said.Text)
 	return said.Text
 }
-
-var _ net.Listener = (*listener)(nil)
-var _ = slog.Default

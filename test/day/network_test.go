@@ -3,12 +3,13 @@ package day
 import (
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
+	"os"
 	"sync"
 	"testing"
-
-	"google.golang.org/grpc/test/bufconn"
+	"time"
 )
 
 // network is a network in memory. Addresses are 127.0.0.1 and a port.
@@ -19,9 +20,11 @@ type network struct {
 }
 
 type listener struct {
-	*bufconn.Listener
 	network *network
 	at      *net.TCPAddr
+	dialled chan net.Conn
+	closed  chan struct{}
+	once    sync.Once
 }
 
 // Addr implements net.Listener.
@@ -29,31 +32,121 @@ func (l *listener) Addr() net.Addr { return l.at }
 
 // Accept implements net.Listener.
 func (l *listener) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
-	if err != nil {
+	select {
+	case c := <-l.dialled:
+		return c, nil
+	case <-l.closed:
 		return nil, net.ErrClosed
 	}
-	return &conn{Conn: c, local: l.at, remote: &net.TCPAddr{IP: l.at.IP, Port: 50000}}, nil
 }
 
 // Close implements net.Listener.
 func (l *listener) Close() error {
-	l.network.mu.Lock()
-	defer l.network.mu.Unlock()
-	if l.network.listeners[l.at.String()] == l {
+	l.once.Do(func() {
+		l.network.mu.Lock()
+		defer l.network.mu.Unlock()
 		delete(l.network.listeners, l.at.String())
-	}
-	return l.Listener.Close()
+		close(l.closed)
+	})
+	return nil
 }
 
-// conn has the addresses of TCP.
+// conn is one end of a connection. It has the addresses of TCP.
 type conn struct {
-	net.Conn
+	in, out       *stream
 	local, remote net.Addr
+}
+
+// stream is one direction of a connection. What is written waits in memory until it is read.
+type stream struct {
+	mu       sync.Mutex
+	data     []byte
+	end      error         // of the reader, once data is empty
+	deadline time.Time     // of the reader
+	changed  chan struct{} // closed when something of the above changes
+}
+
+func newStream() *stream { return &stream{changed: make(chan struct{})} }
+
+func (s *stream) change(do func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	do()
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// Read implements net.Conn.
+func (c *conn) Read(b []byte) (int, error) {
+	s := c.in
+	for {
+		s.mu.Lock()
+		if !s.deadline.IsZero() && !time.Now().Before(s.deadline) {
+			s.mu.Unlock()
+			return 0, os.ErrDeadlineExceeded
+		}
+		if len(s.data) > 0 || s.end != nil || len(b) == 0 {
+			n := copy(b, s.data)
+			s.data = s.data[n:]
+			err := s.end
+			s.mu.Unlock()
+			if n > 0 || len(b) == 0 {
+				err = nil
+			}
+			return n, err
+		}
+		changed, left := s.changed, time.Until(s.deadline)
+		if s.deadline.IsZero() {
+			left = 1 << 62
+		}
+		s.mu.Unlock()
+		timer := time.NewTimer(left)
+		select {
+		case <-changed:
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+}
+
+// Write implements net.Conn.
+func (c *conn) Write(b []byte) (n int, err error) {
+	c.out.change(func() {
+		if err = c.out.end; err != nil {
+			err = net.ErrClosed
+			return
+		}
+		c.out.data = append(c.out.data, b...)
+		n = len(b)
+	})
+	return n, err
+}
+
+// Close implements net.Conn.
+func (c *conn) Close() error {
+	c.out.change(func() {
+		if c.out.end == nil {
+			c.out.end = io.EOF
+		}
+	})
+	c.in.change(func() { c.in.end, c.in.data = net.ErrClosed, nil })
+	return nil
 }
 
 func (c *conn) LocalAddr() net.Addr  { return c.local }
 func (c *conn) RemoteAddr() net.Addr { return c.remote }
+
+// SetReadDeadline implements net.Conn.
+func (c *conn) SetReadDeadline(t time.Time) error {
+	c.in.change(func() { c.in.deadline = t })
+	return nil
+}
+
+// SetWriteDeadline implements net.Conn: nothing waits to be written.
+func (c *conn) SetWriteDeadline(time.Time) error { return nil }
+
+// SetDeadline implements net.Conn.
+func (c *conn) SetDeadline(t time.Time) error { return c.SetReadDeadline(t) }
 
 // Listen listens at an address.
 func (n *network) Listen(_, address string) (net.Listener, error) {
@@ -66,7 +159,7 @@ func (n *network) Listen(_, address string) (net.Listener, error) {
 	if n.listeners[at.String()] != nil {
 		return nil, fmt.Errorf("listen %s: the address is in use", address)
 	}
-	l := &listener{bufconn.Listen(64 << 10), n, at}
+	l := &listener{network: n, at: at, dialled: make(chan net.Conn), closed: make(chan struct{})}
 	n.listeners[at.String()] = l
 	return l, nil
 }
@@ -79,11 +172,15 @@ func (n *network) Dial(ctx context.Context, _, address string) (net.Conn, error)
 	if l == nil {
 		return nil, fmt.Errorf("dial %s: connection refused", address)
 	}
-	c, err := l.DialContext(ctx)
-	if err != nil {
-		return nil, err
+	there, back, client := newStream(), newStream(), &net.TCPAddr{IP: l.at.IP, Port: 50000}
+	select {
+	case l.dialled <- &conn{in: there, out: back, local: l.at, remote: client}:
+		return &conn{in: back, out: there, local: client, remote: l.at}, nil
+	case <-l.closed:
+		return nil, fmt.Errorf("dial %s: connection refused", address)
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
-	return &conn{Conn: c, local: &net.TCPAddr{IP: l.at.IP, Port: 50000}, remote: l.at}, nil
 }
 
 // listen listens at a port for a double.
