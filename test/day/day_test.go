@@ -109,7 +109,7 @@ profile: {time_zone: Europe/Vienna}
 home: {url: "http://127.0.0.1:8123", token: %q}
 channels: {telegram: {token: %q, base_url: "http://127.0.0.1:8443"}}
 mail: {home: {address: "Ann <ann@example.com>", imap: "127.0.0.1:1143", smtp: "127.0.0.1:1587", tls: none, user: %q, password: %q}}
-wyoming: {listen: "127.0.0.1:10300", user: local, hidden: true, model: offline/steward}
+wyoming: {listen: "127.0.0.1:10300", user: local, hidden: true}
 `
 
 func TestADay(t *testing.T) {
