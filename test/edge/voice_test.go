@@ -240,6 +240,14 @@ func TestTheShoppingListByVoice(t *testing.T) {
 	if kind, said := hear(t, at, "kitchen", "What is on my shopping list?"); kind != "handled" || !strings.Contains(said, "bread") || !strings.Contains(said, "milk") || !strings.Contains(said, "apples") {
 		t.Errorf("the list: %s %q", kind, said)
 	}
+	for words, want := range map[string]string{ // docs/guides/home-assistant.md
+		"Set a timer for 45 minutes for the bread": "The timer is set", "Remind me to call mum in 20 minutes": "The reminder is set", "Was steht auf der Einkaufsliste?": "no",
+		"Setz Milch auf die Einkaufsliste": "Not done", // another list
+	} {
+		if kind, said := hear(t, at, "kitchen", words); kind != "handled" || !strings.Contains(said, want) {
+			t.Errorf("%s: %s %q", words, kind, said)
+		}
+	}
 	if spoken != 0 {
 		t.Errorf("a language model was asked %d times", spoken)
 	}
