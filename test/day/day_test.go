@@ -3,6 +3,7 @@ package day
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"flag"
@@ -12,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -55,7 +57,29 @@ type line struct {
 	at        time.Time
 	who, what string
 	scene     bool
+	section   int // the number of the scene
 }
+
+// rank orders what happens at the same moment, and in no order of its own.
+func (l line) rank() int {
+	switch {
+	case l.scene:
+		return 0
+	case strings.HasPrefix(l.what, questionChanges):
+		return 2
+	case l.who == theHome, l.who == theMail:
+		return 3
+	case strings.HasPrefix(l.who, "Steward, "):
+		return 4
+	}
+	return 1
+}
+
+const (
+	theHome         = "Home Assistant"
+	theMail         = "The mail server"
+	questionChanges = "changes the question to: "
+)
 
 func (d *day) tell(who, what string) {
 	d.mu.Lock()
@@ -145,7 +169,7 @@ func newDay(t *testing.T) *day {
 		homeassistant.Entity{ID: "light.bedroom", Name: "Bedroom light", Area: "bedroom", State: "off"},
 		homeassistant.Entity{ID: "light.kitchen", Name: "Kitchen light", Area: "kitchen", State: "on"})
 	d.home.Called = func(c homeassistant.Call) {
-		d.tell("Home Assistant", fmt.Sprintf("carries out %s.%s for %s", c.Domain, c.Service, strings.Join(c.Entities, ", ")))
+		d.tell(theHome, fmt.Sprintf("carries out %s.%s for %s", c.Domain, c.Service, strings.Join(c.Entities, ", ")))
 	}
 	d.mail = mailtest.StartOn(t, d.net.listen(1143), d.net.listen(1587))
 	d.mail.Hold(func(raw string) {
@@ -153,7 +177,7 @@ func newDay(t *testing.T) *day {
 		d.check(err)
 		body, err := io.ReadAll(m.Body)
 		d.check(err)
-		d.tell("The mail server", fmt.Sprintf("sends to %s: %s: %s", m.Header.Get("To"), m.Header.Get("Subject"), strings.TrimSpace(string(body))))
+		d.tell(theMail, fmt.Sprintf("sends to %s: %s: %s", m.Header.Get("To"), m.Header.Get("Subject"), strings.TrimSpace(string(body))))
 	})
 	d.net.serve(9001, edge.Script(t, d.model))
 	d.net.serve(8123, d.home)
@@ -353,7 +377,16 @@ func (d *day) page() string {
 	defer d.mu.Unlock()
 	var b strings.Builder
 	b.WriteString(head)
-	open := false
+	open, section := false, 0
+	for i := range d.lines {
+		if d.lines[i].scene {
+			section++
+		}
+		d.lines[i].section = section
+	}
+	slices.SortStableFunc(d.lines, func(a, b line) int {
+		return cmp.Or(cmp.Compare(a.section, b.section), a.at.Compare(b.at), cmp.Compare(a.rank(), b.rank()))
+	})
 	for _, l := range d.lines {
 		if l.scene {
 			if open {

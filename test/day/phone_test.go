@@ -129,7 +129,7 @@ func (p *phone) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		for _, m := range p.shown {
 			if m.id == in.Message {
 				m.text, m.buttons = plain(in.Text), buttons(in.Markup)
-				p.day.tell("Steward, to the phone", "changes the question to: "+m.text+labels(in.Markup))
+				p.day.tell("Steward, to the phone", questionChanges+m.text+labels(in.Markup))
 				answer(w, models.Message{ID: m.id})
 				return
 			}
