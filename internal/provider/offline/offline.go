@@ -150,7 +150,11 @@ func (p *Provider) respond(w *writer, r *llm.Request) error {
 // sentence writes the next message of the strict model.
 func (s *speech) sentence(w *writer, r *llm.Request, cur *turn, at int) error {
 	if len(cur.calls) > 0 {
-		w.text(s.answer(cur, nil), cur.cut, r.Sampling)
+		text := s.answer(cur, nil)
+		if asked, said, ok := strings.Cut(text, "Done. "); ok && len(cur.calls) == 1 && strings.HasSuffix(strings.TrimSpace(asked), ":") {
+			text = "Done. " + said // whoever has said it knows what was asked
+		}
+		w.text(text, cur.cut, r.Sampling)
 		return nil
 	}
 	if r.Schema == nil && !cur.news && !cur.images && len(cur.text) <= maxWish && r.ToolChoice != "none" && !joined().MatchString(cur.text) {

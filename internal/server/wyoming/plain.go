@@ -17,6 +17,7 @@ const maxSpoken = 900
 var (
 	address = regexp.MustCompile(`(?i)\(?\b(?:https?://|www\.)[^\s)]+\)?`)
 	spaces  = regexp.MustCompile(`\s+`)
+	entity  = regexp.MustCompile(`\s*\([a-z_]+\.[a-z0-9_]+(?:, in [^()]*)?\)`) // as the tools for the home name a device
 	orphan  = regexp.MustCompile(`\s+([.,;:!?])`)
 )
 
@@ -55,7 +56,7 @@ func plain(answer string) string {
 		}
 		return ast.WalkContinue, nil
 	})
-	out := address.ReplaceAllString(b.String(), "")
+	out := entity.ReplaceAllString(address.ReplaceAllString(b.String(), ""), "")
 	out = strings.Map(func(r rune) rune {
 		switch {
 		case r == '*', r == '`', r == '#', r == '|', r == '_', r == '~':

@@ -23,7 +23,9 @@ func TestPlain(t *testing.T) {
 		"```go\nx := 1\n```\nDone.":     "Done.",
 		"Sunny 🌞, 21 °C.":               "Sunny, 21 °C.",
 		"a\nb":                          "a b",
-		"":                              "",
+		"Reading lamp (light.lamp_2, in Bath): on. Door (lock.front): locked": "Reading lamp: on. Door: locked",
+		"Done (at last), e.g. (now)":                                          "Done (at last), e.g. (now)",
+		"":                                                                    "",
 	} {
 		if got := plain(in); got != want {
 			t.Errorf("%q: %q, want %q", in, got, want)
