@@ -294,7 +294,7 @@ func (n *Node) deliverAnswer(ctx context.Context, a *jobs.Attempt, at resource.U
 		n.notifyJob(&a.Job, text)
 	}
 	if d.Conversation.Zero() {
-		return n.writeJob(ctx, &a.Job, text, sum.Labels, "job answer "+a.Key())
+		return nil
 	}
 	send := func() error {
 		return n.tell(ctx, &a.Job, "job answer "+a.Key(), text, sum.Labels, sum.Sources)
@@ -347,15 +347,6 @@ func (n *Node) notifyJob(j *record.Job, text string) {
 	})
 }
 
-// writeJob puts what a job has to say into the outbox of the user's messengers, once for each key. What goes
-// to a conversation is shown by the chat that the conversation belongs to, if there is one.
-func (n *Node) writeJob(ctx context.Context, j *record.Job, text string, labels message.Labels, key string) error {
-	if n.opt.Deliver == nil || !j.Deliver.Notify {
-		return nil
-	}
-	return n.opt.Deliver(ctx, j.User, text, labels, key)
-}
-
 // reportJob tells the user of occurrences that failed or were missed.
 func (n *Node) reportJob(ctx context.Context, j record.Job, o record.Occurrence) {
 	if j.Kind != "" && !n.reportHeartbeat(ctx, &j, &o) {
@@ -371,11 +362,7 @@ func (n *Node) reportJob(ctx context.Context, j record.Job, o record.Occurrence)
 	if (o.State == record.OccurrenceFailed || j.Deliver.Notify) && !n.writeToMessenger(ctx, &j, text, j.Labels, "job report "+o.ID.String()) {
 		n.notifyJob(&j, text)
 	}
-	if j.Deliver.Conversation.Zero() {
-		if err := n.writeJob(ctx, &j, text, 0, "job report "+o.ID.String()); err != nil {
-			n.log.Warn("cannot tell that a job did not run", "job", j.Name, "error", err)
-		}
-	} else {
+	if !j.Deliver.Conversation.Zero() {
 		n.life.Go(func() { // a turn that is running there may take its time
 			if err := n.tell(n.life, &j, "job report "+o.ID.String(), text, 0, nil); err != nil && n.life.Err() == nil {
 				n.log.Warn("cannot tell that a job did not run", "job", j.Name, "error", err)

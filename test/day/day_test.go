@@ -307,7 +307,6 @@ func (d *day) live() {
 // count checks that each effect has happened once.
 func (d *day) count() {
 	d.t.Helper()
-	d.check(d.local.Own.Call(d.t.Context(), "GET /intents", nil, nil, nil))
 	var calls []string
 	for _, c := range d.home.Calls() {
 		calls = append(calls, c.Service+" "+strings.Join(c.Entities, ","))
@@ -328,17 +327,15 @@ func (d *day) count() {
 			}
 			continue
 		}
-		said = append(said, first)
+		text, _, _ = strings.Cut(text, "\n\nSources:")
+		said = append(said, strings.ReplaceAll(hidden(text), "\n\n", " / "))
 	}
 	same(d.t, "questions", asked, `Add "Meeting with Bob" to the calendar, Wed 2 Dec 2026 10:00`, `Control "bedroom light": turn_on`,
 		`Create the job "Wake me: turn on the bedroom light and tell me what is on"`, `Move "Meeting with Bob" to Wed 2 Dec 2026 11:00`, `Send an e-mail to bob@example.com: "Re: Our meeting"`)
-	same(d.t, "messages", said, "I do not know you yet. The owner of this Steward can let you in with:", "You are paired with the user local. Write to me as you would in a chat; /help lists the commands.",
+	same(d.t, "messages", said, "I do not know you yet. The owner of this Steward can let you in with: / steward pair CODE / The code is valid for one hour.", "You are paired with the user local. Write to me as you would in a chat; /help lists the commands.",
 		"The meeting with Bob is in your calendar, tomorrow at ten.", "The light is on.", "A new conversation begins with your next message.", "I will wake you every weekday at seven.",
-		"Good morning, Ann. Today you meet Bob at ten.", "Bob asks to meet at eleven rather than at ten [1]. Shall I move the meeting and answer him?", "The meeting is at eleven now, and Bob knows.",
-		`The timer "bread" is over.`, "The meeting with Bob begins at eleven [1].", "The meeting with Bob was moved to eleven, and he has your answer [1].")
-	events, err := filepath.Glob(filepath.Join(d.dir, "data", "private", "calendar", "*", "*"))
-	d.check(err)
-	d.t.Log(events)
+		"Job wake-up / Good morning, Ann. Today you meet Bob at ten.", "Heartbeat / Bob asks to meet at eleven rather than at ten [1]. Shall I move the meeting and answer him?", "The meeting is at eleven now, and Bob knows.",
+		`The timer "bread" is over.`, "Heartbeat / The meeting with Bob begins at eleven [1].", "Daily review / The meeting with Bob was moved to eleven, and he has your answer [1].")
 	for name, want := range map[string]int{"wake-up": 1, "daily-review": 1} {
 		history, err := d.local.Own.JobHistory(d.t.Context(), name, 50)
 		d.check(err)
@@ -371,6 +368,11 @@ This is a day of Ann's, who reaches Steward by [Telegram](messengers.md), by the
 Lines of *the model* are what the language model wants. Whatever it wants goes through [approvals](approvals.md).
 `
 
+// hidden hides what differs from day to day.
+func hidden(text string) string {
+	return regexp.MustCompile(`steward pair [A-Z0-9]{8}`).ReplaceAllString(text, "steward pair CODE")
+}
+
 // page returns the day as a page of the documentation.
 func (d *day) page() string {
 	d.mu.Lock()
@@ -400,7 +402,7 @@ func (d *day) page() string {
 			open = true
 			continue
 		}
-		what := regexp.MustCompile(`steward pair [A-Z0-9]{8}`).ReplaceAllString(l.what, "steward pair CODE")
+		what := hidden(l.what)
 		fmt.Fprintf(&b, "%s  %s\n", l.at.In(d.zone).Format("15:04"), l.who)
 		for line := range strings.SplitSeq(what, "\n") {
 			b.WriteString(strings.TrimRight("       "+line, " ") + "\n")
