@@ -44,9 +44,23 @@ require (
 	github.com/emersion/go-webdav v0.6.0
 	github.com/go-telegram/bot v1.19.0
 	github.com/slack-go/slack v0.35.0
+	maunium.net/go/mautrix v0.32.0
 )
 
 require github.com/gorilla/websocket v1.5.3 // indirect
+
+require (
+	filippo.io/edwards25519 v1.2.0 // indirect
+	github.com/mattn/go-colorable v0.1.14 // indirect
+	github.com/rs/zerolog v1.35.1 // indirect
+	github.com/tidwall/gjson v1.20.0 // indirect
+	github.com/tidwall/match v1.1.1 // indirect
+	github.com/tidwall/pretty v1.2.1 // indirect
+	github.com/tidwall/sjson v1.2.5 // indirect
+	go.mau.fi/util v0.11.0 // indirect
+	golang.org/x/crypto v0.58.0 // indirect
+	golang.org/x/exp v0.0.0-20261014143641-f0251eb4aa3e // indirect
+)
 
 require (
 	github.com/JohannesKaufmann/dom v0.3.1 // indirect

@@ -26,6 +26,7 @@ const persistedTypes = `
 	common.Branch common.Conversation common.Interaction common.Mark common.Message common.Pin common.Request common.Trust
 	effect.Approval effect.Grant effect.Intent effect.Question
 	event.Event event.Source
+	goals.Goal goals.Project
 	identity.Account identity.Group identity.Key identity.User
 	jobs.Alarm jobs.Job jobs.Occurrence
 	lease.Beat lease.Work
@@ -45,6 +46,8 @@ const exampleTypes = `data.NAME email.Message home.Note unknown.Message`
 // persistedWords are the other words of the store: the names of terms and the
 // states of resources, and words inside their bodies that programs compare.
 var persistedWords = map[string]string{
+	"status of a goal or project": `active paused completed dropped archived`,
+	"kind of a goal or project":   `goal project`,
 	"term": `about branch call cancelled_by children conversation effect.dead effect.intent effect.intents effect.key
 		group_member key_hash key_user message named opened plan plans request requests routed stands task`,
 	"state of a resource": `active answered approved awaiting_approval deleted due executing lease.held lease.waiting
@@ -72,7 +75,7 @@ var persistedWords = map[string]string{
 // derivedIDs are the first parts of what IDs are derived from. Steward derives them
 // again, after a crash for example, and then finds what it has stored.
 const derivedIDs = `alarm again ask asked calendar call cancel chat concluded contact conversation effect event files files.write
-	grant intent job mail occurrence opened plan.task post probe question regenerate resolved sender task undo update view`
+	goal grant intent job mail occurrence opened plan.task post probe question regenerate resolved sender task undo update view`
 
 var typeLike = regexp.MustCompile(`^[a-z]+\.[A-Z][A-Za-z]+$`)
 

@@ -12,6 +12,9 @@ import (
 	"strings"
 
 	"steward/internal/channel"
+	"steward/internal/channel/discord"
+	"steward/internal/channel/email"
+	"steward/internal/channel/matrix"
 	"steward/internal/channel/slack"
 	"steward/internal/channel/telegram"
 	"steward/internal/channel/webhook"
@@ -28,17 +31,15 @@ import (
 // newChannel makes an adapter of an account.
 type newChannel func(channel.Options) (channel.Channel, error)
 
-// adapter makes the constructor of an adapter one of the table.
-func adapter[C channel.Channel](make func(channel.Options) (C, error)) newChannel {
-	return func(o channel.Options) (channel.Channel, error) { return make(o) }
-}
-
 // channelKinds is the table of the messengers that people can reach Steward in.
 func channelKinds() map[string]newChannel {
 	return map[string]newChannel{
-		"slack":    adapter(slack.New),
-		"telegram": adapter(telegram.New),
-		"webhook":  adapter(webhook.New),
+		"discord":  discord.New,
+		"email":    email.New,
+		"matrix":   matrix.New,
+		"slack":    slack.New,
+		"telegram": telegram.New,
+		"webhook":  func(o channel.Options) (channel.Channel, error) { return webhook.New(o) },
 	}
 }
 
@@ -69,7 +70,7 @@ func (l *Local) Channel(ctx context.Context, set *settings.Loaded, name string, 
 			}
 		}
 	}
-	transport, err := l.outside.reach(s.BaseURL)
+	transport, err := l.outside.reach(s.BaseURL, "tcp://"+s.Settings["imap"], "tcp://"+s.Settings["smtp"])
 	if err != nil {
 		return nil, err
 	}

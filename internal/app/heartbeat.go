@@ -44,7 +44,7 @@ func heartbeatCaps(set *settings.Loaded) heartbeat.Caps {
 
 // heartbeatOptions says where the heartbeat looks beside the node itself.
 func (l *Local) heartbeatOptions(set *settings.Loaded) runtime.HeartbeatOptions {
-	return runtime.HeartbeatOptions{Caps: heartbeatCaps(set), Sources: []heartbeat.Source{l.dueTasks(set), l.dueEvents(set)}}
+	return runtime.HeartbeatOptions{Caps: heartbeatCaps(set), Sources: []heartbeat.Source{l.dueTasks(set), l.dueEvents(set), l.goalNews()}}
 }
 
 // dueHour is the hour at which a task is due that has only a date.
@@ -114,4 +114,16 @@ func (l *Local) diary(set *settings.Loaded, name, file, otherwise string) (domai
 	}
 	place, err := domainlocal.NewPlace(builtInEnv(set, name), file)
 	return place, accounts, err
+}
+
+// goalNews is what others than the user have changed in the user's goals and projects, and what of them has
+// become overdue or has stalled.
+func (l *Local) goalNews() heartbeat.Source {
+	return heartbeat.Source{Name: "goals", Look: func(ctx context.Context, w heartbeat.Window) (out heartbeat.Found, err error) {
+		list, err := l.goals.News(ctx, w.User, w.Since, w.Until)
+		for _, n := range list {
+			out.Changes = append(out.Changes, heartbeat.Change{At: n.At, Text: n.Text, URI: n.URI})
+		}
+		return out, err
+	}}
 }

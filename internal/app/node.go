@@ -19,6 +19,7 @@ import (
 	"steward/internal/conversation"
 	"steward/internal/extract"
 	"steward/internal/fault"
+	"steward/internal/goals"
 	"steward/internal/identity"
 	"steward/internal/jobs"
 	"steward/internal/kits"
@@ -85,6 +86,7 @@ type Local struct {
 	Resolver *secret.Resolver // of the secrets in the settings
 	Messages *messaging.Engine
 	alarms   *jobs.Scheduler
+	goals    *goals.Engine
 
 	grace   time.Duration
 	outside Outside
@@ -122,6 +124,7 @@ func (a *App) OpenLocal(ctx context.Context, set *settings.Loaded, log *slog.Log
 	l := &Local{outside: a.Outside, reader: extract.Reader{Command: command, Slots: make(chan struct{}, readAtOnce)}, audit: trail, intake: intake, Store: st, Keys: identity.New(st), Log: log, grace: set.Timeouts.Shutdown,
 		User: a.User(), engine: a.engine(st), alarms: jobs.New(jobs.Options{Store: st, Log: log}), Resolver: a.Resolver(set), private: a.private(set),
 		stays: func(ctx context.Context) bool { return a.stays(ctx, set) }}
+	l.goals = a.goals(st, l.zone(set))
 	if err := l.wire(ctx, a, set, log); err != nil {
 		return nil, errors.Join(err, l.ClosePolicies(), st.Close())
 	}

@@ -178,9 +178,6 @@ func (s *Server) Close() error {
 	if s.stopMail != nil {
 		s.stopMail()
 	}
-	if s.channels != nil {
-		s.channels.Close()
-	}
 	err := os.Remove(s.file)
 	grace := max(s.grace, time.Second)
 	ctx, cancel := context.WithTimeout(context.Background(), grace)
@@ -191,13 +188,19 @@ func (s *Server) Close() error {
 		s.chat.Shutdown(ctx) //nolint:errcheck // says that it has cut some off
 		return nil
 	}
+	channels := func() error {
+		if s.channels != nil {
+			s.channels.Close()
+		}
+		return nil
+	}
 	requests := func() error {
 		if s.http.Shutdown(ctx) != nil {
 			return s.http.Close()
 		}
 		return nil
 	}
-	return errors.Join(err, closeWithin(grace+cmp.Or(s.beyond, 10*time.Second), s.log, part{"the chat", talks}, part{"the APIs", requests}))
+	return errors.Join(err, closeWithin(grace+cmp.Or(s.beyond, 10*time.Second), s.log, part{"the channels", channels}, part{"the chat", talks}, part{"the APIs", requests}))
 }
 
 // Notice is the content of the file by which commands find the Steward that serves the
@@ -239,5 +242,5 @@ func (l *Local) examples(agent string) []string {
 
 // apiOptions returns the options of the API of a node.
 func (l *Local) apiOptions(set *settings.Loaded) api.Options {
-	return api.Options{Audit: l.audit, Node: l.node, Agents: l.Catalog, Authorizer: l.Judge, Logger: l.Log, People: l.Keys, Own: ownProfile(set), Resources: l.node.Resources(), Jobs: l.jobService(set), Channels: l.Messages, Heartbeat: l.heartbeatService(set)}
+	return api.Options{Audit: l.audit, Node: l.node, Agents: l.Catalog, Authorizer: l.Judge, Logger: l.Log, People: l.Keys, Own: ownProfile(set), Resources: l.node.Resources(), Jobs: l.jobService(set), Channels: l.Messages, Heartbeat: l.heartbeatService(set), Goals: l.goals}
 }

@@ -14,6 +14,7 @@ import (
 	"steward/internal/tool"
 	"steward/internal/tools/clock"
 	"steward/internal/tools/files"
+	"steward/internal/tools/goal"
 	domainlocal "steward/internal/tools/local"
 	"steward/internal/tools/math"
 )
@@ -32,6 +33,8 @@ type BuiltIn struct {
 func (l *Local) BuiltIns(set *settings.Loaded) []BuiltIn {
 	return append(append(l.reminderTools(set), l.diaryTools(set)...),
 		l.jobTools(set),
+		l.goalTools(set, goal.Goal, goal.AddGoals),
+		l.goalTools(set, goal.Project, goal.AddProjects),
 		l.basicTools(set),
 		l.shellTools(set),
 		l.skillTools(set),

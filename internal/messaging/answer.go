@@ -48,8 +48,11 @@ func (e *Engine) answer(ctx context.Context, a *account, u *update) error {
 	}
 	in := turn.Input{Conversation: c.Conversation, ClientID: a.Name + " " + u.ID, Content: content, Agent: c.Agent, Model: c.Model, Attended: true}
 	acc, err := e.node.Send(ctx, u.User, in)
-	if fault.HasCode(err, "conversation_not_found") { // it was deleted: the chat begins another one
-		in.Conversation = id.ID{}
+	if parked := fault.HasCode(err, "turn_parked"); parked || fault.HasCode(err, "conversation_not_found") {
+		// It was deleted, or an earlier turn of it waits for a person at a terminal: the chat begins another one.
+		if in.Conversation = (id.ID{}); parked {
+			notes = append(notes, "Steward crashed while it worked on an earlier message, so this is a new conversation. steward requests list shows the old one.")
+		}
 		acc, err = e.node.Send(ctx, u.User, in)
 	}
 	if err != nil {
@@ -159,7 +162,7 @@ func (e *Engine) mayTell(ctx context.Context, a *account, u *update, text string
 // tellAlone answers in the person's own chat in place of the group.
 func (e *Engine) tellAlone(ctx context.Context, a *account, u *update, text string) error {
 	say := "My answer has private data in it, so I do not give it here."
-	to, at, err := e.preferred(ctx, u.User)
+	to, at, err := e.preferred(ctx, u.User, false)
 	if err != nil {
 		return err
 	}

@@ -29,7 +29,10 @@ const (
 
 // askElsewhere is how long a question may be answered where it was asked, at a terminal for example, before
 // it is asked on a channel as well. A question of a conversation that a channel shows is asked at once.
-const askElsewhere = time.Minute
+const (
+	askElsewhere = time.Minute
+	lookAgain    = 5 * time.Second
+)
 
 // follow asks a user's questions on the user's channels until the engine ends.
 func (e *Engine) follow(user string) {
@@ -63,18 +66,23 @@ func (e *Engine) ask(ctx context.Context, user string, list []effect.Question) e
 		if !q.Yours {
 			continue
 		}
-		places, here, err := e.placesFor(ctx, user, q)
+		to, err := e.placesFor(ctx, user, q)
 		if err != nil {
 			return err
 		}
-		if wait := askElsewhere - e.opt.Now().Sub(q.Asked); !here && len(places) > 0 && wait > 0 {
-			e.askLater(user, q.ID+" "+q.Hash, wait)
+		if wait := askElsewhere - e.opt.Now().Sub(q.Asked); !to.here && wait > 0 {
+			e.askLater(user, q.ID+" "+q.Hash, min(wait, lookAgain)) // a chat may be about to show it
 			continue
 		}
-		for _, c := range places {
-			if err := e.record(ctx, user, []*post{e.questionPost(e.accounts[c.Account], c.At, user, q)}); err != nil {
-				return err
-			}
+		var posts []*post
+		for _, c := range to.chats {
+			posts = append(posts, e.questionPost(e.accounts[c.Account], c.At, user, q))
+		}
+		for _, c := range to.mute {
+			posts = append(posts, e.hint(&c, user, q, to)...)
+		}
+		if err := e.record(ctx, user, posts); err != nil {
+			return err
 		}
 	}
 	posts, err := all(records[*post](ctx, e, store.ForUser(user), store.Query{Type: typePost, State: asking}))
@@ -116,33 +124,59 @@ func (e *Engine) askLater(user, which string, wait time.Duration) {
 	})
 }
 
+// audience is where a question is asked.
+type audience struct {
+	chats []chat // in which it can be answered
+	mute  []chat // that show its conversation, but in which nothing is decided
+	here  bool   // its conversation is shown by a chat: nobody sits at a terminal
+}
+
 // placesFor returns the chats in which a question is asked: the private ones that show its conversation,
-// else the preferred one. here is true in the first case. None is one whose senders can be forged.
-func (e *Engine) placesFor(ctx context.Context, user string, q *effect.Question) (out []chat, here bool, err error) {
+// else the preferred one. None is one whose senders can be forged.
+func (e *Engine) placesFor(ctx context.Context, user string, q *effect.Question) (to audience, err error) {
 	conv, err := e.talk(ctx, user, q)
 	if err != nil {
-		return nil, false, err
+		return to, err
 	}
 	if !conv.Zero() {
 		for c, err := range records[chat](ctx, e, store.ForUser(user), store.Query{Type: typeChat, Term: store.Term{Name: termConversation, Value: conv.String()}}) {
 			if err != nil {
-				return nil, false, err
+				return to, err
 			}
+			if e.accounts[c.Account] == nil {
+				continue
+			}
+			to.here = true
 			if ok, err := e.decides(ctx, c); err != nil {
-				return nil, false, err
+				return to, err
 			} else if ok {
-				out = append(out, c)
+				to.chats = append(to.chats, c)
+			} else {
+				to.mute = append(to.mute, c)
 			}
 		}
 	}
-	if len(out) > 0 {
-		return out, true, nil
+	if len(to.chats) > 0 {
+		return to, nil
 	}
-	a, at, err := e.preferred(ctx, user)
-	if err != nil || a == nil || a.limits.Unproven {
-		return nil, false, err
+	a, at, err := e.preferred(ctx, user, true)
+	if a != nil {
+		to.chats = []chat{{Account: a.Name, At: at}}
 	}
-	return []chat{{Account: a.Name, At: at}}, false, nil
+	return to, err
+}
+
+// hint tells a chat in which nothing is decided that the user is asked elsewhere. It does not say what: in a
+// group others read it.
+func (e *Engine) hint(c *chat, user string, q *effect.Question, to audience) []*post {
+	a := e.accounts[c.Account]
+	text := "Before I go on I need your answer to a question, which cannot be given here. "
+	if len(to.chats) > 0 {
+		text += "I have asked you on " + e.accounts[to.chats[0].Account].name() + "."
+	} else {
+		text += "Answer it with: steward approvals"
+	}
+	return e.posts(a, c.At, user, text, "hint", c.ID.String(), q.ID)
 }
 
 // talk returns the conversation with the user to which a question belongs, or zero. An agent that another

@@ -109,12 +109,12 @@ func (e *Engine) obey(ctx context.Context, a *account, u *update, name, rest str
 	return err
 }
 
-// stop stops the turn of a chat.
+// stop stops the turn of a chat. Its answer says so.
 func (e *Engine) stop(ctx context.Context, c *chat) (string, error) {
-	if c.Conversation.Zero() {
+	if c.Conversation.Zero() || !e.node.Running(c.User, c.Conversation) {
 		return "Nothing is running.", nil
 	}
-	return "Stopped.", e.node.Stop(ctx, c.User, c.Conversation)
+	return "", e.node.Stop(ctx, c.User, c.Conversation)
 }
 
 // listed is how many conversations /conversations shows.

@@ -21,7 +21,7 @@ func (e *Engine) Deliver(ctx context.Context, user, text string, labels message.
 	if labels.Has(message.Secret) {
 		return false, fault.New(fault.Denied, "message_secret", "a secret is not sent to a messenger")
 	}
-	a, at, err := e.preferred(ctx, user)
+	a, at, err := e.preferred(ctx, user, false)
 	if err != nil || a == nil {
 		return false, err
 	}
@@ -46,15 +46,18 @@ func (e *Engine) deliverTo(ctx context.Context, a *account, at channel.Address, 
 func preferenceURI(user string) resource.URI { return resource.Root(typePreference, user) }
 
 // preferred returns the private chat in which a user is reached: the one that the user chose with /here, else
-// the one that was used last. The account is nil if there is none.
-func (e *Engine) preferred(ctx context.Context, user string) (*account, channel.Address, error) {
+// the one that was used last; if a question is to be asked, one in which something can be decided. The
+// account is nil if there is none.
+func (e *Engine) preferred(ctx context.Context, user string, question bool) (*account, channel.Address, error) {
 	list, err := e.people(ctx)
 	if err != nil {
 		return nil, channel.Address{}, err
 	}
 	paired := func(account string) *account {
 		if slices.ContainsFunc(list, func(p person) bool { return p.User == user && p.Account == account }) {
-			return e.accounts[account]
+			if a := e.accounts[account]; a != nil && !(question && a.limits.Unproven) {
+				return a
+			}
 		}
 		return nil
 	}
@@ -128,7 +131,7 @@ func (e *Engine) SendTo(ctx context.Context, user, to, text, key string) (string
 		return "", err
 	}
 	if strings.EqualFold(to, "me") {
-		a, at, err := e.preferred(ctx, user)
+		a, at, err := e.preferred(ctx, user, false)
 		if err == nil && a == nil {
 			err = fault.New(fault.NotFound, "place_unknown", "the user is on no messenger").WithHint("the user writes to an account of steward channels first, and the owner enters the code")
 		}

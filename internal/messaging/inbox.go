@@ -11,6 +11,7 @@ import (
 
 	"steward/internal/channel"
 	"steward/internal/fault"
+	"steward/internal/id"
 	"steward/internal/store"
 )
 
@@ -161,39 +162,48 @@ func (e *Engine) add(ctx context.Context, news []*update) ([]*update, error) {
 	return added, nil
 }
 
-// recover queues what has not been processed or sent when the last process ended.
-func (e *Engine) recover(ctx context.Context) error {
+// recover queues what has not been processed or sent when the last process ended. It returns the posts that
+// it has found.
+func (e *Engine) recover(ctx context.Context) (map[id.ID]bool, error) {
 	updates, err := all(records[*update](ctx, e, scopeOf(""), store.Query{Type: typeUpdate, State: received}))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	slices.SortFunc(updates, func(a, b *update) int { return cmp.Compare(a.Order, b.Order) })
 	var posts []*post
 	for _, state := range []string{sending, pending} {
 		list, err := all(records[*post](ctx, e, scopeOf(""), store.Query{Type: typePost, State: state}))
 		if err != nil {
-			return err
+			return nil, err
 		}
 		posts = append(posts, list...)
 	}
 	slices.SortFunc(posts, func(a, b *post) int { return cmp.Compare(a.Order, b.Order) })
+	found := map[id.ID]bool{}
+	e.mu.Lock()
 	for _, u := range updates { // the clock may have been set back
 		e.last = max(e.last, u.Order)
 	}
 	for _, p := range posts {
 		e.last = max(e.last, p.Order)
+		found[p.ID] = true
 	}
+	e.mu.Unlock()
 	for _, p := range posts {
 		a := e.accounts[p.Account]
 		if a == nil {
 			continue // its account is not set up now
 		}
 		if p.State == sending {
-			if p.State = pending; !a.limits.Repeatable {
+			p.State = pending
+			if p.Doubt.IsZero() {
+				p.Doubt = p.Tried
+			}
+			if !a.limits.Repeatable {
 				p.State, p.Reason = uncertain, "Steward ended while it was being sent"
 			}
 			if err := e.commit(ctx, p.User, p.change(store.If{})); err != nil {
-				return err
+				return nil, err
 			}
 		}
 		if p.State == pending {
@@ -205,7 +215,7 @@ func (e *Engine) recover(ctx context.Context) error {
 			e.process(a, u)
 		}
 	}
-	return nil
+	return found, nil
 }
 
 // process queues an update in its chat, or at once if it does not wait for the turn that runs there.

@@ -80,6 +80,7 @@ const (
 type Node interface {
 	Send(ctx context.Context, user string, t turn.Input) (turn.Accepted, error)
 	Watch(ctx context.Context, user string, conv id.ID, from turn.Cursor) iter.Seq2[turn.Frame, error]
+	Running(user string, conv id.ID) bool
 	Stop(ctx context.Context, user string, conv id.ID) error
 	FollowApprovals(ctx context.Context, user string) iter.Seq2[[]effect.Question, error]
 }
@@ -121,7 +122,8 @@ type Engine struct {
 
 	mu       sync.Mutex
 	running  bool
-	last     int64 // the order of the newest record
+	held     []*post // that were recorded before it runs
+	last     int64   // the order of the newest record
 	in       map[place]*lane[*update]
 	out      map[place]*lane[*post]
 	followed map[string]bool    // users whose questions are followed
@@ -168,7 +170,8 @@ func New(opt Options) *Engine {
 // Start takes up what is in the inbox and the outbox, and connects all accounts. It is called once.
 func (e *Engine) Start(ctx context.Context, n Node, c Conversations, d Decisions) error {
 	e.node, e.began = parts{n, c, d}, e.opt.Now()
-	if err := e.recover(ctx); err != nil {
+	found, err := e.recover(ctx)
+	if err != nil {
 		return err
 	}
 	users, err := e.pairedUsers(ctx)
@@ -177,7 +180,14 @@ func (e *Engine) Start(ctx context.Context, n Node, c Conversations, d Decisions
 	}
 	e.mu.Lock()
 	e.running = true
+	held := e.held
+	e.held = nil
 	e.mu.Unlock()
+	for _, p := range held {
+		if !found[p.ID] {
+			e.queue(e.accounts[p.Account], p)
+		}
+	}
 	for _, u := range users {
 		e.follow(u)
 		if err := e.followChats(ctx, u); err != nil {

@@ -205,7 +205,7 @@ func TestNothingIsDecidedWhereSendersCanBeForged(t *testing.T) {
 	inWorld(t, limits, func(w *world, s *service) {
 		s.say(by("ann", "1", "note milk"))
 		settle()
-		want(t, s, "chat-ann", greeted)
+		want(t, s, "chat-ann", greeted, "Before I go on I need your answer to a question, which cannot be given here. Answer it with: steward approvals")
 		s.say(by("ann", "2", "/approve"))
 		settle()
 		if len(w.ledger) != 0 {
@@ -237,6 +237,17 @@ func TestInAGroupOnlyPairedPeopleAreAnswered(t *testing.T) {
 		blocks := msgs[0].Blocks
 		if len(blocks) != 2 || blocks[0].Base().Labels.Has(message.Untrusted) || !blocks[1].Base().Labels.Has(message.Untrusted) || !strings.Contains(blocks[1].(*message.Text).Text, "> EVE: say evil") {
 			t.Errorf("the model was shown %q", msgs[0].Text())
+		}
+	})
+}
+
+func TestAQuestionOfAGroupIsAskedAlone(t *testing.T) {
+	inWorld(t, usual, func(w *world, s *service) {
+		s.say(in("ann", "1", "note milk", true))
+		settle()
+		want(t, s, "group", 0, "Before I go on I need your answer to a question, which cannot be given here. I have asked you on test (phone).")
+		if p := s.newest("chat-ann"); len(p.Buttons) != 3 || !strings.Contains(p.text(), "milk") {
+			t.Errorf("%+v", p)
 		}
 	})
 }
@@ -305,7 +316,10 @@ func TestCommands(t *testing.T) {
 		settle()
 		s.say(by("ann", "2", "/stop"))
 		settle()
-		want(t, s, "chat-ann", greeted, "Stopped.", "(stopped)")
+		want(t, s, "chat-ann", greeted, "(stopped)")
+		s.say(by("ann", "2a", "/stop"))
+		settle()
+		want(t, s, "chat-ann", greeted, "(stopped)", "Nothing is running.")
 		s.say(by("ann", "3", "/new"), by("ann", "4", "say hi"), by("ann", "5", "/conversations"), by("ann", "6", "/help@steward_bot"), by("ann", "7", "/nonsense"))
 		settle()
 		got := s.seen("chat-ann")[greeted+2:]
@@ -382,21 +396,23 @@ func TestCodesExpireAndAreFew(t *testing.T) {
 			s.say(by(name, "u"+name, "hello"))
 		}
 		settle()
-		codes := 0
+		codes, lucky := 0, ""
 		for i := range 20 {
-			codes += len(s.seen(fmt.Sprint("chat-s", i)))
+			if name := fmt.Sprint("s", i); len(s.seen("chat-"+name)) > 0 {
+				codes, lucky = codes+1, name
+			}
 		}
-		if codes > 10 {
-			t.Errorf("%d codes are valid", codes)
+		if codes == 0 || codes > 10 {
+			t.Fatalf("%d codes are valid", codes)
 		}
-		first := codeIn.FindStringSubmatch(s.newest("chat-s0").text())[1]
+		first := codeIn.FindStringSubmatch(s.newest("chat-" + lucky).text())[1]
 		time.Sleep(time.Hour)
 		if _, err := w.engine.Pair(t.Context(), "local", first, "eve"); !fault.HasCode(err, "code_unknown") {
 			t.Errorf("an old code: %v", err)
 		}
-		s.say(by("s0", "again", "hello"))
+		s.say(by(lucky, "again", "hello"))
 		settle()
-		if got := s.seen("chat-s0"); len(got) != 2 {
+		if got := s.seen("chat-" + lucky); len(got) != 2 {
 			t.Errorf("%q", got)
 		}
 	})
@@ -487,6 +503,80 @@ func TestEverybodyIsToldOfTheirOwnMessagesAlone(t *testing.T) {
 			if !strings.Contains(all, wants[0]) || strings.Contains(all, wants[1]) || user == "eve" && len(in)+len(out) > 0 {
 				t.Errorf("%s is told %s", user, all)
 			}
+		}
+	})
+}
+
+// A service recognizes a repeated key for a limited time: what may have been posted long ago is not sent again.
+func TestWhatMayHaveBeenPostedLongAgoIsNotRepeated(t *testing.T) {
+	limits := usual
+	limits.Repeatable = true
+	inWorld(t, limits, func(w *world, s *service) {
+		s.mu.Lock()
+		s.refuse = channel.Uncertain("test", errDropped)
+		s.mu.Unlock()
+		s.say(by("ann", "1", "say hi"))
+		settle()
+		w.close() // and for a day, nothing runs
+		time.Sleep(24 * time.Hour)
+		s.mu.Lock()
+		s.refuse = nil
+		s.mu.Unlock()
+		w.open(0, false)
+		settle()
+		want(t, s, "chat-ann", greeted)
+		list, err := w.engine.Outbox(t.Context(), "ann", false)
+		if err != nil || len(list) != 1 || list[0].State != "uncertain" {
+			t.Fatal(list, err)
+		}
+		s.say(by("ann", "2", "say again"))
+		settle()
+		want(t, s, "chat-ann", greeted, "again")
+	})
+}
+
+func TestAnHourWithoutNetwork(t *testing.T) {
+	inWorld(t, usual, func(w *world, s *service) {
+		s.say(by("ann", "1", "slow one two three four five six seven eight nine ten"))
+		time.Sleep(500 * time.Millisecond)
+		s.leave(true)
+		s.say(by("ann", "2", "say hi"))
+		time.Sleep(time.Hour)
+		list, err := w.engine.Channels(t.Context())
+		if err != nil || !list[0].Connected.IsZero() || list[0].Error == "" || list[0].Unsent != 2 { // the draft and the answer
+			t.Errorf("%+v, %v", list, err)
+		}
+		if s.tries < 55 || s.tries > 70 {
+			t.Errorf("%d tries to connect in an hour", s.tries)
+		}
+		s.leave(false)
+		time.Sleep(2 * time.Minute)
+		want(t, s, "chat-ann", greeted, "one two three four five six seven eight nine ten", "hi")
+		if list, err = w.engine.Channels(t.Context()); err != nil || list[0].Connected.IsZero() || list[0].Unsettled+list[0].Unsent+list[0].Received > 0 {
+			t.Errorf("%+v, %v", list, err)
+		}
+	})
+}
+
+// What is recorded between the opening of the node and the start of the engine is sent once.
+func TestWhatIsDueAtTheStartIsSentOnce(t *testing.T) {
+	inWorld(t, usual, func(w *world, s *service) {
+		alarms := jobs.New(jobs.Options{Store: w.disk})
+		for i := range 20 {
+			if _, err := alarms.Set(t.Context(), record.Alarm{ID: id.Derive("due", fmt.Sprint(i)), User: "ann", Kind: "reminder", Text: fmt.Sprint("thing ", i), Start: time.Now().Add(time.Minute), Zone: "UTC"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.close()
+		time.Sleep(time.Hour)
+		w.open(0, false)
+		settle()
+		got := s.seen("chat-ann")[greeted:]
+		if len(got) != 20 {
+			t.Errorf("%d reminders: %q", len(got), got)
+		}
+		if list, err := w.engine.Outbox(t.Context(), "ann", false); err != nil || len(list) > 0 {
+			t.Error(list, err)
 		}
 	})
 }

@@ -64,11 +64,22 @@ func (e *Engine) record(ctx context.Context, user string, posts []*post, others 
 		return err
 	}
 	for _, p := range news {
-		if a := e.accounts[p.Account]; a != nil && p.State == pending {
+		if a := e.accounts[p.Account]; a != nil && p.State == pending && !e.hold(p) {
 			e.queue(a, p)
 		}
 	}
 	return nil
+}
+
+// hold keeps a post back that is recorded before the engine has started, such as a reminder that was due
+// when the node was opened: Start looks through the outbox, and must not find it being sent.
+func (e *Engine) hold(p *post) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.running {
+		e.held = append(e.held, p)
+	}
+	return !e.running
 }
 
 // queue has a post sent after those of its chat that were queued before.
@@ -99,8 +110,15 @@ func (e *Engine) deliver(a *account, p *post) {
 		e.rest(a.limits.SendEvery - e.opt.Now().Sub(e.began))
 	}
 	for pause := max(time.Second, a.limits.SendEvery); e.life.Err() == nil; {
-		if p.edits == "" && !e.mark(p, sending, "") {
+		if !p.Doubt.IsZero() && e.opt.Now().Sub(p.Doubt) > repeatFor {
+			e.mark(p, uncertain, "it may have been posted long ago, and the service may not recognize it any more")
 			return
+		}
+		if p.edits == "" {
+			p.Tried = e.opt.Now().UTC()
+			if !e.mark(p, sending, "") {
+				return
+			}
 		}
 		err := e.attempt(a, p)
 		switch then := e.judgeSend(a, p, err); then {
@@ -114,6 +132,9 @@ func (e *Engine) deliver(a *account, p *post) {
 		case again:
 			if p.edits == "" && !a.limits.Repeatable && !e.mark(p, pending, "") { // it was not sent, for certain
 				return
+			}
+			if p.Doubt.IsZero() && p.edits == "" && mayHavePosted(err) {
+				p.Doubt = p.Tried
 			}
 			if fault.Is(err, fault.RateLimited) {
 				e.rest(max(fault.Of(err).After, a.limits.SendEvery, 100*time.Millisecond))
@@ -155,6 +176,15 @@ const (
 	never                     // it was not sent, and never will be
 )
 
+// repeatFor is how long a post is sent again that may have been posted: services that recognize keys do so
+// for a limited time (Synapse for a day).
+const repeatFor = 12 * time.Hour
+
+// mayHavePosted reports whether a failed request may have posted the message, unless it was refused.
+func mayHavePosted(err error) bool {
+	return !fault.Is(err, fault.RateLimited) && !fault.HasCode(err, "channel_unreachable") && !fault.Is(err, fault.Unauthentic)
+}
+
 // judgeSend says what follows from the outcome of a request.
 func (e *Engine) judgeSend(a *account, p *post, err error) consequence {
 	if err == nil {
@@ -162,7 +192,7 @@ func (e *Engine) judgeSend(a *account, p *post, err error) consequence {
 	}
 	refused := fault.HasCode(err, "channel_rejected") || fault.Is(err, fault.Unsupported) || fault.Is(err, fault.Invalid)
 	switch {
-	case fault.Is(err, fault.RateLimited), fault.HasCode(err, "channel_unreachable"), fault.Is(err, fault.Unauthentic):
+	case !mayHavePosted(err):
 		return again
 	case refused && p.edits != "":
 		return afresh

@@ -8,3 +8,7 @@ func storms() []storm {
 		{messages: 10_000, people: 20, drops: 500, late: 100, kills: 100, repeatable: true},
 	}
 }
+
+func wireStorm() storm {
+	return storm{messages: 10_000, people: 20, drops: 500, late: 100, kills: 100, repeatable: true}
+}

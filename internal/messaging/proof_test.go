@@ -36,11 +36,15 @@ func TestNothingIsLostAndNothingAnsweredTwice(t *testing.T) {
 }
 
 func (x storm) run(t *testing.T) {
-	s := newService(channel.Limits{Text: 4000, SendEvery: 20 * time.Millisecond, Buttons: 3, Repeatable: x.repeatable})
+	x.over(t, newService(channel.Limits{Text: 4000, SendEvery: 20 * time.Millisecond, Buttons: 3, Repeatable: x.repeatable}), nil)
+}
+
+// over runs the storm over a service, whose adapter is made by renew in each life; nil: it is its own.
+func (x storm) over(t *testing.T, s *service, renew func() channel.Channel) {
 	st := sqliteIn(t)
 	defer st.Close() //nolint:errcheck // the test is over
 	w := newWorld(t, map[string]*service{"phone": s})
-	w.disk = st
+	w.disk, w.renew = st, renew
 	w.open(0, false)
 	for i := range x.people {
 		w.pair("phone", fmt.Sprint("p", i), "user")
@@ -48,8 +52,10 @@ func (x storm) run(t *testing.T) {
 	w.close()
 
 	chance := rand.New(rand.NewPCG(1123, uint64(x.messages)))
-	s.chance, s.drops, s.late = chance, x.drops, x.late
+	s.mu.Lock()
+	s.chance, s.drops, s.late = rand.New(rand.NewPCG(1124, uint64(x.messages))), x.drops, x.late
 	greeted := len(s.posts)
+	s.mu.Unlock()
 	for i := range x.messages {
 		s.say(by(fmt.Sprint("p", chance.IntN(x.people)), fmt.Sprint("u", i), fmt.Sprint("say answer ", i)))
 	}
@@ -86,7 +92,7 @@ func (w *world) watch() (over bool) {
 			return false
 		case <-time.After(10 * time.Second):
 		}
-		open := len(w.services["phone"].waiting)
+		open := w.services["phone"].left()
 		list, err := w.engine.Channels(context.Background())
 		if err != nil {
 			continue
@@ -112,21 +118,38 @@ func (x storm) judge(t *testing.T, w *world, s *service, greeted int) {
 			}
 			text := string(it.Body)
 			i := strings.Index(text, `"text":"`) + len(`"text":"`)
-			doubtful[text[i:i+strings.Index(text[i:], `"`)]] = true
+			text = text[i : i+strings.Index(text[i:], `"`)]
+			doubtful[text[max(0, strings.LastIndex(text, "answer ")):]] = true
 		}
 	}
 	listed, err := w.engine.Outbox(t.Context(), "user", false)
 	if err != nil || len(doubtful) <= 200 && len(listed) != len(doubtful) || slices.ContainsFunc(listed, func(p client.ChannelPost) bool { return p.State != "uncertain" }) {
 		t.Errorf("%d posts are listed and %d uncertain: %v", len(listed), len(doubtful), err)
 	}
-	if unanswered, err := w.engine.Inbox(t.Context(), "user", false); err != nil || len(unanswered) > 0 {
-		t.Errorf("unanswered: %v, %v", unanswered, err)
+	// A turn during which Steward was killed twice waits for a person: its message is listed as unanswered.
+	unanswered, err := w.engine.Inbox(t.Context(), "user", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	open := map[string]bool{}
+	for _, u := range unanswered {
+		if u.State != "unanswered" || !strings.Contains(u.Reason, "parked") {
+			t.Errorf("%+v", u)
+		}
+		open["answer "+strings.TrimPrefix(u.ID, "u")] = true
 	}
 	times := map[string]int{}
 	order := map[string][]string{} // the answers of a chat
 	for _, p := range s.posts[greeted:] {
-		times[p.text()]++
-		order[p.Outgoing.At.Chat] = append(order[p.Outgoing.At.Chat], p.text())
+		text := p.text()
+		if i := strings.LastIndex(text, "\n\nanswer "); i >= 0 { // a note stands before it
+			text = text[i+2:]
+		}
+		if !strings.HasPrefix(text, "answer ") { // why there is no answer
+			continue
+		}
+		times[text]++
+		order[p.Outgoing.At.Chat] = append(order[p.Outgoing.At.Chat], text)
 	}
 	lost, twice, unsure := 0, 0, 0
 	for i := range x.messages {
@@ -134,7 +157,7 @@ func (x storm) judge(t *testing.T, w *world, s *service, greeted int) {
 		switch n := times[text]; {
 		case n > 1:
 			twice++
-		case n == 0 && !doubtful[text]:
+		case n == 0 && !doubtful[text] && !open[text]:
 			lost++
 		case doubtful[text]:
 			unsure++
@@ -152,7 +175,7 @@ func (x storm) judge(t *testing.T, w *world, s *service, greeted int) {
 	if s.drops > 0 || s.late > 0 && x.messages >= 10_000 { // chance cannot leave so many
 		t.Errorf("%d connections were not lost, and %d updates not late", s.drops, s.late)
 	}
-	t.Logf("%d uncertain", unsure)
+	t.Logf("%d uncertain, %d unanswered", unsure, len(open))
 	for chat, want := range w.accepted(t) { // the answers come in the order in which the messages were recorded
 		want = slices.DeleteFunc(want, func(text string) bool { return times[text] == 0 })
 		if got := order[chat]; !slices.Equal(got, want) {

@@ -85,6 +85,8 @@ type post struct {
 	Order    int64            `json:"order"`
 	Created  time.Time        `json:"created"`
 	State    string           `json:"state"`
+	Tried    time.Time        `json:"tried,omitzero"`   // when it became "sending"
+	Doubt    time.Time        `json:"doubt,omitzero"`   // since when it may have been posted, at a service that recognizes its key
 	Message  string           `json:"message,omitzero"` // the service's ID of it
 	Reason   string           `json:"reason,omitzero"`  // of uncertain and failed
 

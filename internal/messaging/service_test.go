@@ -35,6 +35,8 @@ type service struct {
 	chance *rand.Rand // nil: nothing goes wrong
 	drops  int        // connections that are still to be lost
 	refuse error      // what Send returns instead of posting
+	away   bool       // it cannot be reached
+	tries  int        // to connect while it is away
 	late   int        // updates that are still to come late
 }
 
@@ -76,8 +78,14 @@ var errDropped = errors.New("the connection was lost")
 
 // Run implements channel.Channel.
 func (s *service) Run(ctx context.Context, connected func(), receive func(context.Context, []channel.Update) error) error {
+	if s.isAway(true) {
+		return channel.Unreachable("test", errDropped)
+	}
 	connected()
 	for {
+		if s.isAway(false) {
+			return errDropped
+		}
 		batch, n := s.batch()
 		if len(batch) == 0 {
 			select {
@@ -141,6 +149,9 @@ func (s *service) acknowledge(n int) (dropped bool) {
 func (s *service) Send(_ context.Context, m channel.Outgoing) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.away {
+		return "", channel.Unreachable("test", errDropped)
+	}
 	if s.refuse != nil {
 		return "", s.refuse
 	}
@@ -243,4 +254,29 @@ func (s *service) newest(chat string) *posted {
 		}
 	}
 	return nil
+}
+
+// left returns how many updates wait to be delivered.
+func (s *service) left() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.waiting)
+}
+
+// isAway reports whether the service cannot be reached.
+func (s *service) isAway(try bool) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.away && try {
+		s.tries++
+	}
+	return s.away
+}
+
+// leave makes the service unreachable, or reachable again.
+func (s *service) leave(away bool) {
+	s.mu.Lock()
+	s.away = away
+	s.mu.Unlock()
+	s.say() // its connection notices
 }

@@ -164,6 +164,7 @@ type world struct {
 	disk     store.Store
 	services map[string]*service
 	judge    policy.Authorizer
+	renew    func() channel.Channel // makes the adapter of the service in each life; nil: the service is its own
 	ledger   []string
 	mu       sync.Mutex
 
@@ -186,7 +187,11 @@ func (w *world) open(left int, after bool) {
 	w.ok(err)
 	var accounts []messaging.Account
 	for name, s := range w.services {
-		accounts = append(accounts, messaging.Account{Name: name, Kind: "test", Channel: s})
+		var c channel.Channel = s
+		if w.renew != nil {
+			c = w.renew()
+		}
+		accounts = append(accounts, messaging.Account{Name: name, Kind: "test", Channel: c})
 	}
 	judge := w.judge
 	if judge == nil {

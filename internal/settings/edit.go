@@ -18,6 +18,15 @@ import (
 type Change struct {
 	Key   string // such as "models.default"; a part of it may not contain a dot
 	Value string
+	Word  bool // Value is true or false, not a text
+}
+
+// scalar returns the value as it is written.
+func (c Change) scalar() string {
+	if c.Word {
+		return c.Value
+	}
+	return quoted(c.Value)
 }
 
 // UserFile returns the path of the user's settings file; empty: there is no place for one.
@@ -38,7 +47,7 @@ func Edit(path string, changes ...Change) error {
 		for _, c := range changes {
 			var err error
 			if text, err = edited(text, c); err != nil {
-				return nil, nested(strings.Split(c.Key, "."), "", c.Value), err
+				return nil, nested(strings.Split(c.Key, "."), "", c.scalar()), err
 			}
 		}
 		return text, "", nil
@@ -85,14 +94,14 @@ func edited(text []byte, c Change) ([]byte, error) {
 	}
 	switch {
 	case len(parts) == 0 && at.Kind != strict.Map && at.Kind != strict.List && !at.Block:
-		err = replaceScalar(lines, at.Position, c.Value)
+		err = replaceScalar(lines, at.Position, c.scalar())
 	case len(parts) == 0:
 		err = errors.New("the setting has several values")
 	case parent == nil: // a new section, at the end
 		if n := len(lines) - 1; lines[n] != "" {
 			lines[n] += "\n"
 		}
-		lines = append(lines, nested(parts, "", c.Value))
+		lines = append(lines, nested(parts, "", c.scalar()))
 	default: // the first line of a section
 		indent := strings.Repeat(" ", parent.Column+1)
 		if at.Kind == strict.Map && len(at.Fields) > 0 {
@@ -102,7 +111,7 @@ func edited(text []byte, c Change) ([]byte, error) {
 		if !strings.HasSuffix(lines[i], "\n") {
 			lines[i] += "\n"
 		}
-		lines[i] += nested(parts, indent, c.Value)
+		lines[i] += nested(parts, indent, c.scalar())
 	}
 	if err != nil {
 		return nil, err
@@ -159,7 +168,7 @@ func nested(parts []string, indent, value string) string {
 	for i, p := range parts {
 		b.WriteString(indent + strings.Repeat("  ", i) + p + ":")
 		if i == len(parts)-1 {
-			b.WriteString(" " + quoted(value))
+			b.WriteString(" " + value)
 		}
 		b.WriteByte('\n')
 	}
@@ -177,7 +186,7 @@ func replaceScalar(lines []string, at strict.Position, value string) error {
 	if i := strings.Index(tail, " #"); i >= 0 {
 		rest = tail[i:]
 	}
-	lines[at.Line-1] = head + quoted(value) + rest
+	lines[at.Line-1] = head + value + rest
 	return nil
 }
 
@@ -209,7 +218,11 @@ func flat(n *strict.Node) map[string]string {
 
 // changed reports whether a file has become what a change makes of it.
 func changed(before, after map[string]string, c Change) bool {
-	before["."+c.Key] = fmt.Sprint(strict.Text, c.Value)
+	kind := strict.Text
+	if c.Word {
+		kind = strict.Bool
+	}
+	before["."+c.Key] = fmt.Sprint(kind, c.Value)
 	if len(before) != len(after) {
 		return false
 	}

@@ -27,7 +27,7 @@ func TestEditKeepsWhatIsThere(t *testing.T) {
 		if tt.before != "" {
 			write(t, path, tt.before)
 		}
-		if err := Edit(path, Change{"models.default", "openai/gpt-5"}); err != nil {
+		if err := Edit(path, Change{Key: "models.default", Value: "openai/gpt-5"}); err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
@@ -56,7 +56,7 @@ func TestEditRefuses(t *testing.T) {
 		"- a\n- b\n", "models: [\n", "models:\n  default: |\n    a/b\n", "{models: {default: a/b}}\n", "{a: 1}\n"} {
 		path := filepath.Join(t.TempDir(), "steward.yaml")
 		write(t, path, before)
-		err := Edit(path, Change{"listen", "127.0.0.1:1"}, Change{"models.default", "openai/gpt-5"})
+		err := Edit(path, Change{Key: "listen", Value: "127.0.0.1:1"}, Change{Key: "models.default", Value: "openai/gpt-5"})
 		if !fault.HasCode(err, "settings_uneditable") || fault.Of(err).Remedy == "" {
 			t.Errorf("%q: %v", before, err)
 		}
@@ -65,7 +65,7 @@ func TestEditRefuses(t *testing.T) {
 		}
 	}
 	path := t.TempDir()
-	if err := Edit(path, Change{"a", "b"}); !fault.HasCode(err, "settings_unreadable") {
+	if err := Edit(path, Change{Key: "a", Value: "b"}); !fault.HasCode(err, "settings_unreadable") {
 		t.Error(err)
 	}
 }
@@ -77,7 +77,7 @@ func TestEditedFilesAreRead(t *testing.T) {
 		value := rapid.StringMatching(`[ -~äß€\n\t]{1,40}`).Draw(t, "value")
 		before := strings.Join(rapid.SliceOf(rapid.SampledFrom([]string{"# c\n", "log:\n  level: warn\n", "\n", "models:\n  # d\n  default: x\n", "models:\n", "profile: {units: metric}\n"})).Draw(t, "file"), "")
 		_, broken := parsed([]byte(before)) // a key that is there twice
-		out, err := edited([]byte(before), Change{"models.default", value})
+		out, err := edited([]byte(before), Change{Key: "models.default", Value: value})
 		if err != nil {
 			if broken == nil {
 				t.Fatalf("%q %q: %v", before, value, err)

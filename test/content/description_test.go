@@ -23,7 +23,7 @@ func TestOrdersInTheDescriptionOfATool(t *testing.T) {
 		})
 	h := httptest.NewServer(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s }, nil))
 	t.Cleanup(func() { h.CloseClientConnections(); h.Close() })
-	w := newWorld(t, "approve: unfixed\n")
+	w := newWorld(t, "approve: unfixed\ntools:\n  shown_tokens: 10000\n") // room for one more tool beside the everyday ones
 	w.Write(fmt.Sprintf(`{"mcpServers": {"papers": {"url": %q}}}`, h.URL), "data", "mcp.json")
 	w.wants("Read my file", wish{[]step{call("files.read", args{"path": "workspace/secret.txt"})}, w.ways()})
 	w.Serve()

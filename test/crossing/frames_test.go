@@ -1,6 +1,10 @@
 package crossing
 
-import "steward/internal/tools/browser"
+import (
+	"fmt"
+
+	"steward/internal/tools/browser"
+)
 
 // frameTypes returns the frames of the chat.
 func frameTypes() []entry {
@@ -73,6 +77,11 @@ func toolNames() []entry {
 	jobs := func(name string, at turn) entry {
 		return entry{route: " " + name, want: own, turn: at, calls: func(x things) []step { return []step{execute("", name, `{"name":"`+x.Job+`"}`)} }}
 	}
+	efforts := func(name, args string) entry {
+		return entry{route: " " + name, want: own, calls: func(x things) []step {
+			return []step{execute("", name, fmt.Sprintf(args, x.Goal)), execute("", name, fmt.Sprintf(args, x.Project))}
+		}}
+	}
 	list := []entry{
 		one("", "conversation.search", `{"query":"`+bait+`","limit":20}`),
 		of(one("", "files.list", `{}`), shared), of(one("", "files.read", `{"path":"notes/welcome.txt"}`), shared),
@@ -90,6 +99,9 @@ func toolNames() []entry {
 		of(one("", "web.fetch", `{"url":"http://127.0.0.1:1/"}`), web), of(one("", "web.search", `{"query":"x"}`), web),
 		one("", "job.list", `{}`), of(one("", "job.create", `{"text":"x","once":"2037-01-02T10:00:00"}`), aims),
 		jobs("job.show", first), of(jobs("job.history", first), "it has times and states; that others find no job is seen by job.show"), jobs("job.pause", first), jobs("job.resume", late), jobs("job.run", late), jobs("job.remove", last),
+		one("", "goal.list", `{"status":"all"}`), one("", "goal.changes", `{}`), one("", "project.list", `{"status":"all"}`),
+		efforts("goal.show", `{"which":"%s"}`), efforts("goal.progress", `{"project_id":"%s","summary":"x"}`), efforts("goal.update", `{"which":"%s","next_actions":["x"]}`),
+		of(one("", "goal.create", `{"title":"x"}`), aims), of(one("", "project.create", `{"title":"x"}`), aims),
 		one("", "reminder.list", `{}`), one("", "timer.list", `{}`),
 		one("", "todo.list", `{}`), one("", "todo.add", `{"title":"`+bait+`"}`), later(one("", "todo.complete", `{"task":"`+bait+`"}`)), later(one("", "todo.delete", `{"task":"`+bait+`"}`)),
 		one("", "calendar.list", `{"date":"2030-01-02"}`), one("", "calendar.search", `{"query":"`+bait+`"}`), one("", "calendar.free", `{"date":"2030-01-02"}`),

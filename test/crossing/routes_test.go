@@ -111,6 +111,11 @@ func apiRoutes() []entry {
 		{route: "GET /api/v1/jobs/{name}/history", want: []string{"not_found"}, calls: func(x things) []step { return []step{get(api + "/jobs/" + x.Job + "/history")} }},
 		{route: "POST /api/v1/jobs/preview", want: own, calls: to(post(api+"/jobs/preview", `{"text":"hello","once":"2037-01-02T10:00:00Z"}`)), open: "what is described is the body alone, and nothing of it is kept"},
 		{route: "GET /api/v1/heartbeat", want: own, calls: to(get(api + "/heartbeat")), open: ownBeat},
+		{route: "GET /api/v1/goals", want: own, calls: to(get(api + "/goals"))},
+		{route: "GET /api/v1/goals/changes", want: own, calls: to(get(api + "/goals/changes"))},
+		{route: "GET /api/v1/goals/{id}", want: []string{"goal_not_found"}, calls: func(x things) []step { return []step{get(api + "/goals/" + x.Goal)} }},
+		{route: "GET /api/v1/projects", want: own, calls: to(get(api + "/projects"))},
+		{route: "GET /api/v1/projects/{id}", want: []string{"project_not_found"}, calls: func(x things) []step { return []step{get(api + "/projects/" + x.Project)} }},
 		{route: "GET /api/v1/profile", want: own, calls: to(get(api + "/profile"))},
 		{route: "GET /api/v1/personas", want: own, calls: to(get(api + "/personas"))},
 		{route: "GET /api/v1/models", want: own, calls: to(get(api + "/models")), open: "the models are the node's"},
@@ -235,6 +240,20 @@ func apiRoutes() []entry {
 		{route: "PUT /api/v1/heartbeat", want: own, calls: to(put(api+"/heartbeat", `{"reviews":["none"]}`)), open: ownBeat},
 		{route: "POST /api/v1/heartbeat/run", want: []string{"heartbeat_off", "job_busy", ""}, turn: late, calls: to(post(api+"/heartbeat/run", `{"kind":"daily"}`)), open: ownBeat},
 		{route: "DELETE /api/v1/heartbeat", want: own, turn: last, calls: to(del(api + "/heartbeat")), open: ownBeat},
+		{route: "POST /api/v1/goals", want: []string{"task_not_found"}, calls: func(x things) []step {
+			return []step{post(api+"/goals", `{"title":"with a plan","tasks":["`+x.Plan+`"]}`)}
+		}},
+		{route: "PATCH /api/v1/goals/{id}", want: []string{"goal_not_found"}, calls: func(x things) []step {
+			return []step{patch(api+"/goals/"+x.Goal, `{"progress":{"summary":"hello"}}`)}
+		}},
+		{route: "DELETE /api/v1/goals/{id}", want: []string{"goal_not_found"}, turn: last, calls: func(x things) []step { return []step{del(api + "/goals/" + x.Goal)} }},
+		{route: "POST /api/v1/projects", want: []string{"goal_not_found"}, calls: func(x things) []step {
+			return []step{post(api+"/projects", `{"title":"of a goal","goal_id":"`+x.Goal+`"}`)}
+		}},
+		{route: "PATCH /api/v1/projects/{id}", want: []string{"project_not_found"}, calls: func(x things) []step {
+			return []step{patch(api+"/projects/"+x.Project, `{"progress":{"summary":"hello"}}`)}
+		}},
+		{route: "DELETE /api/v1/projects/{id}", want: []string{"project_not_found"}, turn: last, calls: func(x things) []step { return []step{del(api + "/projects/" + x.Project)} }},
 		{route: "PUT /api/v1/profile", want: own, turn: late, calls: to(put(api+"/profile", `{"location":"elsewhere"}`))},
 		{route: "PUT /api/v1/persona", want: own, turn: late, calls: to(put(api+"/persona", `{"persona":"brief"}`))},
 		{route: "POST /api/v1/requests/{id}/resume", want: []string{"request_not_found"}, calls: func(x things) []step {

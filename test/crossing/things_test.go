@@ -37,6 +37,7 @@ type things struct {
 	Families, FamilySeen    string // a question that the family answers, and its hash as shown
 	StateKey                string
 	Job                     string // the name of a job
+	Goal, Project           string // ids
 	Event                   string // a published event
 	Note, Shared, Spare     string // URIs of resources: one of ann's, and the family's
 }
@@ -320,6 +321,13 @@ func (w maker) made() (x things) {
 	w.do(post("/services/v1/db/exec", `{"statements":[{"sql":"create table of_`+w.user+` (x)"},{"sql":"insert into of_`+w.user+` values (?)","args":["`+w.mark("db")+`"]}]}`).as("desk"))
 	x.Job = "of-" + w.user
 	w.do(post("/api/v1/jobs", `{"text":"`+w.mark("job")+`","name":"`+x.Job+`","once":"2037-01-02T10:00:00Z","overlap":"queue"}`))
+	var effort struct{ ID string }
+	for kind, of := range map[string]*string{"goals": &x.Goal, "projects": &x.Project} {
+		if err := json.Unmarshal([]byte(w.do(post("/api/v1/"+kind, `{"title":"`+w.mark(kind)+`","next_actions":["`+w.mark("next")+`"]}`))), &effort); err != nil {
+			w.T.Fatal(err)
+		}
+		*of = effort.ID
+	}
 	x.Key = w.spare[w.user].String()
 	x.Note = "cld:identity.User." + w.user + "/home.Note." + id.New().String()
 	w.do(put("/api/v1/resources/item?uri="+x.Note, `{"text":"`+w.mark("note")+`"}`))

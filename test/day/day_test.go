@@ -336,6 +336,20 @@ func (d *day) count() {
 		"The meeting with Bob is in your calendar, tomorrow at ten.", "The light is on.", "A new conversation begins with your next message.", "I will wake you every weekday at seven.",
 		"Job wake-up / Good morning, Ann. Today you meet Bob at ten.", "Heartbeat / Bob asks to meet at eleven rather than at ten [1]. Shall I move the meeting and answer him?", "The meeting is at eleven now, and Bob knows.",
 		`The timer "bread" is over.`, "Heartbeat / The meeting with Bob begins at eleven [1].", "Daily review / The meeting with Bob was moved to eleven, and he has your answer [1].")
+	list, err := d.local.Own.Intents(d.t.Context(), client.IntentQuery{}, 100)
+	d.check(err)
+	var done []string
+	for _, in := range slices.Backward(list) {
+		done = append(done, in.Tool+" "+in.State)
+	}
+	slices.Sort(done)
+	same(d.t, "actions", done, "calendar.add done", "calendar.move done", "home.control done", "home.control done", "home.control done", "home.control done",
+		"job.create done", "mail.send done", "timer.set done")
+	diary, err := os.ReadFile(filepath.Join(d.dir, "data", "private", "root", "calendar", "local", "calendar.ics"))
+	d.check(err)
+	if n := strings.Count(string(diary), "BEGIN:VEVENT"); n != 1 || !strings.Contains(string(diary), "DTSTART:20261202T100000Z") {
+		d.t.Errorf("%d events: %s", n, diary)
+	}
 	for name, want := range map[string]int{"wake-up": 1, "daily-review": 1} {
 		history, err := d.local.Own.JobHistory(d.t.Context(), name, 50)
 		d.check(err)

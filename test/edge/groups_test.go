@@ -40,6 +40,8 @@ func TestEveryGroupOfTools(t *testing.T) {
 		"reminder": {tool: "reminder.list", args: `{}`},
 		"timer":    {tool: "timer.list", args: `{}`},
 		"job":      {tool: "job.list", args: `{}`},
+		"goal":     {tool: "goal.list", args: `{}`},
+		"project":  {tool: "project.list", args: `{}`},
 		"calendar": {tool: "calendar.search", args: `{"query":"dentist"}`},
 		"todo":     {tool: "todo.list", args: `{}`},
 		"basics":   {tool: "math.add", args: `{"a":17,"b":25}`, says: "42"},

@@ -39,6 +39,8 @@ type Server struct {
 	refuse *smtp.SMTPError
 	lose   bool
 	held   func(raw string)
+	answer func() (refuse *smtp.SMTPError, lose bool)
+	locked bool
 	talks  map[net.Conn]bool // open connections of IMAP
 	every  time.Duration     // between two looks for what has arrived, while a client waits
 }
@@ -102,7 +104,7 @@ func (s *Server) serve(t testing.TB, reads, posts net.Listener, caps ...imap.Cap
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			s.talks[c.NetConn()] = true
-			return &session{UserSession: imapmemserver.NewUserSession(s.Mailbox), every: s.every}, nil, nil
+			return &session{imapmemserver.NewUserSession(s.Mailbox), s}, nil, nil
 		}})
 	post := smtp.NewServer(smtp.BackendFunc(func(c *smtp.Conn) (smtp.Session, error) { return &submission{server: s, conn: c}, nil }))
 	post.Domain, post.ErrorLog, post.MaxMessageBytes, post.AllowInsecureAuth = "mail.example.com", log.New(io.Discard, "", 0), 26<<20, true
@@ -182,6 +184,27 @@ func (s *Server) Hold(held func(raw string)) {
 	s.held = held
 }
 
+// Answer makes the server ask, for each e-mail, whether to refuse it, or to accept it and close the
+// connection before it says so. It comes before Refuse, Lose and Hold.
+func (s *Server) Answer(answer func() (refuse *smtp.SMTPError, lose bool)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.answer = answer
+}
+
+// Lock makes the server refuse every login, as one whose password was changed.
+func (s *Server) Lock() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.locked = true
+}
+
+func (s *Server) isLocked() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.locked
+}
+
 // HangUp closes the open connections of IMAP, as a server does that is started again.
 func (s *Server) HangUp() {
 	s.mu.Lock()
@@ -199,7 +222,7 @@ func (s *session) Idle(w *imapserver.UpdateWriter, stop <-chan struct{}) error {
 			return err
 		}
 		select {
-		case <-time.After(s.every):
+		case <-time.After(s.server.every):
 		case <-stop:
 			return nil
 		}
@@ -209,7 +232,15 @@ func (s *session) Idle(w *imapserver.UpdateWriter, stop <-chan struct{}) error {
 // session lets the user in with a password or a token.
 type session struct {
 	*imapmemserver.UserSession
-	every time.Duration
+	server *Server
+}
+
+// Login implements imapserver.Session.
+func (s *session) Login(user, password string) error {
+	if s.server.isLocked() {
+		return imapserver.ErrAuthFailed
+	}
+	return s.UserSession.Login(user, password)
 }
 
 // AuthenticateMechanisms implements imapserver.SessionSASL.
@@ -256,7 +287,7 @@ func (*submission) AuthMechanisms() []string { return []string{"PLAIN", "XOAUTH2
 // Auth implements smtp.AuthSession.
 func (s *submission) Auth(mech string) (sasl.Server, error) {
 	return mechanism(mech, func(user, password string) error {
-		if s.in = user == User && password == Password; !s.in {
+		if s.in = user == User && password == Password && !s.server.isLocked(); !s.in {
 			return smtp.ErrAuthFailed
 		}
 		return nil
@@ -296,6 +327,9 @@ func (s *submission) Data(r io.Reader) error {
 	s.mail.Raw = string(b)
 	s.server.mu.Lock()
 	refuse, lose, held := s.server.refuse, s.server.lose, s.server.held
+	if s.server.answer != nil {
+		refuse, lose = s.server.answer()
+	}
 	if refuse == nil {
 		s.server.sent = append(s.server.sent, s.mail)
 	}

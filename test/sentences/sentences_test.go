@@ -18,6 +18,7 @@ import (
 	"steward/internal/tools/calendar"
 	"steward/internal/tools/clock"
 	"steward/internal/tools/files"
+	"steward/internal/tools/goal"
 	"steward/internal/tools/home"
 	"steward/internal/tools/job"
 	"steward/internal/tools/local"
@@ -50,6 +51,8 @@ func tools(t testing.TB) *llm.Toolset {
 		"reminder": func(k *local.Kit) { reminder.AddReminders(k, reminder.Options{}) },
 		"job":      func(k *local.Kit) { job.Add(k, job.Service{}) },
 		"timer":    func(k *local.Kit) { reminder.AddTimers(k, reminder.Options{}) },
+		"goal":     func(k *local.Kit) { goal.AddGoals(k, goal.Options{}) },
+		"project":  func(k *local.Kit) { goal.AddProjects(k, goal.Options{}) },
 		"todo":     func(k *local.Kit) { task.Add(k, local.Place{}, task.Options{}) },
 		"calendar": func(k *local.Kit) { calendar.Add(k, local.Place{}, calendar.Options{}) },
 		"weather":  func(k *local.Kit) { weather.AddForecast(k, weather.ForecastOptions{}) },

@@ -157,9 +157,14 @@ func Sign(token string, at time.Time, body []byte) string {
 
 // Check implements channel.Channel.
 func (c *Channel) Check(ctx context.Context) (string, error) {
-	_, err := c.post(ctx, Post{})
-	u, _ := url.Parse(c.base)
-	return u.Host, err
+	if _, err := c.post(ctx, Post{}); err != nil {
+		return "", err
+	}
+	u, err := url.Parse(c.base)
+	if err != nil {
+		return "", err
+	}
+	return u.Host, nil
 }
 
 // Run implements channel.Channel. There is no connection to lose: Run only makes sure at its beginning that

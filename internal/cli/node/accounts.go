@@ -19,7 +19,7 @@ import (
 	"steward/internal/secret"
 	"steward/internal/secret/oauth"
 	"steward/internal/settings"
-	"steward/internal/tools/mail"
+	"steward/internal/tools/mailbox"
 )
 
 func (a *program) accountsCommand() *cobra.Command {
@@ -132,7 +132,7 @@ func (a *program) addMailbox(ctx context.Context, address string, o *mailFlags) 
 		return fault.New(fault.Invalid, "settings_unwritable", "the settings file has no location: HOME is not set").WithHint("set HOME")
 	}
 	_, domain, _ := strings.Cut(parsed.Address, "@")
-	known, found := mail.PresetFor(parsed.Address)
+	known, found := mailbox.PresetFor(parsed.Address)
 	first, _, _ := strings.Cut(domain, ".")
 	name := cmp.Or(o.name, strings.Trim(invalidNameChars.ReplaceAllString(strings.ToLower(cmp.Or(known.Name, first)), "_"), "_"))
 	if _, there := set.Mail[name]; there {

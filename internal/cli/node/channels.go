@@ -98,7 +98,7 @@ func (a *program) setUpChannel(ctx context.Context, kind string, o *channelFlags
 		changes = append(changes, settings.Change{Key: at + "settings." + k, Value: o.set[k]})
 	}
 	if set.Channels[name].Off {
-		changes = append(changes, settings.Change{Key: at + "off", Value: "false"})
+		changes = append(changes, settings.Change{Key: at + "off", Value: "false", Word: true})
 	}
 	if err := settings.Edit(file, changes...); err != nil {
 		return err
@@ -171,7 +171,7 @@ func (a *program) testChannels() *cobra.Command {
 					return channelUnknown(args[0])
 				}
 			}
-			return a.printChecks(a.checkChannels(c.Context(), set, args...))
+			return a.printChecks(a.checkChannels(c.Context(), set, bad, args...))
 		},
 	}
 }
@@ -180,8 +180,9 @@ func channelUnknown(name string) error {
 	return fault.New(fault.NotFound, "channel_unknown", "the settings have no channel %.80q", name).WithHint("steward channels list shows them")
 }
 
-// checkChannels asks the services of all accounts, or of the named ones, who they are.
-func (a *program) checkChannels(ctx context.Context, set *settings.Loaded, names ...string) []check {
+// checkChannels asks the services of all accounts, or of the named ones, who they are. status is that of a
+// failure.
+func (a *program) checkChannels(ctx context.Context, set *settings.Loaded, status string, names ...string) []check {
 	if len(names) == 0 {
 		names = slices.Sorted(maps.Keys(set.Channels))
 	}
@@ -193,7 +194,7 @@ func (a *program) checkChannels(ctx context.Context, set *settings.Loaded, names
 			continue
 		}
 		if who, err := a.checkChannel(ctx, set, name, s); err != nil {
-			f := failed("channel", warn, err)
+			f := failed("channel", status, err)
 			f.Say = name + ": " + f.Say
 			checks = append(checks, f)
 		} else {
@@ -217,7 +218,7 @@ func (a *program) removeChannel() *cobra.Command {
 			if !there {
 				return channelUnknown(args[0])
 			}
-			if err := settings.Edit(settings.UserFile(a.Environ), settings.Change{Key: "channels." + args[0] + ".off", Value: "true"}); err != nil {
+			if err := settings.Edit(settings.UserFile(a.Environ), settings.Change{Key: "channels." + args[0] + ".off", Value: "true", Word: true}); err != nil {
 				return err
 			}
 			if name, stored := strings.CutPrefix(s.Token.Reveal(), "store:"); stored {

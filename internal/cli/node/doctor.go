@@ -103,7 +103,7 @@ func (a *program) doctor(ctx context.Context) error {
 		checks = append(checks, checkClock(set, newest))
 		checks = append(checks, a.checkTools(ctx, set)...)
 		checks = append(checks, a.checkMCP(set)...)
-		checks = append(checks, a.checkChannels(ctx, set)...)
+		checks = append(checks, a.checkChannels(ctx, set, warn)...)
 	}
 	checks = append(checks, checkSandbox(), a.checkTerminal())
 	return a.printChecks(checks)

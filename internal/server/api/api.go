@@ -14,9 +14,11 @@ import (
 
 	"steward/internal/catalog"
 	"steward/internal/fault"
+	"steward/internal/goals"
 	"steward/internal/heartbeat"
 	"steward/internal/identity"
 	"steward/internal/policy"
+	"steward/internal/record"
 	"steward/internal/runtime"
 	"steward/internal/server/auth"
 	"steward/internal/store"
@@ -39,6 +41,7 @@ type Options struct {
 	Jobs      job.Service       // without Jobs in it, jobs are not served
 	Channels  Channels          // nil: there are none
 	Heartbeat heartbeat.Service // without Jobs in it, the heartbeat is not served
+	Goals     *goals.Engine     // nil: goals and projects are not served
 
 	Own identity.Profile // what the settings say about the machine's own user
 
@@ -82,7 +85,7 @@ func Routes() []string {
 // queries and bodies.
 func (f *server) routes() []route {
 	const conv = "/conversations/{id}"
-	return []route{
+	return slices.Concat([]route{
 		on("GET /conversations", f.conversations),
 		on("GET "+conv, f.conversation),
 		on("PATCH "+conv, f.rename),
@@ -203,7 +206,9 @@ func (f *server) routes() []route {
 		on("DELETE /resources/item", f.deleteResource),
 		on("GET /resources/parents", f.resourceParents),
 		on("GET /resources/history", f.resourceHistory),
-	}
+
+		on("GET /goals/changes", f.goalChanges),
+	}, f.effortRoutes(record.KindGoal, "/goals"), f.effortRoutes(record.KindProject, "/projects"))
 }
 
 // absent answers requests that no pattern matches, by their path or by their method.

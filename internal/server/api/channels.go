@@ -3,8 +3,12 @@ package api
 import (
 	"cmp"
 	"context"
+	"slices"
+	"strings"
 
 	"steward/client"
+	"steward/internal/fault"
+	"steward/internal/identity"
 )
 
 // Channels are the accounts at messengers; package messaging implements them.
@@ -51,13 +55,39 @@ func (f *server) pair(ctx context.Context, c *call, in struct {
 	if err := f.managesChannels(c); err != nil {
 		return client.ChannelPerson{}, err
 	}
-	return f.Channels.Pair(ctx, c.User, in.Body.Code, cmp.Or(in.Body.User, c.User))
+	user := cmp.Or(in.Body.User, c.User)
+	if err := f.mayPair(ctx, c.User, user); err != nil {
+		return client.ChannelPerson{}, err
+	}
+	return f.Channels.Pair(ctx, c.User, in.Body.Code, user)
+}
+
+// mayPair refuses a user who is not known, since a name may be mistyped, and the machine's own user unless
+// that is who asks.
+func (f *server) mayPair(ctx context.Context, by, user string) error {
+	if err := identity.CheckActsFor(by, user); err != nil {
+		return err
+	}
+	known, err := f.People.Accounts(ctx)
+	if err == nil && !slices.ContainsFunc(known, func(a identity.Account) bool { return a.User == user }) {
+		err = fault.New(fault.NotFound, "user_not_found", "there is no user %.80q", user).WithHint("add the user first: steward users add NAME")
+	}
+	return err
 }
 
 func (f *server) unpair(ctx context.Context, c *call, in struct {
 	ID string `path:"id"`
 }) (noContent, error) {
 	if err := f.managesChannels(c); err != nil {
+		return noContent{}, err
+	}
+	list, err := f.Channels.People(ctx)
+	for _, p := range list {
+		if err == nil && strings.HasPrefix(p.ID, in.ID) {
+			err = identity.CheckActsFor(c.User, p.User)
+		}
+	}
+	if err != nil {
 		return noContent{}, err
 	}
 	return noContent{}, f.Channels.Unpair(ctx, c.User, in.ID)

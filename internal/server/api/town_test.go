@@ -19,6 +19,7 @@ import (
 	"steward/client"
 	"steward/internal/catalog"
 	"steward/internal/fault"
+	"steward/internal/goals"
 	"steward/internal/heartbeat"
 	"steward/internal/identity"
 	"steward/internal/jobs"
@@ -26,6 +27,7 @@ import (
 	"steward/internal/message"
 	"steward/internal/policy"
 	"steward/internal/policy/rego"
+	"steward/internal/requests"
 	"steward/internal/runtime"
 	"steward/internal/search/fts"
 	"steward/internal/server/api"
@@ -145,7 +147,8 @@ func newTown(t *testing.T) *town {
 	must(err)
 	w.o = api.Options{Node: w.node, People: people, Agents: cat, Authorizer: w.judge, Resources: w.node.Resources(), Audit: trail, Logger: log,
 		Jobs:      job.Service{Jobs: jobs.New(jobs.Options{Store: st}), Note: func(context.Context) string { return "keep it running" }},
-		Heartbeat: heartbeat.Service{Jobs: jobs.New(jobs.Options{Store: st}), Settings: heartbeat.Settings{Every: 15 * time.Minute, At: "08:00", Caps: heartbeat.Caps{Calls: 40}}, Note: func(context.Context) string { return "keep it running" }}}
+		Heartbeat: heartbeat.Service{Jobs: jobs.New(jobs.Options{Store: st}), Settings: heartbeat.Settings{Every: 15 * time.Minute, At: "08:00", Caps: heartbeat.Caps{Calls: 40}}, Note: func(context.Context) string { return "keep it running" }},
+		Goals:     goals.New(goals.Options{Store: st, Tasks: requests.EffortTasks{Store: st}})}
 	t.Cleanup(func() {
 		if err := errors.Join(w.node.Close(context.Background()), cat.Close(), w.judge.Close(), w.index.Close(), st.Close()); err != nil {
 			t.Error(err)

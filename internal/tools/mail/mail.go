@@ -16,39 +16,29 @@ import (
 	"steward/internal/message"
 	"steward/internal/tool"
 	"steward/internal/tools/local"
+	"steward/internal/tools/mailbox"
 )
 
 // Limits.
 const (
 	maxMessage = 25 << 20 // bytes of an e-mail
-	maxTraffic = 64 << 20 // bytes that a server may send on one connection
 	maxFound   = 1000     // e-mails of a search that can be paged through
 	pageSize   = 20
 	timeout    = 90 * time.Second
 )
 
-// TLS says how connections to a server are encrypted.
-type TLS string
-
-// The ways. The zero value depends on the port: 993 and 465 begin with TLS, others use STARTTLS.
-const (
-	Implicit TLS = "implicit"
-	StartTLS TLS = "starttls"
-	NoTLS    TLS = "none" // for servers on this machine only
+// Account is a mailbox, and TLS says how its connections are encrypted.
+type (
+	Account = mailbox.Account
+	TLS     = mailbox.TLS
 )
 
-// Account is a mailbox.
-type Account struct {
-	Name    string
-	Address string // of the sender, with or without a name
-	IMAP    string // HOST:PORT
-	SMTP    string // HOST:PORT; empty: nothing can be sent
-	User    string // empty: the address
-	TLS     TLS
-	Secret  func(ctx context.Context) (string, error) // the password, or an access token
-	OAuth   bool                                      // Secret returns an access token
-	For     *tool.Audience
-}
+// The ways to encrypt.
+const (
+	Implicit = mailbox.Implicit
+	StartTLS = mailbox.StartTLS
+	NoTLS    = mailbox.NoTLS
+)
 
 // Options configure the tools. Dial is required.
 type Options struct {
