@@ -50,6 +50,8 @@ type App struct {
 
 	ProbeTimeout, ListTimeout time.Duration // limits of the search for models; zero: probeTimeout, listTimeout
 
+	Outside Outside
+
 	Idle  bool            // do not resume interrupted work
 	Flags []settings.Flag // the command's flags that are settings
 	Set   *settings.Loaded

@@ -49,7 +49,7 @@ func (l *Local) openAgents(ctx context.Context, a *App, set *settings.Loaded, to
 		return json.Marshal(p)
 	})
 	opt := catalog.Options{
-		Store: l.Store, Data: filepath.Join(set.Data, "private"), Log: log, Watch: true,
+		Store: l.Store, Data: filepath.Join(set.Data, "private"), Log: log, Watch: true, Poll: l.outside.Poll,
 		Folders:    append([]string{AgentsFolder(set.Data)}, set.Agents...),
 		Servers:    append([]string{filepath.Join(set.Data, "mcp.json")}, set.MCP...),
 		Openers:    l.openers(set),

@@ -70,7 +70,7 @@ func (l *Local) Channel(ctx context.Context, set *settings.Loaded, name string, 
 			}
 		}
 	}
-	transport, err := reach(s.BaseURL, "tcp://"+s.Settings["imap"], "tcp://"+s.Settings["smtp"])
+	transport, err := l.outside.reach(s.BaseURL, "tcp://"+s.Settings["imap"], "tcp://"+s.Settings["smtp"])
 	if err != nil {
 		return nil, err
 	}

@@ -274,7 +274,7 @@ func (a *App) probe(ctx context.Context, base string) bool {
 	if u.Scheme == "https" || proxied(u) {
 		return true // not a local server: listing its models has its own time limit
 	}
-	c, err := (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(u.Hostname(), port))
+	c, err := a.Outside.dial(ctx, "tcp", net.JoinHostPort(u.Hostname(), port))
 	if err != nil {
 		return false
 	}

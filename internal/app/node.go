@@ -88,7 +88,8 @@ type Local struct {
 	alarms   *jobs.Scheduler
 	goals    *goals.Engine
 
-	grace time.Duration
+	grace   time.Duration
+	outside Outside
 
 	beyond   time.Duration // how long closing may take beyond the grace; zero: 30 s
 	audit    *audit.Log
@@ -121,14 +122,14 @@ func (a *App) OpenLocal(ctx context.Context, set *settings.Loaded, log *slog.Log
 	if err != nil {
 		return nil, errors.Join(err, st.Close())
 	}
-	l := &Local{reader: extract.Reader{Command: command, Slots: make(chan struct{}, readAtOnce)}, audit: trail, intake: intake, Store: st, Keys: identity.New(st), Log: log, grace: set.Timeouts.Shutdown,
+	l := &Local{outside: a.Outside, reader: extract.Reader{Command: command, Slots: make(chan struct{}, readAtOnce)}, audit: trail, intake: intake, Store: st, Keys: identity.New(st), Log: log, grace: set.Timeouts.Shutdown,
 		User: a.User(), engine: a.engine(st), alarms: jobs.New(jobs.Options{Store: st, Log: log}), Resolver: a.Resolver(set), private: a.private(set),
 		stays: func(ctx context.Context) bool { return a.stays(ctx, set) }}
 	l.goals = a.goals(st, l.zone(set))
 	if err := l.wire(ctx, a, set, log); err != nil {
 		return nil, errors.Join(err, l.ClosePolicies(), st.Close())
 	}
-	l.secrets = secret.NewStore(secret.Folder(set.Data)).Follow(a.Hidden(), log)
+	l.secrets = secret.NewStore(secret.Folder(set.Data)).Follow(a.Hidden(), a.Outside.Poll, log)
 	l.chat = websocket.Handler(websocket.Options{Mask: a.Hidden().MaskBytes, Node: l.node, Approvals: l.node.Effects, Agents: l.Catalog, Authorizer: l.Judge, Events: l.node, Logger: log})
 	l.Own = a.inProcess(l.apiOptions(set), l.chat, log, func() error { return nil })
 	return l, nil

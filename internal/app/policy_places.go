@@ -75,7 +75,7 @@ func PolicySettings(set *settings.Loaded) map[string]any {
 func (l *Local) OpenPolicies(set *settings.Loaded, log *slog.Logger) error {
 	var err error
 	l.Judge, err = rego.Open(rego.Options{
-		Dir: PoliciesFolder(set.Data), Directory: l.Keys, Settings: PolicySettings(set), Log: log,
+		Dir: PoliciesFolder(set.Data), Directory: l.Keys, Settings: PolicySettings(set), Log: log, Poll: l.outside.Poll,
 		Zone: func(user string) *time.Location {
 			p, err := l.briefProfile(set, user)
 			if err != nil || p.TimeZone == "" {

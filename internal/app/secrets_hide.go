@@ -88,7 +88,7 @@ func (h maskingWriter) Write(p []byte) (int, error) {
 
 // modelClient returns the HTTP client for models, which masks secrets in prompts.
 func (a *App) modelClient() *http.Client {
-	c := providerwire.Pool()
+	c := a.Outside.through(providerwire.Pool())
 	c.Transport = maskingTransport{c.Transport, a.Hidden()}
 	return c
 }

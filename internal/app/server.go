@@ -73,7 +73,7 @@ func (a *App) Listen(ctx context.Context, set *settings.Loaded, l *Local, addres
 	if _, err := auth.MakeToken(set.Data); err != nil {
 		return nil, err
 	}
-	ln, err := net.Listen("tcp", address)
+	ln, err := a.Outside.listen(address)
 	if err != nil {
 		return nil, CannotListen(address, err)
 	}

@@ -41,7 +41,7 @@ func (l *Local) accountsAt(list []dav.Account) (dav.Accounts, error) {
 	for _, a := range list {
 		urls = append(urls, a.URL)
 	}
-	transport, err := reach(urls...)
+	transport, err := l.outside.reach(urls...)
 	return dav.Accounts{List: list, Transport: transport, Groups: l.groupsOf}, err
 }
 

@@ -47,7 +47,7 @@ func (l *Local) MailOptions(set *settings.Loaded) (mail.Options, error) {
 		opt.Accounts = append(opt.Accounts, account)
 	}
 	rule, err := egress.Public(hosts...)
-	opt.Dial = egress.Dialer{Rule: rule}.DialContext
+	opt.Dial = l.outside.dialer(rule).DialContext
 	return opt, err
 }
 

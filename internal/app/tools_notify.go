@@ -16,7 +16,7 @@ import (
 
 // reach returns a transport that reaches public hosts, and those of the given addresses wherever
 // they are: a person has written them into the settings.
-func reach(addresses ...string) (http.RoundTripper, error) {
+func (o Outside) reach(addresses ...string) (http.RoundTripper, error) {
 	var hosts []string
 	for _, a := range addresses {
 		if u, err := url.Parse(a); err == nil && u.Host != "" {
@@ -24,7 +24,7 @@ func reach(addresses ...string) (http.RoundTripper, error) {
 		}
 	}
 	rule, err := egress.Public(hosts...)
-	return egress.Dialer{Rule: rule}.Transport(), err
+	return o.dialer(rule).Transport(), err
 }
 
 // weatherTools is the forecast.
@@ -41,7 +41,7 @@ func (l *Local) weatherTools(set *settings.Loaded) BuiltIn {
 			return nil, nil
 		}
 		var err error
-		if opt.Transport, err = reach(opt.Forecast, opt.Places); err != nil {
+		if opt.Transport, err = l.outside.reach(opt.Forecast, opt.Places); err != nil {
 			return nil, err
 		}
 		k := domainlocal.NewKit(builtInEnv(set, "weather"), "domain:weather")
@@ -61,7 +61,7 @@ func (l *Local) weatherTools(set *settings.Loaded) BuiltIn {
 // notifier returns the way to notify the machine's own user.
 func (l *Local) notifier(set *settings.Loaded) (*notify.Notifier, error) {
 	n := set.Notify
-	transport, err := reach(n.Ntfy.URL, n.Webhook.URL)
+	transport, err := l.outside.reach(n.Ntfy.URL, n.Webhook.URL)
 	if err != nil {
 		return nil, err
 	}

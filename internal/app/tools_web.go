@@ -36,7 +36,7 @@ func (l *Local) webTools(set *settings.Loaded) BuiltIn {
 			return nil, err
 		}
 		k := domainlocal.NewKit(builtInEnv(set, "web"), "domain:web")
-		web.Add(k, web.Options{Transport: egress.Dialer{Rule: rule}.Transport(), Reader: l.reader, Search: search})
+		web.Add(k, web.Options{Transport: l.outside.dialer(rule).Transport(), Reader: l.reader, Search: search})
 		return k.Tools()
 	}, Health: func(ctx context.Context) domainlocal.Health {
 		if set.Web.Off {

@@ -72,7 +72,7 @@ func (d Door) Peers() ([]netip.Prefix, error) {
 }
 
 // open listens for the peers of a server, who all speak as its user.
-func (d Door) open(ctx context.Context, keys *identity.Registry, log *slog.Logger) (net.Listener, error) {
+func (d Door) open(ctx context.Context, outside Outside, keys *identity.Registry, log *slog.Logger) (net.Listener, error) {
 	peers, err := d.Peers()
 	if err != nil {
 		return nil, err
@@ -85,7 +85,7 @@ func (d Door) open(ctx context.Context, keys *identity.Registry, log *slog.Logge
 		return nil, fault.New(fault.Invalid, "voice_user_unknown", "%suser: there is no user %.80q", d.prefix, d.user).
 			WithHint("add the user with steward users add, or name another one")
 	}
-	ln, err := net.Listen("tcp", d.Listen)
+	ln, err := outside.listen(d.Listen)
 	if err != nil {
 		return nil, d.cannotListen(err)
 	}
@@ -124,7 +124,7 @@ func (a *App) ListenVoice(ctx context.Context, set *settings.Loaded, l *Local, l
 
 func (v *Voice) serveOllama(ctx context.Context, a *App, set *settings.Loaded, l *Local, log *slog.Logger) error {
 	o := set.Ollama
-	ln, err := ollamaDoor(set).open(ctx, l.Keys, log)
+	ln, err := ollamaDoor(set).open(ctx, a.Outside, l.Keys, log)
 	if err != nil {
 		return err
 	}
@@ -151,7 +151,7 @@ func (v *Voice) serveOllama(ctx context.Context, a *App, set *settings.Loaded, l
 
 func (v *Voice) serveWyoming(ctx context.Context, a *App, set *settings.Loaded, l *Local, log *slog.Logger) error {
 	o := set.Wyoming
-	ln, err := wyomingDoor(set).open(ctx, l.Keys, log)
+	ln, err := wyomingDoor(set).open(ctx, a.Outside, l.Keys, log)
 	if err != nil {
 		return err
 	}

@@ -32,6 +32,8 @@ type Resolver interface {
 type Dialer struct {
 	Rule     Rule
 	Resolver Resolver // nil: net.DefaultResolver
+	// Connect connects to an address that is allowed; nil: over TCP.
+	Connect func(ctx context.Context, network, address string) (net.Conn, error)
 
 	machine func() (machine, error) // nil: this one; for tests
 }
@@ -55,12 +57,16 @@ func (d Dialer) DialContext(ctx context.Context, network, address string) (net.C
 	if err != nil {
 		return nil, err
 	}
+	connect := d.Connect
+	if connect == nil {
+		connect = (&net.Dialer{Timeout: dialEach}).DialContext
+	}
 	var errs []error
 	for _, a := range to {
 		if network == "tcp4" && !a.Addr().Is4() || network == "tcp6" && a.Addr().Is4() {
 			continue
 		}
-		conn, err := (&net.Dialer{Timeout: dialEach}).DialContext(ctx, "tcp", a.String())
+		conn, err := connect(ctx, "tcp", a.String())
 		if err == nil {
 			return conn, nil
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"slices"
 
 	"steward/internal/llm"
 	"steward/internal/message"
@@ -25,13 +26,20 @@ func (repeater) Stream(ctx context.Context, r *llm.Request) iter.Seq2[llm.Event,
 		text := ""
 		for _, m := range msgs {
 			if m.Role == message.User {
-				text = m.Text()
+				text = said(m)
 			}
 		}
 		if yield(llm.Event{Kind: llm.TextDelta, Text: text}, nil) {
 			yield(llm.Event{Kind: llm.Done, Reply: &llm.Reply{Model: record.RepeatModel, Blocks: []message.Block{&message.Text{Text: text}}, Stop: message.StopEnd}}, nil)
 		}
 	}
+}
+
+// said returns the text of a message without what Steward has added for models, such as when it was sent.
+func said(m *message.Message) string {
+	own := *m
+	own.Blocks = slices.DeleteFunc(slices.Clone(m.Blocks), func(b message.Block) bool { return b.Base().Origin == "system" })
+	return own.Text()
 }
 
 // repeatModel returns the model of turns that alarms open.

@@ -243,8 +243,19 @@ func sentence(q *effect.Question) string {
 		why, _ := cut(q.Why, 200)
 		text += "\n" + plain(why)
 	}
+	if len(q.Preview) <= maxPreview && strings.Count(q.Preview, "\n") < maxPreviewLines { // when a job begins, for example
+		for line := range strings.Lines(q.Preview) {
+			text += "\n" + plain(line)
+		}
+	}
 	return text
 }
+
+// Limits of a preview that stands in the question. A longer one is among the details.
+const (
+	maxPreview      = 600
+	maxPreviewLines = 8
+)
 
 // plain escapes what Markdown would read as its own: the sentence is partly written by models.
 func plain(text string) string {

@@ -664,3 +664,38 @@ func TestChecksAndUnansweredMessages(t *testing.T) {
 		}
 	})
 }
+
+// What the heartbeat says goes to the user's messengers, and is known there by a key: after a restart it is
+// not written again.
+func TestTheHeartbeatWritesToMessengers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBeating(t, "UTC")
+		written := map[string]string{}
+		b.opt.Deliver = func(_ context.Context, user, text string, _ message.Labels, key string) error {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			if user != "anna" || written[key] != "" {
+				t.Errorf("%s is written to %s again", key, user)
+			}
+			written[key] = text
+			return nil
+		}
+		b.restart()
+		b.on(client.NewHeartbeat{Reviews: []string{"none"}})
+		b.publish("one")
+		b.pass(time.Hour)
+		b.restart()
+		b.pass(time.Hour)
+		list := b.messagesTold()
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if len(written) != 1 || len(list) != 1 {
+			t.Fatalf("%q %q", written, list)
+		}
+		for _, text := range written {
+			if text != list[0] {
+				t.Error(text)
+			}
+		}
+	})
+}

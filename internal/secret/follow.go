@@ -21,8 +21,8 @@ type Follower struct {
 }
 
 // Follow adds all secrets to m, and until Close each secret that any process
-// stores with Set. Errors are logged.
-func (s *Store) Follow(m *Masker, log *slog.Logger) *Follower {
+// stores with Set. It looks for them every poll; zero: when the system reports a change. Errors are logged.
+func (s *Store) Follow(m *Masker, poll time.Duration, log *slog.Logger) *Follower {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		log.Debug("the folder of the secrets cannot be created", "error", err) // Set reports this error
 	}
@@ -40,7 +40,7 @@ func (s *Store) Follow(m *Masker, log *slog.Logger) *Follower {
 				log.Warn("a secret is not masked", "error", err)
 			}
 		},
-		Quiet: settleTime, Log: log,
+		Quiet: settleTime, Poll: poll, Log: log,
 	}
 	f.run.Go(func() { follower.Run(ctx) })
 	return f

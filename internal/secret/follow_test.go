@@ -22,7 +22,7 @@ func comes(t *testing.T, what string, ok func() bool) {
 func TestFollow(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "secrets")
 	m, log := &Masker{}, &locked.Buffer{}
-	f := NewStore(dir).Follow(m, slog.New(slog.NewTextHandler(log, nil)))
+	f := NewStore(dir).Follow(m, 0, slog.New(slog.NewTextHandler(log, nil)))
 	defer func() {
 		if err := f.Close(); err != nil {
 			t.Error(err)
@@ -64,7 +64,7 @@ func TestFollowLearnsExistingSecrets(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := &Masker{}
-	f := st.Follow(m, slog.New(slog.DiscardHandler))
+	f := st.Follow(m, 0, slog.New(slog.DiscardHandler))
 	if got := m.Mask("an early value"); got != "«secret:early»" {
 		t.Error(got)
 	}
@@ -78,7 +78,7 @@ func TestFollowWithoutAFolder(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	f := NewStore(filepath.Join(file, "secrets")).Follow(&Masker{}, slog.New(slog.DiscardHandler))
+	f := NewStore(filepath.Join(file, "secrets")).Follow(&Masker{}, 0, slog.New(slog.DiscardHandler))
 	if err := f.Close(); err != nil {
 		t.Fatal(err)
 	}

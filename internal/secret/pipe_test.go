@@ -26,7 +26,7 @@ func TestPipeIsNoFile(t *testing.T) {
 func TestPipeAmongTheSecrets(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "secrets")
 	st, m := NewStore(dir), &Masker{}
-	f := st.Follow(m, slog.New(slog.DiscardHandler))
+	f := st.Follow(m, 0, slog.New(slog.DiscardHandler))
 	if err := syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -70,7 +70,7 @@ func (e *Engine) Job(ctx context.Context, c *Conversation, s *conversation.Sessi
 	fit := e.newFitter(c, s, kit, rc.Lineage, model.Models, system, sampling, meter)
 	fit.spoken = run.Spoken
 	job := agent.Job{
-		Journal: e.Journal(c, s), Model: model.Model, System: system, Tools: kit.ToolsFor(model.Models), Plannable: plannable,
+		Journal: e.Journal(c, s), Model: e.clearFirst(kit, run, model), System: system, Tools: kit.ToolsFor(model.Models), Plannable: plannable,
 		Sampling: sampling,
 		Limits:   kit.Limits, User: c.User, Agent: kit.Name, Lineage: rc.Lineage, Approach: "direct", Started: began,
 		Call:  x.call,

@@ -202,3 +202,56 @@ func TestVoiceSpeaksAsItsUser(t *testing.T) {
 		t.Errorf("%d conversations of the machine's own user", len(all))
 	}
 }
+
+// TestTheShoppingListByVoice: what needs an approval is not done by voice. After a person has approved it for good in a
+// chat, clear words are carried out, without a language model; other words go to the model.
+func TestTheShoppingListByVoice(t *testing.T) {
+	t.Parallel()
+	at := freePort(t)
+	spoken := 0
+	n := edge.New(t, edge.Options{Model: edge.Script(t, func(a edge.Asked) edge.Reply {
+		if strings.Contains(a.Messages[0].Text(), "read aloud") {
+			spoken++
+			return edge.Reply{Text: "There is nothing to cook."}
+		}
+		return edge.Steps(edge.Call{Name: "todo.add", Args: map[string]any{"title": "bread", "list": "shopping"}})(a)
+	})})
+	configure(n, fmt.Sprintf("wyoming: {listen: %q, user: local}\nrouting: 'off'\n", at))
+	n.Serve()
+	if kind, said := hear(t, at, "kitchen", "Add milk to the shopping list"); kind != "handled" || !strings.Contains(said, "Not done") || strings.Contains(said, "http") {
+		t.Errorf("without an approval: %s %q", kind, said)
+	}
+	c := n.Dial()
+	c.Send(map[string]any{"type": "message", "id": "1", "content": "Put bread on the shopping list"})
+	for {
+		f := c.Read()
+		if f.Approval != nil && f.Status == "awaiting_approval" {
+			n.Must("approvals", "approve", f.Approval.ID, "--always", "--pattern", "title any", "--yes")
+		}
+		if f.Type == "complete" || f.Type == "error" {
+			break
+		}
+	}
+	for _, words := range []string{"Add milk to the shopping list", "Put apples on our shopping list"} {
+		if kind, said := hear(t, at, "kitchen", words); kind != "handled" || strings.Contains(said, "Not done") {
+			t.Errorf("%s: %s %q", words, kind, said)
+		}
+	}
+	if kind, said := hear(t, at, "kitchen", "What is on my shopping list?"); kind != "handled" || !strings.Contains(said, "bread") || !strings.Contains(said, "milk") || !strings.Contains(said, "apples") {
+		t.Errorf("the list: %s %q", kind, said)
+	}
+	for words, want := range map[string]string{ // docs/guides/home-assistant.md
+		"Set a timer for 45 minutes for the bread": "The timer is set", "Remind me to call mum in 20 minutes": "The reminder is set", "Was steht auf der Einkaufsliste?": "no",
+		"Setz Milch auf die Einkaufsliste": "Not done", // another list
+	} {
+		if kind, said := hear(t, at, "kitchen", words); kind != "handled" || !strings.Contains(said, want) {
+			t.Errorf("%s: %s %q", words, kind, said)
+		}
+	}
+	if spoken != 0 {
+		t.Errorf("a language model was asked %d times", spoken)
+	}
+	if kind, said := hear(t, at, "kitchen", "What could I cook with that?"); kind != "handled" || said != "There is nothing to cook." || spoken != 1 {
+		t.Errorf("other words: %s %q", kind, said)
+	}
+}

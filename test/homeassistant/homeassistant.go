@@ -73,6 +73,7 @@ type Server struct {
 	TurnsOn    string            // an entity that is turned on directly after an answer to get_states
 	History    string            // the answer to requests for history
 	Token      string            // the token that is right
+	Called     func(Call)        // is told of each call of a service, in the lock
 }
 
 type session struct {
@@ -83,16 +84,22 @@ type session struct {
 
 // Start starts a server with a home.
 func Start(tb testing.TB, areas []Area, entities ...Entity) *Server {
-	s := &Server{tb: tb, areas: areas, open: map[*session]bool{}, Fail: map[string]string{}, Token: Token}
-	for _, e := range entities {
-		s.entities = append(s.entities, &e)
-	}
+	s := New(tb, areas, entities...)
 	web := httptest.NewServer(s)
 	s.URL = web.URL
 	tb.Cleanup(func() {
 		s.Cut()
 		web.Close()
 	})
+	return s
+}
+
+// New returns a home that is served as a handler. Cut ends the connections.
+func New(tb testing.TB, areas []Area, entities ...Entity) *Server {
+	s := &Server{tb: tb, areas: areas, open: map[*session]bool{}, Fail: map[string]string{}, Token: Token}
+	for _, e := range entities {
+		s.entities = append(s.entities, &e)
+	}
 	return s
 }
 
@@ -389,6 +396,9 @@ func (s *Server) service(call Call) (code string, end bool) {
 		return code, false
 	}
 	s.calls = append(s.calls, call)
+	if s.Called != nil {
+		s.Called(call)
+	}
 	to := map[string]string{"turn_on": "on", "turn_off": "off", "lock": "locked", "unlock": "unlocked", "open_cover": "open", "close_cover": "closed",
 		"alarm_disarm": "disarmed", "media_play": "playing", "media_pause": "paused", "set_hvac_mode": fmt.Sprint(call.Data["hvac_mode"])}[call.Service]
 	for _, e := range s.entities {

@@ -42,6 +42,7 @@ type Server struct {
 	answer func() (refuse *smtp.SMTPError, lose bool)
 	locked bool
 	talks  map[net.Conn]bool // open connections of IMAP
+	every  time.Duration     // between two looks for what has arrived, while a client waits
 }
 
 // Sent is an e-mail that was submitted.
@@ -57,13 +58,40 @@ func Start(t testing.TB, caps ...imap.Cap) *Server {
 	web := httptest.NewTLSServer(nil) // its certificate is for 127.0.0.1
 	web.Close()
 	conf := &tls.Config{Certificates: web.TLS.Certificates, MinVersion: tls.VersionTLS12}
-	s := &Server{Roots: x509.NewCertPool(), Certificate: web.Certificate(), Mailbox: imapmemserver.NewUser(User, Password), talks: map[net.Conn]bool{}}
+	s := newServer(t)
+	s.Roots, s.Certificate = x509.NewCertPool(), web.Certificate()
 	s.Roots.AddCert(s.Certificate)
+	listen := func() net.Listener {
+		l, err := tls.Listen("tcp", "127.0.0.1:0", conf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	s.serve(t, listen(), listen(), caps...)
+	return s
+}
+
+// StartOn starts a server without TLS on listeners. What arrives is announced within some seconds.
+func StartOn(t testing.TB, imap, smtp net.Listener) *Server {
+	t.Helper()
+	s := newServer(t)
+	s.every = 5 * time.Second
+	s.serve(t, imap, smtp)
+	return s
+}
+
+func newServer(t testing.TB) *Server {
+	s := &Server{Mailbox: imapmemserver.NewUser(User, Password), every: 10 * time.Millisecond, talks: map[net.Conn]bool{}}
 	for _, f := range folders() {
 		if err := s.Mailbox.Create(f.Mailbox, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
+	return s
+}
+
+func (s *Server) serve(t testing.TB, reads, posts net.Listener, caps ...imap.Cap) {
 	set := imap.CapSet{imap.CapIMAP4rev1: {}, imap.CapIMAP4rev2: {}, imap.CapSpecialUse: {}, imap.CapMove: {}, imap.CapUIDPlus: {}}
 	if len(caps) > 0 {
 		set = imap.CapSet{}
@@ -71,7 +99,7 @@ func Start(t testing.TB, caps ...imap.Cap) *Server {
 			set[c] = struct{}{}
 		}
 	}
-	memory := imapserver.New(&imapserver.Options{Caps: set, Logger: log.New(io.Discard, "", 0),
+	memory := imapserver.New(&imapserver.Options{Caps: set, InsecureAuth: true, Logger: log.New(io.Discard, "", 0),
 		NewSession: func(c *imapserver.Conn) (imapserver.Session, *imapserver.GreetingData, error) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
@@ -79,10 +107,9 @@ func Start(t testing.TB, caps ...imap.Cap) *Server {
 			return &session{imapmemserver.NewUserSession(s.Mailbox), s}, nil, nil
 		}})
 	post := smtp.NewServer(smtp.BackendFunc(func(c *smtp.Conn) (smtp.Session, error) { return &submission{server: s, conn: c}, nil }))
-	post.Domain, post.ErrorLog, post.MaxMessageBytes = "mail.example.com", log.New(io.Discard, "", 0), 26<<20
-	s.IMAP = serve(t, conf, memory.Serve, memory.Close)
-	s.SMTP = serve(t, conf, post.Serve, post.Close)
-	return s
+	post.Domain, post.ErrorLog, post.MaxMessageBytes, post.AllowInsecureAuth = "mail.example.com", log.New(io.Discard, "", 0), 26<<20, true
+	s.IMAP = serve(t, reads, memory.Serve, memory.Close)
+	s.SMTP = serve(t, posts, post.Serve, post.Close)
 }
 
 // folders are the folders of the mailbox, as LIST returns them with RFC 6154.
@@ -108,12 +135,8 @@ func (s *session) List(w *imapserver.ListWriter, _ string, _ []string, _ *imap.L
 	return nil
 }
 
-func serve(t testing.TB, conf *tls.Config, run func(net.Listener) error, end func() error) string {
+func serve(t testing.TB, l net.Listener, run func(net.Listener) error, end func() error) string {
 	t.Helper()
-	l, err := tls.Listen("tcp", "127.0.0.1:0", conf)
-	if err != nil {
-		t.Fatal(err)
-	}
 	done := make(chan struct{})
 	go func() { run(l); close(done) }() //nolint:errcheck // it ends with Close
 	t.Cleanup(func() { end(); <-done }) //nolint:errcheck // nobody uses it any more
@@ -199,7 +222,7 @@ func (s *session) Idle(w *imapserver.UpdateWriter, stop <-chan struct{}) error {
 			return err
 		}
 		select {
-		case <-time.After(10 * time.Millisecond):
+		case <-time.After(s.server.every):
 		case <-stop:
 			return nil
 		}

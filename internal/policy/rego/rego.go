@@ -33,6 +33,8 @@ type Options struct {
 	// Quiet is how long Dir must be unchanged before it is read again; zero: a quarter of a
 	// second.
 	Quiet time.Duration
+	// Poll is how often Dir is looked at; zero: when the system reports a change.
+	Poll time.Duration
 	Log   *slog.Logger // nil: slog.Default()
 }
 

@@ -22,7 +22,7 @@ func (j *Authorizer) watch(ctx context.Context, looks string) {
 				j.Reload()
 			}
 		},
-		Quiet: j.opt.Quiet, Log: j.log,
+		Quiet: j.opt.Quiet, Poll: j.opt.Poll, Log: j.log,
 	}.Run(ctx)
 }
 

@@ -27,6 +27,7 @@ import (
 const (
 	ProviderName  = "offline"
 	ModelName     = "steward"
+	SentencesName = "sentences" // see model.strict
 	EmbedderName  = "lexical"
 	contextWindow = 1 << 20 // tokens; old messages cost it nothing
 )
@@ -57,8 +58,8 @@ func New(o Options) *Provider {
 // Name returns "offline".
 func (p *Provider) Name() string { return ProviderName }
 
-// Model returns the only model, whatever the name.
-func (p *Provider) Model(name string) llm.Model { return &model{p} }
+// Model returns the model, whatever the name, or the strict one of SentencesName.
+func (p *Provider) Model(name string) llm.Model { return &model{p, name == SentencesName} }
 
 // Models lists the model and the embedder.
 func (p *Provider) Models(ctx context.Context) ([]llm.Info, error) {
@@ -68,13 +69,18 @@ func (p *Provider) Models(ctx context.Context) ([]llm.Info, error) {
 // Embedder returns the only embedder, whatever the name.
 func (p *Provider) Embedder(name string) llm.Embedder { return lexical{} }
 
-type model struct{ p *Provider }
+// model is the offline model. The strict one makes the call that a text asks for in the form of one of the tools'
+// sentences, and tells its result. It answers nothing else, so that another model can be asked.
+type model struct {
+	p      *Provider
+	strict bool
+}
 
 // Stream implements llm.Model. Error codes: schema_unsupported, if a value for a schema is not certain;
-// cancelled and deadline_exceeded.
+// not_a_sentence, of the strict model; cancelled and deadline_exceeded.
 func (m *model) Stream(ctx context.Context, r *llm.Request) iter.Seq2[llm.Event, error] {
 	return func(yield func(llm.Event, error) bool) {
-		w := &writer{ctx: ctx, yield: yield}
+		w := &writer{ctx: ctx, yield: yield, strict: m.strict}
 		if err := m.p.respond(w, r); err != nil && !w.closed {
 			yield(llm.Event{}, fault.Of(cmp.Or(ctx.Err(), err)))
 		}
@@ -99,11 +105,13 @@ func (p *Provider) respond(w *writer, r *llm.Request) error {
 	if r.Schema != nil {
 		w.usage.Input += tokensOf(len(r.Schema.JSON))
 	}
-	if !w.notices(r, msgs, cur) {
+	if !w.strict && !w.notices(r, msgs, cur) {
 		return nil
 	}
 	s := &speech{ctx: w.ctx, x: x, now: p.clock(noted(msgs), r.System), only: x.byName[r.ToolChoice], force: r.ToolChoice == "required" || x.byName[r.ToolChoice] != nil}
 	switch {
+	case w.strict:
+		return s.sentence(w, r, cur, len(msgs))
 	case r.Schema != nil:
 		text, err := s.structured(r.Schema, cur)
 		if err != nil {
@@ -137,6 +145,25 @@ func (p *Provider) respond(w *writer, r *llm.Request) error {
 		w.text(s.answer(cur, doubts), cur.cut, r.Sampling)
 	}
 	return nil
+}
+
+// sentence writes the next message of the strict model.
+func (s *speech) sentence(w *writer, r *llm.Request, cur *turn, at int) error {
+	if len(cur.calls) > 0 {
+		text := s.answer(cur, nil)
+		if asked, said, ok := strings.Cut(text, "Done. "); ok && len(cur.calls) == 1 && strings.HasSuffix(strings.TrimSpace(asked), ":") {
+			text = "Done. " + said // whoever has said it knows what was asked
+		}
+		w.text(text, cur.cut, r.Sampling)
+		return nil
+	}
+	if r.Schema == nil && !cur.news && !cur.images && len(cur.text) <= maxWish && r.ToolChoice != "none" && !joined().MatchString(cur.text) {
+		if st, ok := s.pattern(cur.text); ok {
+			w.calls(st.expand(), at, r.Sampling.MaxTokens)
+			return nil
+		}
+	}
+	return fault.New(fault.Unsupported, "not_a_sentence", "the text has the form of no sentence of a tool").WithHint("ask a language model")
 }
 
 // zoned matches the time zone that a prompt names.

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"steward/internal/fault"
+	"steward/internal/id"
 	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/provider/offline"
@@ -143,4 +145,33 @@ func TestEverydaySentences(t *testing.T) {
 	}
 	check("tuning", measure(t, "tuning.txt", true))
 	check("held out", measure(t, "heldout.txt", false))
+}
+
+// TestTheStrictModelTakesSentencesOnly: it makes the call of a sentence that a tool declares and tells the result. It
+// refuses everything else, so that a language model can be asked.
+func TestTheStrictModelTakesSentencesOnly(t *testing.T) {
+	m := newProvider().Model(offline.SentencesName)
+	tools := llm.NewToolset(tool.Spec{Name: "home.control", Effect: tool.Action, Sentences: []string{"turn off the {device:label}"},
+		Input: []byte(`{"type":"object","properties":{"device":{"type":"string"}},"required":["device"]}`), Log: tool.LogSpec{Summary: "Control {device}"}})
+	for _, text := range []string{"Hello", "Is it dark outside?", "turn off", "Turn off the lamp and then tell me a story", "help", ""} {
+		log := llm.NewTranscript(user(text))
+		for _, err := range m.Stream(t.Context(), &llm.Request{Transcript: log, Tools: tools}) {
+			if !fault.HasCode(err, "not_a_sentence") {
+				t.Errorf("%q: %v", text, err)
+			}
+		}
+	}
+	log := llm.NewTranscript(user("Turn off the reading lamp"))
+	r := ask(t, m, &llm.Request{Transcript: log, Tools: tools})
+	if r.Model != "offline/sentences" || len(r.Blocks) != 1 || string(r.Blocks[0].(*message.ToolCall).Args) != `{"device":"reading lamp"}` {
+		t.Fatalf("%+v", r)
+	}
+	made := &message.Message{ID: id.New(), Role: message.Assistant, Blocks: r.Blocks, Model: r.Model}
+	log.Append(made)
+	c := made.Calls()[0]
+	log.Append(&message.Message{ID: id.New(), Role: message.Tool, Blocks: []message.Block{&message.ToolResult{Call: c.Ref, CallID: c.CallID, Name: c.Name, Status: message.OK,
+		Content: []message.Block{&message.Text{Text: "Done. The home now says:\nReading lamp: off"}}}}})
+	if r = ask(t, m, &llm.Request{Transcript: log, Tools: tools}); r.Blocks[0].(*message.Text).Text != "Done. The home now says:\nReading lamp: off" {
+		t.Errorf("%+v", r.Blocks[0])
+	}
 }

@@ -33,6 +33,7 @@ type writer struct {
 	yield  func(llm.Event, error) bool
 	usage  message.Usage
 	closed bool // the consumer has stopped
+	strict bool // the model is the strict one
 }
 
 // event yields one event. It returns false if the stream must stop.
@@ -123,5 +124,9 @@ func (w *writer) calls(steps []*step, at, limit int) {
 }
 
 func (w *writer) done(blocks []message.Block, stop message.Stop) {
-	w.event(llm.Event{Kind: llm.Done, Reply: &llm.Reply{Model: ProviderName + "/" + ModelName, Blocks: blocks, Stop: stop, Usage: w.usage}})
+	name := ModelName
+	if w.strict {
+		name = SentencesName
+	}
+	w.event(llm.Event{Kind: llm.Done, Reply: &llm.Reply{Model: ProviderName + "/" + name, Blocks: blocks, Stop: stop, Usage: w.usage}})
 }

@@ -23,8 +23,9 @@ func TestPlain(t *testing.T) {
 		"```go\nx := 1\n```\nDone.":     "Done.",
 		"Sunny 🌞, 21 °C.":               "Sunny, 21 °C.",
 		"Lamp (light.hall_1, in Hall): on, Door (lock.door): locked": "Lamp in Hall: on, Door: locked",
-		"a\nb": "a b",
-		"":     "",
+		"Done (at last), e.g. (now)":                                 "Done (at last), e.g. (now)",
+		"a\nb":                                                       "a b",
+		"":                                                           "",
 	} {
 		if got := plain(in); got != want {
 			t.Errorf("%q: %q, want %q", in, got, want)
