@@ -35,7 +35,7 @@ type Options struct {
 	Quiet time.Duration
 	// Poll is how often Dir is looked at; zero: when the system reports a change.
 	Poll time.Duration
-	Log   *slog.Logger // nil: slog.Default()
+	Log  *slog.Logger // nil: slog.Default()
 }
 
 // Authorizer decides by policies. Safe for concurrent use. It never takes longer than its
