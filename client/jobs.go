@@ -6,22 +6,26 @@ import (
 	"time"
 )
 
-// NewJob describes a job: a request that begins by itself. Exactly one of Every, Once, Cron, Rule and On
-// says when it begins.
+// NewJob describes a job: a request that begins by itself. Exactly one of Every, Once, Cron, Rule, On, Webhook,
+// Mail, File and Home says when it begins.
 type NewJob struct {
-	Text    string     `json:"text"`           // what is asked
-	Name    string     `json:"name,omitzero"`  // lower case letters, digits and hyphens; empty: derived from the text
-	Every   string     `json:"every,omitzero"` // "day", "weekday", "monday, thursday", "2 weeks", "30 minutes"
-	At      string     `json:"at,omitzero"`    // with Every: a time of day, such as "7:00"
-	Once    string     `json:"once,omitzero"`  // "2026-12-01T09:00", "9:00" for the next time it is nine, "20m" for in twenty minutes
-	Cron    string     `json:"cron,omitzero"`  // five fields, or a name such as @daily
-	Rule    string     `json:"rule,omitzero"`  // an RRULE of RFC 5545
-	On      *JobEvents `json:"on,omitzero"`
-	Zone    string     `json:"zone,omitzero"`    // an IANA name; empty: the user's time zone
-	Agent   string     `json:"agent,omitzero"`   // path; empty: the assistant, or whom routing chooses
-	Model   string     `json:"model,omitzero"`   // empty: the agent's
-	Missed  string     `json:"missed,omitzero"`  // what was due while Steward did not run: "once" (also if empty), "all" or "skip"
-	Overlap string     `json:"overlap,omitzero"` // while an earlier occurrence is not over: "skip" (also if empty) or "queue"
+	Text    string      `json:"text"`           // what is asked
+	Name    string      `json:"name,omitzero"`  // lower case letters, digits and hyphens; empty: derived from the text
+	Every   string      `json:"every,omitzero"` // "day", "weekday", "monday, thursday", "2 weeks", "30 minutes"
+	At      string      `json:"at,omitzero"`    // with Every: a time of day, such as "7:00"
+	Once    string      `json:"once,omitzero"`  // "2026-12-01T09:00", "9:00" for the next time it is nine, "20m" for in twenty minutes
+	Cron    string      `json:"cron,omitzero"`  // five fields, or a name such as @daily
+	Rule    string      `json:"rule,omitzero"`  // an RRULE of RFC 5545
+	On      *JobEvents  `json:"on,omitzero"`
+	Webhook *JobWebhook `json:"webhook,omitzero"`
+	Mail    *JobMail    `json:"mail,omitzero"`
+	File    string      `json:"file,omitzero"`    // a file that changes, as the file tools name it: "workspace/in/*.pdf"
+	Home    string      `json:"home,omitzero"`    // a state that the home enters: "light.hall=on", "sensor.hall_temperature>25"
+	Zone    string      `json:"zone,omitzero"`    // an IANA name; empty: the user's time zone
+	Agent   string      `json:"agent,omitzero"`   // path; empty: the assistant, or whom routing chooses
+	Model   string      `json:"model,omitzero"`   // empty: the agent's
+	Missed  string      `json:"missed,omitzero"`  // what was due while Steward did not run: "once" (also if empty), "all" or "skip"
+	Overlap string      `json:"overlap,omitzero"` // while an earlier occurrence is not over: "skip" or "queue"; empty: queue for Webhook, Mail, File and Home, else skip
 
 	Retries int               `json:"retries,omitzero"`  // how often an occurrence that failed is tried again
 	Jitter  int               `json:"jitter,omitzero"`   // each occurrence begins up to so many seconds late
@@ -38,6 +42,18 @@ type JobEvents struct {
 	Type string `json:"type,omitzero"` // of the resource; "mail.*" selects all that begin so
 	URI  string `json:"uri,omitzero"`  // the resource, or one that it is below
 	Verb string `json:"verb,omitzero"` // what happened: "put" or "delete"; empty: either
+}
+
+// JobWebhook has a job begin when a URL is called.
+type JobWebhook struct {
+	Secret string `json:"secret"` // with which calls are signed: at least 32 random characters. It is never returned.
+}
+
+// JobMail are the e-mails that a job begins on.
+type JobMail struct {
+	Account string `json:"account"`
+	From    string `json:"from,omitzero"`    // part of the sender's name or address
+	Subject string `json:"subject,omitzero"` // part of the subject
 }
 
 // JobCheck is a query that decides without a model whether there is anything to do: there is if its
@@ -58,6 +74,7 @@ type JobDelivery struct {
 type Job struct {
 	NewJob                   // of Every, At, Once, Cron and Rule it has what When says: Every in seconds, Once as a time
 	When         string      `json:"when"`
+	Path         string      `json:"path,omitzero"`            // of the job's webhook, at the server: "/hooks/ID"
 	Conversation string      `json:"conversation_id,omitzero"` // the job's own, in which it works
 	Labels       []string    `json:"labels,omitzero"`          // of what created it
 	Created      time.Time   `json:"created,omitzero"`
@@ -114,6 +131,11 @@ func (c *Client) Job(ctx context.Context, name string) (Job, error) {
 // AddJob adds a job.
 func (c *Client) AddJob(ctx context.Context, j NewJob) (Job, error) {
 	return ask[Job](ctx, c, "POST /jobs", nil, j)
+}
+
+// EditJob replaces what a job says. If j does not say when it begins, that stays; and so does an empty text.
+func (c *Client) EditJob(ctx context.Context, name string, j NewJob) (Job, error) {
+	return ask[Job](ctx, c, "PUT /jobs/{name}", Params{"name": name}, j)
 }
 
 // PreviewJob returns the job that AddJob would add, and stores nothing.

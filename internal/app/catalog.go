@@ -55,6 +55,7 @@ func (l *Local) openAgents(ctx context.Context, a *App, set *settings.Loaded, to
 		Openers:    l.openers(set),
 		HookOpener: process.OpenHook,
 		Names:      func() []string { return append(slices.Clone(tools.Names()), effect.ReadToolName, search.ToolName) },
+		Jobs:       l.readJob(set),
 		Secrets:    a.Declared(set, log),
 		Services:   l.services.environ,
 		Snapshots:  filepath.Join(set.Data, "snapshots"),

@@ -96,6 +96,7 @@ type Local struct {
 	Catalog  *catalog.Catalog
 	services *agentServices
 	secrets  *secret.Follower
+	stopJobs func()                     // stops keeping the jobs of agents; nil: nothing does
 	stays    func(context.Context) bool // whether a Steward will be running later
 }
 
@@ -218,14 +219,28 @@ func (l *Local) wire(ctx context.Context, a *App, set *settings.Loaded, log *slo
 		ExpireAtOnce: set.Tools.Expired == "at_once",
 		ToolBudget:   kits.ToolBudget{Tools: set.Tools.Shown, Tokens: set.Tools.ShownTokens},
 		RemoteModels: l.services.remoteModels,
-		Alarms:       l.alarms, Notify: alert, Deliver: l.deliver, Heartbeat: l.heartbeatOptions(set),
+		Alarms:       l.alarms, JobSource: l.jobSource(set), Notify: alert, Deliver: l.deliver, Heartbeat: l.heartbeatOptions(set),
 	})
 	if err != nil {
 		return errors.Join(err, l.closeAgents())
 	}
+	if !a.Idle {
+		l.keepAgentJobs(agentJobs{local: l, jobs: l.jobService(set)})
+	}
 	// A program's request may contain anything that it was given or has read.
 	l.services.answer(openai.Handler(openai.Options{Node: programsNode{l.node, l.services}, Labels: message.Private | message.Untrusted, Logger: log}))
 	return nil
+}
+
+// keepAgentJobs begins to keep the jobs of agents.
+func (l *Local) keepAgentJobs(k agentJobs) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		k.run(ctx)
+	}()
+	l.stopJobs = func() { cancel(); <-done }
 }
 
 // erased returns a function that removes erased data from the search index, and clears the
@@ -311,6 +326,9 @@ func (l *Local) Close() error {
 		return nil
 	}
 	suspend := func() error {
+		if l.stopJobs != nil {
+			l.stopJobs()
+		}
 		ctx, cancel := context.WithTimeout(context.Background(), grace)
 		defer cancel()
 		if err := l.node.Close(ctx); err != nil {

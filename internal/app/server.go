@@ -17,8 +17,10 @@ import (
 
 	"steward/internal/fault"
 	"steward/internal/messaging"
+	"steward/internal/secret"
 	"steward/internal/server/api"
 	"steward/internal/server/auth"
+	"steward/internal/server/hooks"
 	"steward/internal/server/mcp"
 	"steward/internal/server/openai"
 	"steward/internal/server/rpc"
@@ -88,6 +90,7 @@ func (a *App) Listen(ctx context.Context, set *settings.Loaded, l *Local, addres
 	mux.Handle("/v1/", guard.Wrap(openai.Handler(openai.Options{Node: l.node, Logger: log}), openai.WriteError))
 	mux.Handle("/api/v1/", guard.Wrap(api.Handler(l.apiOptions(set)), nil))
 	mux.Handle(services.Prefix+"/", guard.Wrap(l.services.handler(), nil))
+	mux.Handle(hooks.Prefix, hooks.Handler(hooks.Options{Jobs: l.alarms, Secret: secret.NewStore(secret.Folder(set.Data)).Get, Logger: log}))
 	mux.Handle(ChannelsPath, l.channelEvents())
 	mux.Handle("/healthz", health)
 	mux.Handle("/readyz", health)
@@ -96,7 +99,7 @@ func (a *App) Listen(ctx context.Context, set *settings.Loaded, l *Local, addres
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		auth.WriteError(w, r, log, fault.New(fault.NotFound, "unknown_url", "there is no %.200s", r.URL.Path).
-			WithHint("Steward has /ws, /v1, /api/v1, /mcp, /channels, /tool.Tool, /search.Search, /event.Event, /services/v1, /healthz and /readyz"))
+			WithHint("Steward has /ws, /v1, /api/v1, /mcp, /channels, /tool.Tool, /search.Search, /event.Event, /services/v1, /hooks, /healthz and /readyz"))
 	})
 	s.http = auth.Timeouts{MayPause: rpc.MayPause}.Server(masking(a.Hidden(), mux))
 	s.http.ErrorLog, s.http.Protocols = slog.NewLogLogger(log.Handler(), slog.LevelDebug), new(http.Protocols)

@@ -69,6 +69,12 @@ func noted(env tool.Env, origin, notes string, add func(*domainlocal.Kit, domain
 const WorkspaceName = "workspace"
 
 func (l *Local) basicTools(set *settings.Loaded) BuiltIn {
+	opt := l.filesOptions(set)
+	return BuiltIn{Name: "basics", tools: func() ([]tool.Tool, error) { return basics(domainlocal.Options{Zone: l.zone(set)}, opt) }}
+}
+
+// filesOptions are the folders that the file tools may use.
+func (l *Local) filesOptions(set *settings.Loaded) files.Options {
 	opt := files.Options{Groups: l.groupsOf, More: l.granted.list, Reader: &l.reader,
 		Private: func() []string { return unseen(l.private, set) }}
 	if place, err := domainlocal.NewPlace(builtInEnv(set, "files"), "trash"); err == nil { // it fails without a data folder
@@ -81,7 +87,7 @@ func (l *Local) basicTools(set *settings.Loaded) BuiltIn {
 	for _, f := range set.Folders {
 		opt.Folders = append(opt.Folders, files.Folder{Name: f.Name, Path: f.Path, Write: f.Write, For: tool.OwnedBy(f.Users, f.Groups)})
 	}
-	return BuiltIn{Name: "basics", tools: func() ([]tool.Tool, error) { return basics(domainlocal.Options{Zone: l.zone(set)}, opt) }}
+	return opt
 }
 
 // basics returns the tools that need nothing but this machine: the calculator, the clock, and the tools for

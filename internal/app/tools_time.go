@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"steward/internal/jobs"
+	"steward/internal/record"
+	"steward/internal/secret"
 	"steward/internal/settings"
 	"steward/internal/tool"
 	"steward/internal/tools/calendar"
@@ -39,7 +41,7 @@ func (l *Local) jobService(set *settings.Loaded) job.Service {
 			return ""
 		}
 		return mustRun
-	}}
+	}, Hooks: secret.NewStore(secret.Folder(set.Data)), Check: func(ctx context.Context, j *record.Job) error { return l.checkJob(ctx, set, j) }}
 	if l.alarms != nil {
 		s.Jobs = l.alarms
 	}

@@ -111,24 +111,25 @@ const (
 
 // Listing describes an agent or a source as found, whether it may be used or not.
 type Listing struct {
-	Path        string    `json:"path"`
-	Kind        string    `json:"kind"`
-	Description string    `json:"description,omitzero"`
-	Version     string    `json:"version,omitzero"`
-	Status      Status    `json:"status"`
-	Changed     bool      `json:"changed,omitzero"` // pending because it differs from what was approved
-	Usable      bool      `json:"usable"`           // approved, and so are all agents above it
-	Hash        string    `json:"hash,omitzero"`    // of the current content, and of the announced tools if they are known
-	Static      string    `json:"static,omitzero"`  // of only the part that is known without starting anything
-	By          string    `json:"by,omitzero"`      // who decided
-	At          time.Time `json:"at,omitzero"`
-	Reason      string    `json:"reason,omitzero"`
-	Tools       []string  `json:"tools,omitzero"`
-	Waiting     []string  `json:"waiting,omitzero"` // if approved: tools that are new or different, and disabled until they are approved
-	Gone        []string  `json:"gone,omitzero"`    // if approved: tools that are no longer announced
-	Problems    []Problem `json:"problems,omitzero"`
-	Dir         string    `json:"dir,omitzero"`
-	Examples    []Example `json:"examples,omitzero"`
+	Path        string         `json:"path"`
+	Kind        string         `json:"kind"`
+	Description string         `json:"description,omitzero"`
+	Version     string         `json:"version,omitzero"`
+	Status      Status         `json:"status"`
+	Changed     bool           `json:"changed,omitzero"` // pending because it differs from what was approved
+	Usable      bool           `json:"usable"`           // approved, and so are all agents above it
+	Hash        string         `json:"hash,omitzero"`    // of the current content, and of the announced tools if they are known
+	Static      string         `json:"static,omitzero"`  // of only the part that is known without starting anything
+	By          string         `json:"by,omitzero"`      // who decided
+	At          time.Time      `json:"at,omitzero"`
+	Reason      string         `json:"reason,omitzero"`
+	Tools       []string       `json:"tools,omitzero"`
+	Waiting     []string       `json:"waiting,omitzero"` // if approved: tools that are new or different, and disabled until they are approved
+	Gone        []string       `json:"gone,omitzero"`    // if approved: tools that are no longer announced
+	Problems    []Problem      `json:"problems,omitzero"`
+	Dir         string         `json:"dir,omitzero"`
+	Examples    []Example      `json:"examples,omitzero"`
+	Jobs        map[string]Job `json:"jobs,omitzero"`
 
 	// Settings are a person's changes to what the source proposes for its tools; set if approved.
 	Settings map[string]ToolSetting `json:"settings,omitempty"`

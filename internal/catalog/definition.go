@@ -47,6 +47,7 @@ type definition struct {
 	Limits       Limits          `yaml:"limits"`
 	Parameters   json.RawMessage `yaml:"parameters"`
 	Examples     []Example       `yaml:"examples"`
+	Jobs         map[string]Job  `yaml:"jobs"`
 	Persona      bool            `yaml:"persona"`
 	Secrets      []string        `yaml:"secrets"`
 	Services     service.Configs `yaml:"services"`
@@ -86,8 +87,9 @@ type parsed struct {
 	namePlace, servicesPlace strict.Position
 }
 
-// parseDefinition reads agent.yaml or tool_config.yaml. names are the node's tools; nil: unknown.
-func parseDefinition(file string, text []byte, names []string) *parsed {
+// parseDefinition reads agent.yaml or tool_config.yaml. names are the node's tools; nil: unknown. readJob says when a
+// job begins; nil: it is not checked.
+func parseDefinition(file string, text []byte, names []string, readJob func(string, Job) (string, error)) *parsed {
 	d := &parsed{namePlace: strict.At(1, 1)}
 	bad := reporter(file, &d.problems)
 	root := strict.ReadYAML(text, bad)
@@ -99,7 +101,7 @@ func parseDefinition(file string, text []byte, names []string) *parsed {
 		return d
 	}
 	strict.Decoder{Bad: bad}.Decode(root, &d.definition)
-	c := checker{bad: bad, root: root, names: names}
+	c := checker{bad: bad, root: root, names: names, readJob: readJob}
 	d.namePlace, d.servicesPlace = c.at("name"), c.at("services")
 	c.definition(&d.definition)
 	d.sources = slices.Concat(
@@ -114,6 +116,8 @@ type checker struct {
 	bad   strict.Report
 	root  *strict.Node
 	names []string
+
+	readJob func(string, Job) (string, error)
 }
 
 // at returns the position of a value of the definition.
@@ -177,6 +181,7 @@ func (c checker) definition(d *definition) {
 		c.bad(f.Position, "domain_removed", remedy, "agents no longer have domains: %q is not supported", strict.Clip(f.Key))
 	}
 	c.services(d)
+	c.jobs(d)
 }
 
 // checks reports invalid checks.

@@ -46,6 +46,8 @@ type Options struct {
 	// Names returns the names of the node's own tools, which nothing may shadow; nil: they are
 	// unknown.
 	Names func() []string
+	// Jobs says in words when a job of an agent begins, or why it cannot; nil: jobs are not checked.
+	Jobs func(name string, j Job) (string, error)
 	// Secrets returns a secret of an agent by name; nil: there are none.
 	Secrets func(agent, name string) (string, bool)
 	// Services returns the value of Env.Services for an agent. May be nil.
@@ -200,7 +202,7 @@ func (c *Catalog) scan() {
 	tops := c.rootsDigest()
 	c.top.Store(&tops)
 	c.scans.Add(1)
-	r := &reader{dirs: map[string]bool{}}
+	r := &reader{dirs: map[string]bool{}, readJob: c.opt.Jobs}
 	if c.opt.Names != nil {
 		r.names = c.opt.Names()
 	}
@@ -400,7 +402,7 @@ func (c *Catalog) listing(u *unit) Listing {
 	l.Status, l.Changed = c.status(u)
 	if u.def != nil {
 		l.Description, l.Version = visible(u.def.Description), visible(u.def.definition.Version)
-		l.Examples = u.def.Examples
+		l.Examples, l.Jobs = u.def.Examples, u.def.Jobs
 	}
 	l.Usable = l.Status == Approved && u.grant != nil && !u.grant.ended.Load()
 	if u.announced != nil {

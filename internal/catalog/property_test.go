@@ -147,7 +147,7 @@ func FuzzDefinition(f *testing.F) {
 	}
 	names := []string{"math.evaluate"}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		d := parseDefinition("agent.yaml", text, names)
+		d := parseDefinition("agent.yaml", text, names, nil)
 		lines := bytes.Count(text, []byte("\n")) + bytes.Count(text, []byte("\r")) + 2 // a carriage return alone breaks a line too (YAML 1.2, 5.4)
 		for _, p := range d.problems {
 			if p.File != "agent.yaml" || p.Line < 1 || p.Line > lines || p.Column < 1 || p.Code == "" || p.Message == "" || p.Remedy == "" || strings.ContainsFunc(p.Message, hidden) {
@@ -167,7 +167,7 @@ func FuzzDefinition(f *testing.F) {
 				t.Fatalf("%v %v", err, problems)
 			}
 		}
-		again := parseDefinition("agent.yaml", text, names)
+		again := parseDefinition("agent.yaml", text, names, nil)
 		if fmt.Sprint(again.problems) != fmt.Sprint(d.problems) {
 			t.Fatalf("%v\n%v", d.problems, again.problems)
 		}

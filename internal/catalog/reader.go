@@ -18,9 +18,10 @@ import (
 
 // reader reads the folders of agents.
 type reader struct {
-	names []string // the node's tools
-	units []*unit
-	dirs  map[string]bool // to watch
+	names   []string // the node's tools
+	readJob func(string, Job) (string, error)
+	units   []*unit
+	dirs    map[string]bool // to watch
 }
 
 // folder reads the agents in a folder.
@@ -106,7 +107,7 @@ func (r *reader) read(f folder, u *unit, folderName string) {
 	if !ok {
 		return
 	}
-	u.def = parseDefinition(def.path, def.data, r.names)
+	u.def = parseDefinition(def.path, def.data, r.names, r.readJob)
 	u.problems = append(u.problems, u.def.problems...)
 	u.decls = u.def.sources
 	switch name := u.def.Name; {

@@ -41,6 +41,7 @@ func (c *Catalog) warnings(u *unit, specs []tool.Spec, refused, more []string) [
 	if u.def != nil {
 		w.services(u.def)
 		w.hooks(u.def)
+		w.jobs(u.def, c.opt.Jobs)
 		w.missing(u, specs, names)
 	}
 	foreign := c.foreign(u, names)

@@ -214,7 +214,7 @@ func TestToolsThatAreAskedAboutEachTime(t *testing.T) {
 		}
 		x = callOf(f, `{}`)
 		x.Attended = false
-		expect(t, run(t, e, x), message.DeniedCall, "no terminal to ask at")
+		expect(t, run(t, e, x), message.DeniedCall, "nobody can be asked here")
 		if denied := callOf(f, `{}`); true {
 			expect(t, run(t, engine(storetest.NewModel(), judge(policy.Deny)), denied), message.DeniedCall, "as the test wants it")
 		}

@@ -90,7 +90,7 @@ func unattended(d policy.Decision) policy.Decision {
 		return d
 	}
 	return policy.Decision{Verdict: policy.Deny, Rule: d.Rule, Version: d.Version,
-		Reason: "not approved: no terminal to ask at; use steward chat, or steward ask at a terminal (" + d.Reason + ")"}
+		Reason: "not approved: nobody can be asked here; use steward chat, or steward ask at a terminal (" + d.Reason + ")"}
 }
 
 // askPolicy asks the authorizer about the call. An error and an unknown verdict mean Deny.

@@ -127,7 +127,7 @@ func TestAGrantOfAQuery(t *testing.T) {
 	tl := query(echo)
 	alone := callOf(tl, `{"q":"a"}`)
 	alone.Attended = false
-	expect(t, run(t, e, alone), message.DeniedCall, "no terminal to ask at")
+	expect(t, run(t, e, alone), message.DeniedCall, "nobody can be asked here")
 	noIntent(t, s, alone)
 	standing(t, e, callOf(tl, `{"q":"a"}`), Always, "", time.Time{})
 	alone = callOf(tl, `{"q":"a"}`)
@@ -135,7 +135,7 @@ func TestAGrantOfAQuery(t *testing.T) {
 	expect(t, run(t, e, alone), message.OK)
 	alone = callOf(tl, `{"q":"b"}`)
 	alone.Attended = false
-	expect(t, run(t, e, alone), message.DeniedCall, "no terminal to ask at")
+	expect(t, run(t, e, alone), message.DeniedCall, "nobody can be asked here")
 }
 
 // A standing approval stands in for a person whom policy wants asked, and not

@@ -95,12 +95,12 @@ func (s *Scheduler) idle(ctx context.Context, j *record.Job, tt *timetable, time
 func passed(tt *timetable, j *record.Job, now time.Time) (times []time.Time, next time.Time) {
 	left := maxCatchUp
 	if tt.count > 0 {
-		left = min(left, tt.count-(j.Count.Due-j.Count.Manual))
+		left = min(left, tt.count-j.Triggered())
 	}
 	for next = j.Next; !next.IsZero() && !next.After(now) && len(times) < left; next = tt.next(next) {
 		times = append(times, next)
 	}
-	if tt.count > 0 && j.Count.Due-j.Count.Manual+len(times) >= tt.count {
+	if tt.count > 0 && j.Triggered()+len(times) >= tt.count {
 		next = time.Time{}
 	}
 	return times, next
@@ -134,7 +134,7 @@ func (s *Scheduler) divide(j *record.Job, tt *timetable, times []time.Time, now 
 		o := s.occurrence(j, t, t.Format(time.RFC3339))
 		o.After = beginsAfter(j, tt, &o)
 		switch n := open(j); {
-		case n > 0 && j.Overlap != record.OverlapQueue && (j.Missed != record.MissedAll || now.Sub(t) <= late):
+		case n > 0 && !j.Queues() && (j.Missed != record.MissedAll || now.Sub(t) <= late):
 			o.State, o.Reason = record.OccurrenceSkipped, record.ReasonOverlap
 		case n >= maxOpen:
 			o.State, o.Reason = record.OccurrenceSkipped, record.ReasonQueueFull
@@ -189,7 +189,7 @@ func (s *Scheduler) begin(ctx context.Context, user string, job id.ID, cause, wh
 		o.Cause = cause
 		j.Count.Due++
 		j.Count.Manual++
-		if n := open(&j) - 1; n > 0 && j.Overlap != record.OverlapQueue || n >= maxOpen {
+		if n := open(&j) - 1; n > 0 && !j.Queues() || n >= maxOpen {
 			return o, fault.New(fault.Conflict, "job_busy", "the job %q is already running", j.Name).WithHint("wait for its end")
 		}
 		_, err = s.opt.Store.Commit(ctx, sc, store.Batch{Changes: []store.Change{
@@ -210,10 +210,14 @@ func (s *Scheduler) prune(ctx context.Context, j *record.Job) {
 		return
 	}
 	sc := store.ForUser(j.User)
-	page, err := s.opt.Store.Query(ctx, sc, store.Query{List: record.OccurrencesURI(j.ID), Limit: 2 * maxOpen, NoBody: true})
+	hook := !j.Hook.Zero()
+	page, err := s.opt.Store.Query(ctx, sc, store.Query{List: record.OccurrencesURI(j.ID), Limit: 2 * maxOpen, NoBody: !hook})
 	var changes []store.Change
 	for _, it := range page.Items {
 		if it.Pos <= j.Count.Records-keep && it.State == "" {
+			if o, err := record.DecodeOccurrence(it.URI, it.Body); hook && err == nil && s.opt.Now().Sub(o.Due) < keepCalls {
+				break
+			}
 			changes = append(changes, store.Change{Op: store.Erase, URI: it.URI})
 		}
 	}

@@ -3,8 +3,11 @@ package jobs
 import (
 	"context"
 	"encoding/json"
+	"io/fs"
+	"path"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"steward/internal/fault"
@@ -20,17 +23,21 @@ const (
 	MaxJobText = 8000 // bytes
 	MaxRetries = 10
 
-	maxOpen    = 24          // occurrences of a job that are not over, so also how many are caught up
-	maxCatchUp = 10_000      // occurrences that are looked at in one step
-	keep       = 200         // occurrences of a job in its history
-	late       = time.Minute // an occurrence that is not later than this is not missed
+	maxOpen    = 24               // occurrences of a job that are not over, so also how many are caught up
+	maxCatchUp = 10_000           // occurrences that are looked at in one step
+	keep       = 200              // occurrences of a job in its history
+	keepCalls  = 15 * time.Minute // occurrences of a webhook are not erased before: a call that is repeated finds them
+	late       = time.Minute      // an occurrence that is not later than this is not missed
 )
 
 // CausePerson is the cause of occurrences that a person has begun.
 const CausePerson = "person"
 
-// termJobs lists a user's jobs.
-const termJobs = "jobs"
+// The terms of jobs.
+const (
+	termJobs = "jobs" // lists a user's jobs
+	termHook = "hook" // finds the job of a webhook
+)
 
 var (
 	nameForm = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
@@ -90,17 +97,18 @@ func nameTaken(name string) error {
 	return fault.New(fault.Conflict, "name_taken", "there is already a job %q", name).WithHint("use another name, or remove that job first")
 }
 
-// firstDue returns the first time at or after now at which the job begins; zero for a job that begins on events.
+// firstDue returns the first time at or after now at which the job begins; zero for a job that begins when something
+// happens.
 func firstDue(j *record.Job, now time.Time) (time.Time, error) {
 	tt, err := newTimetable(j)
-	if err != nil || !j.On.Zero() {
+	if err != nil || !j.Timed() {
 		return time.Time{}, err
 	}
 	next := tt.next(now.Add(-time.Second))
 	switch {
 	case next.IsZero() && !j.At.IsZero():
 		return next, fault.New(fault.Invalid, "time_past", "%s is in the past", j.At.Format(time.RFC3339)).WithHint("give a time in the future")
-	case next.IsZero() || tt.count > 0 && j.Count.Due-j.Count.Manual >= tt.count:
+	case next.IsZero() || tt.count > 0 && j.Triggered() >= tt.count:
 		return time.Time{}, fault.New(fault.Invalid, "rule_never", "the job would not begin within the next five years").WithHint("check the days and months of its trigger")
 	}
 	return next, nil
@@ -117,13 +125,13 @@ func checkJob(j *record.Job) error {
 	case j.Text == "":
 		return invalid("say what is to be done", "the job has no text")
 	case len(j.Text) > MaxJobText:
-		return fault.New(fault.TooLarge, "text_too_long", "the text has %d bytes; the limit is %d", len(j.Text), MaxJobText)
+		return fault.New(fault.TooLarge, "text_too_long", "the text has %d bytes; the limit is %d", len(j.Text), MaxJobText).WithHint("put long instructions into a file or a skill, and name it in the text")
 	case !slices.Contains([]string{"", record.MissedOnce, record.MissedAll, record.MissedSkip}, j.Missed):
 		return invalid("use once, all or skip", "unknown policy for missed occurrences %.40q", j.Missed)
 	case !slices.Contains([]string{"", record.OverlapSkip, record.OverlapQueue}, j.Overlap):
 		return invalid("use skip or queue", "unknown policy for overlap %.40q", j.Overlap)
 	case j.Retries < 0 || j.Retries > MaxRetries:
-		return invalid("give at most 10 retries", "%d retries are too many", j.Retries)
+		return invalid("give 0 to 10 retries", "%d retries are not possible", j.Retries)
 	case j.Jitter < 0 || j.Jitter > 24*3600:
 		return invalid("give at most one day", "a jitter of %d seconds is not possible", j.Jitter)
 	case !(j.MaxCost >= 0) || j.MaxTime < 0: // NaN is not possible either
@@ -132,6 +140,16 @@ func checkJob(j *record.Job) error {
 		return invalid("give two times such as 22:00 and 07:00", "the quiet hours are not valid")
 	case j.Check.Args != "" && !json.Valid([]byte(j.Check.Args)):
 		return invalid("give the arguments of the tool as a JSON object", "the arguments of the check are not JSON")
+	}
+	switch m := j.Mail; {
+	case m != record.MailFilter{} && m.Account == "":
+		return invalid("name the account; steward accounts list shows them", "the e-mails of no account are meant")
+	case len(m.From) > 200 || len(m.Subject) > 200:
+		return invalid("give at most 200 bytes of each", "the filter for e-mails is too long")
+	case j.File != "" && !validPattern(j.File):
+		return invalid("give a file, or a pattern for files in one folder, such as workspace/in/*.pdf", "the job cannot begin on the file %.200q", j.File)
+	case len(j.Home) > 300:
+		return invalid("write it as light.hall=on", "the state of the home is too long")
 	}
 	if on := j.On; !on.Zero() {
 		_, err := resource.Parse(on.URI)
@@ -154,9 +172,20 @@ func checkJob(j *record.Job) error {
 	return nil
 }
 
+// validPattern reports whether a file can be followed: a path below a folder that the file tools know by its name, with a
+// pattern at most in its last element.
+func validPattern(name string) bool {
+	dir, last := path.Split(name)
+	_, err := path.Match(last, "")
+	return len(name) <= 500 && fs.ValidPath(name) && dir != "" && !strings.ContainsAny(dir, "*?[\\") && err == nil
+}
+
 // Preview returns the next n (at most 100) occurrences of a job that need not be stored, from now on.
-// Error codes are those of AddJob for triggers.
+// Error codes are those of AddJob, without name_taken and time_past.
 func (s *Scheduler) Preview(j record.Job, n int) ([]time.Time, error) {
+	if err := checkJob(&j); err != nil {
+		return nil, err
+	}
 	now := s.opt.Now().UTC()
 	if j.Start.IsZero() {
 		j.Start = now.Truncate(time.Second)
@@ -166,7 +195,7 @@ func (s *Scheduler) Preview(j record.Job, n int) ([]time.Time, error) {
 		return nil, err
 	}
 	if n = min(n, 100); tt.count > 0 {
-		n = min(n, tt.count-(j.Count.Due-j.Count.Manual))
+		n = min(n, tt.count-j.Triggered())
 	}
 	var out []time.Time
 	for t := tt.next(now.Add(-time.Second)); !t.IsZero() && len(out) < n; t = tt.next(t) {
@@ -206,6 +235,21 @@ func (s *Scheduler) Jobs(ctx context.Context, user string) ([]record.Job, error)
 	return out, nil
 }
 
+// FolderJobs returns the jobs of all users that the folders of agents define.
+func (s *Scheduler) FolderJobs(ctx context.Context) (out []record.Job, err error) {
+	for it, err := range store.Items(ctx, s.opt.Store, store.ForNode(""), store.Query{Term: store.Term{Name: termJobs, Value: "folder"}, Type: record.TypeJob}) {
+		if err != nil {
+			return nil, err
+		}
+		j, err := record.DecodeJob(it.URI, it.Body)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, j)
+	}
+	return out, nil
+}
+
 // SetJob stores a job with a Kind, or gives the one that exists under its name another trigger, zone and
 // limits, and lets it begin again. What the job has seen and spent stays, unless it had been paused: then
 // what has changed meanwhile is not told. Error codes: those of AddJob.
@@ -241,7 +285,42 @@ func (s *Scheduler) PauseJob(ctx context.Context, user, name string) (record.Job
 		if j.State == record.JobEnded {
 			return fault.New(fault.Conflict, "job_over", "the job %q has ended", j.Name)
 		}
-		j.State, j.Next = record.JobPaused, time.Time{}
+		j.State, j.Next, j.Off = record.JobPaused, time.Time{}, false
+		return nil
+	})
+}
+
+// EditJob changes what a job says. do may change all but ID, User, Name and what changes by itself (from State on).
+// If it changes the trigger, the job begins by the new one from now on, also one that has ended. Error codes:
+// not_found, those of do, and those of AddJob.
+func (s *Scheduler) EditJob(ctx context.Context, user, name string, do func(*record.Job) error) (record.Job, error) {
+	return s.changeJob(ctx, user, name, func(j *record.Job) (err error) {
+		before, zone := j.Trigger, j.Zone
+		if err := do(j); err != nil {
+			return err
+		}
+		if err := checkJob(j); err != nil {
+			return err
+		}
+		if j.Trigger == before && j.Zone == zone {
+			return nil
+		}
+		now := s.opt.Now().UTC()
+		if j.Start.IsZero() {
+			j.Start = now
+		}
+		j.Start = j.Start.UTC().Truncate(time.Second)
+		j.Cursor, j.Held, j.Count.Earlier = "", time.Time{}, j.Count.Due-j.Count.Manual
+		next, err := firstDue(j, now)
+		if err != nil {
+			return err
+		}
+		if j.State == record.JobEnded {
+			j.State, j.Ended = record.JobActive, ""
+		}
+		if j.Next = next; j.State == record.JobPaused {
+			j.Next = time.Time{}
+		}
 		return nil
 	})
 }
@@ -254,7 +333,7 @@ func (s *Scheduler) ResumeJob(ctx context.Context, user, name string) (record.Jo
 		case record.JobEnded:
 			return fault.New(fault.Conflict, "job_over", "the job %q has ended", j.Name)
 		case record.JobPaused:
-			j.State, j.Cursor = record.JobActive, "" // events are followed from now on
+			j.State, j.Cursor, j.Off = record.JobActive, "", false // events are followed from now on
 			j.Next, err = firstDue(j, s.opt.Now().UTC())
 		}
 		return err
@@ -309,6 +388,22 @@ func (s *Scheduler) Occurrences(ctx context.Context, user, name string, limit in
 	return out, nil
 }
 
+// SwitchJob pauses the job of an agent's folder because the agent may not be used, or lets it begin again if it was
+// paused so, and not by a person.
+func (s *Scheduler) SwitchJob(ctx context.Context, user, name string, on bool) error {
+	_, err := s.changeJob(ctx, user, name, func(j *record.Job) (err error) {
+		switch {
+		case !on && j.State == record.JobActive:
+			j.State, j.Next, j.Off = record.JobPaused, time.Time{}, true
+		case on && j.State == record.JobPaused && j.Off:
+			j.State, j.Cursor, j.Off = record.JobActive, "", false
+			j.Next, err = firstDue(j, s.opt.Now().UTC())
+		}
+		return err
+	})
+	return err
+}
+
 // changeJob changes a job under its version.
 func (s *Scheduler) changeJob(ctx context.Context, user, name string, do func(*record.Job) error) (record.Job, error) {
 	for {
@@ -344,6 +439,12 @@ func (s *Scheduler) job(ctx context.Context, user string, job id.ID) (record.Job
 
 func putJob(j *record.Job, cond store.If) store.Change {
 	ch := store.Change{URI: record.JobURI(j.ID), Body: record.Encode(j), If: cond, Terms: []store.Term{{Name: termJobs, Value: "all"}}}
+	if j.Folder != "" {
+		ch.Terms = append(ch.Terms, store.Term{Name: termJobs, Value: "folder"})
+	}
+	if !j.Hook.Zero() {
+		ch.Terms = append(ch.Terms, store.Term{Name: termHook, Value: j.Hook.String()})
+	}
 	if j.State != record.JobEnded {
 		ch.State = j.State
 	}

@@ -298,6 +298,10 @@ func TestWhatIsNoJob(t *testing.T) {
 		{"job_invalid", func(j *record.Job) { j.Quiet = record.Quiet{From: "25:00", To: "07:00"} }},
 		{"job_invalid", func(j *record.Job) { j.Tools = map[string]string{"*": "maybe"} }},
 		{"job_invalid", func(j *record.Job) { j.Check = record.Check{Tool: "x.y", Args: "{"} }},
+		{"job_invalid", func(j *record.Job) {
+			j.Trigger = record.Trigger{On: record.EventFilter{Type: "mail.Message", Verb: "eat"}}
+		}},
+		{"job_invalid", func(j *record.Job) { j.Trigger = record.Trigger{On: record.EventFilter{Type: "no type"}} }},
 		{"text_too_long", func(j *record.Job) { j.Text = strings.Repeat("x", MaxJobText+1) }},
 		{"zone_unknown", func(j *record.Job) { j.Zone = "Mars/Base" }},
 		{"trigger_invalid", func(j *record.Job) { j.Trigger = record.Trigger{} }},
@@ -314,6 +318,9 @@ func TestWhatIsNoJob(t *testing.T) {
 	} {
 		j := record.Job{User: "ann", Name: "mail", Text: "read my mail", Trigger: daily}
 		c.set(&j)
+		if _, err := s.Preview(j, 1); err == nil && strings.HasSuffix(c.code, "_invalid") {
+			t.Errorf("%+v is shown as a job that can be added", j)
+		}
 		if _, err := s.AddJob(t.Context(), j); !fault.HasCode(err, c.code) {
 			t.Errorf("%+v: %v, want %s", j, err, c.code)
 		}
@@ -348,7 +355,7 @@ func TestDaysOnWhichClocksChange(t *testing.T) {
 		{record.Trigger{Rule: "FREQ=DAILY;COUNT=2"}, time.Date(2000, 1, 1, 8, 0, 0, 0, vienna), "01 08:00 +0100, 02 08:00 +0100"},
 	} {
 		s := New(Options{Store: storetest.NewModel(), Now: func() time.Time { return c.now }})
-		list, err := s.Preview(record.Job{Trigger: c.trigger, Zone: "Europe/Vienna"}, 3)
+		list, err := s.Preview(record.Job{Name: "x", Text: "x", Trigger: c.trigger, Zone: "Europe/Vienna"}, 3)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -464,7 +471,7 @@ func FuzzTrigger(f *testing.F) {
 	}
 	s := New(Options{Store: storetest.NewModel(), Now: func() time.Time { return time.Date(2026, 3, 28, 23, 30, 0, 0, time.UTC) }})
 	f.Fuzz(func(t *testing.T, expr string, cron bool) {
-		j := record.Job{Zone: "Europe/Vienna"}
+		j := record.Job{Name: "x", Text: "x", Zone: "Europe/Vienna"}
 		if j.Rule = expr; cron {
 			j.Cron, j.Rule = expr, ""
 		}

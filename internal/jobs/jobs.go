@@ -44,9 +44,12 @@
 // where it has looked becomes the job's own (Job.Seen) in the commit that ends the occurrence. So a change
 // is told once, whatever happens in between. Package heartbeat says what is looked at.
 //
-// A job can also begin on events (Trigger.On). A follower reads them from the job's cursor on, and each
-// batch becomes one occurrence, in a commit that moves the cursor too. At least a minute passes from one
-// to the next, so that a job whose work leads to such events again cannot run without pause.
+// A job can also begin when something happens: an event of the log, an e-mail, a changed file, a state of
+// the home. A follower reads what happens from the job's cursor on (Handlers.Events), and each batch becomes
+// one occurrence, in a commit that moves the cursor too. A webhook is called instead, and has no cursor: its
+// occurrence derives from the call's signature (Happened), so that a repeated call is the same occurrence.
+// At least a minute passes from one occurrence to the next, so that a job whose work makes it begin again,
+// or two jobs that make each other begin, cannot run without pause.
 //
 // What always holds for a job: the number of times that it was due is that of its occurrences which are
 // done, failed, missed, skipped or still open (record.JobCount).
@@ -132,7 +135,7 @@ const (
 	kindAlarm      = iota
 	kindJob        // a job that is due
 	kindOccurrence // a job with an occurrence that is to run
-	kindEvents     // a job that begins on events
+	kindEvents     // a job that begins on what is followed
 )
 
 // entry is something in the queue.
@@ -296,7 +299,7 @@ func (s *Scheduler) add(a record.Alarm) {
 func (s *Scheduler) addJob(j *record.Job) {
 	switch {
 	case j.State != record.JobActive:
-	case !j.On.Zero():
+	case j.Followed():
 		s.push(entry{time.Time{}, j.User, j.ID, kindEvents})
 	case !j.Next.IsZero():
 		s.push(entry{j.Next, j.User, j.ID, kindJob})

@@ -37,8 +37,8 @@ type Handlers struct {
 	// and calls no model. Required if there are such jobs.
 	Look func(ctx context.Context, j record.Job) (Sight, error)
 
-	// Events yields the events after j.Cursor (empty: from now on) that j.On selects and the user may
-	// read, and a batch without events now and then. Nil: no job begins on events.
+	// Events yields what happens after j.Cursor (empty: from now on), that j's trigger selects and the user
+	// may read, and a batch without events now and then. Nil: no job begins on what is followed.
 	Events func(ctx context.Context, j record.Job) iter.Seq2[Events, error]
 
 	// Report tells the user of occurrences that failed or were missed. Both are in the history, too.
@@ -292,7 +292,7 @@ func (s *Scheduler) failed(ctx context.Context, a *Attempt, err error, final boo
 // process has recorded it.
 func (s *Scheduler) finish(ctx context.Context, a *Attempt) error {
 	o, sc := &a.Occurrence, store.ForUser(a.Job.User)
-	o.Ended = s.opt.Now().UTC()
+	o.Ended, o.Text = s.opt.Now().UTC(), ""
 	for {
 		j, version, err := s.job(ctx, a.Job.User, a.Job.ID)
 		if err != nil {

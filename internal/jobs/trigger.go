@@ -39,14 +39,14 @@ func newTimetable(j *record.Job) (tt timetable, err error) {
 		return tt, err
 	}
 	set := 0
-	for _, is := range []bool{!j.At.IsZero(), j.Every != 0, j.Cron != "", j.Rule != "", !j.On.Zero()} {
+	for _, is := range []bool{!j.At.IsZero(), j.Every != 0, j.Cron != "", j.Rule != "", !j.On.Zero(), !j.Hook.Zero(), j.Mail != record.MailFilter{}, j.File != "", j.Home != ""} {
 		if is {
 			set++
 		}
 	}
 	if set != 1 {
 		return tt, fault.New(fault.Invalid, "trigger_invalid", "a job needs exactly one trigger, and this one has %d", set).
-			WithHint("give one of at, every, cron, rule and on")
+			WithHint("give one of at, every, cron, rule, on, hook, mail, file and home")
 	}
 	tt.start = j.Start.Truncate(time.Second)
 	switch {
@@ -172,7 +172,7 @@ func (tt *timetable) next(t time.Time) time.Time {
 	if tt.rule != nil {
 		search = tt.nextByRule
 	} else if tt.cron == "" {
-		return time.Time{} // events
+		return time.Time{} // it begins when something happens
 	}
 	for w := wall(t, tt.loc); ; {
 		if w = search(w); w.IsZero() {

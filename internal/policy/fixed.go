@@ -32,7 +32,7 @@ func (Fixed) Authorize(_ context.Context, q Question) (Decision, error) {
 	}
 	return Decision{
 		Verdict: Deny,
-		Reason: q.Tool.Name + " changes something, and is not approved: no terminal to ask at; " +
+		Reason: q.Tool.Name + " changes something, and is not approved: nobody can be asked here; " +
 			"use steward chat, or steward ask at a terminal",
 		Rule: "fixed.unattended",
 	}, nil

@@ -60,14 +60,17 @@ type Job struct {
 	Labels       message.Labels `json:"labels,omitzero"`       // of what created the job; its text has them
 	Sources      []string       `json:"sources,omitzero"`      // likewise
 	Created      time.Time      `json:"created"`
-	Creator      string         `json:"creator,omitzero"` // "user", "agent:PATH"
+	Creator      string         `json:"creator,omitzero"` // "user", "agent:PATH", "folder:PATH"
+	Folder       string         `json:"folder,omitzero"`  // the path of the agent whose folder defines the job
+	Defined      string         `json:"defined,omitzero"` // a hash of that definition
+	Off          bool           `json:"off,omitzero"`     // paused because that agent may not be used, not by a person
 	By           id.ID          `json:"by,omitzero"`      // the call that created the job: creating it again by the same call has no effect
 	Kind         string         `json:"kind,omitzero"`    // of a job of Steward's own (KindHeartbeat, …), which looks before it begins; empty: an ordinary one
 
 	Trigger
 	Zone    string            `json:"zone,omitzero"`    // IANA name; rules, cron and quiet hours are counted there; empty: UTC
 	Missed  string            `json:"missed,omitzero"`  // MissedOnce (also if empty), MissedAll or MissedSkip
-	Overlap string            `json:"overlap,omitzero"` // OverlapSkip (also if empty) or OverlapQueue
+	Overlap string            `json:"overlap,omitzero"` // OverlapSkip or OverlapQueue; empty: see Queues
 	Retries int               `json:"retries,omitzero"` // how often an occurrence that failed is tried again
 	Jitter  int               `json:"jitter,omitzero"`  // each occurrence begins up to so many seconds after it is due
 	Quiet   Quiet             `json:"quiet,omitzero"`   // occurrences that are due then begin at the end
@@ -85,9 +88,9 @@ type Job struct {
 	Last  Look      `json:"last,omitzero"` // of a job with a Kind
 	Today JobDay    `json:"today,omitzero"`
 
-	// Jobs that begin on events:
-	Cursor string    `json:"cursor,omitzero"` // how far the events have been read
-	Held   time.Time `json:"held,omitzero"`   // no event begins the job before
+	// Jobs that begin when something happens:
+	Cursor string    `json:"cursor,omitzero"` // how far the events have been read, or what was last seen of files or the home
+	Held   time.Time `json:"held,omitzero"`   // nothing begins the job before
 }
 
 // The kinds of jobs of Steward's own. They begin only if something has changed, and tell what matters.
@@ -120,14 +123,36 @@ func (d JobDay) Spent(date string) (calls int, cost float64) {
 	return d.Calls, d.Cost
 }
 
-// Trigger says when a job begins. Exactly one of At, Every, Cron, Rule and On is set.
+// Trigger says when a job begins. Exactly one of At, Every, Cron, Rule, On, Hook, Mail, File and Home is set.
 type Trigger struct {
 	At    time.Time   `json:"at,omitzero"`    // once
 	Every int         `json:"every,omitzero"` // seconds, counted from Start
 	Cron  string      `json:"cron,omitzero"`  // five fields, or a name such as @daily
 	Rule  string      `json:"rule,omitzero"`  // an RRULE of RFC 5545 without DTSTART, which is Start
 	On    EventFilter `json:"on,omitzero"`
+	Hook  id.ID       `json:"hook,omitzero"`  // a call of /hooks/ID, signed with the secret HookSecret(ID)
+	Mail  MailFilter  `json:"mail,omitzero"`  // an e-mail that arrives
+	File  string      `json:"file,omitzero"`  // a file that appears or changes: its path as the file tools take it, with a glob in its last element
+	Home  string      `json:"home,omitzero"`  // a state that the home enters, such as "light.hall=on" or "sensor.hall>25"
 	Start time.Time   `json:"start,omitzero"` // no occurrence is before it; zero when the job is created: now
+}
+
+// Timed reports whether the job begins at times, and not when something happens.
+func (t *Trigger) Timed() bool {
+	return !t.At.IsZero() || t.Every != 0 || t.Cron != "" || t.Rule != ""
+}
+
+// Followed reports whether a job begins on what is followed from a cursor on. A webhook is not: it is called.
+func (t *Trigger) Followed() bool { return !t.Timed() && t.Hook.Zero() }
+
+// HookSecret returns the name of the secret with which calls of a webhook are signed.
+func HookSecret(hook id.ID) string { return "hook-" + hook.String() }
+
+// MailFilter selects e-mails of one account.
+type MailFilter struct {
+	Account string `json:"account,omitzero"`
+	From    string `json:"from,omitzero"`    // part of the sender's name or address, in any case; empty: any
+	Subject string `json:"subject,omitzero"` // part of the subject, in any case; empty: any
 }
 
 // EventFilter selects events. Empty fields select all; Type and URI are not both empty.
@@ -168,7 +193,8 @@ type JobCount struct {
 	Failed  int     `json:"failed,omitzero"`
 	Missed  int     `json:"missed,omitzero"`
 	Skipped int     `json:"skipped,omitzero"`
-	Manual  int     `json:"manual,omitzero"` // of Due: begun by a person, not by the trigger
+	Manual  int     `json:"manual,omitzero"`  // of Due: begun by a person, not by the trigger
+	Earlier int     `json:"earlier,omitzero"` // of Due: begun by triggers that the job had before it was edited
 	Records int64   `json:"records,omitzero"`
 	Cost    float64 `json:"cost,omitzero"` // US dollars, of all occurrences
 }
@@ -204,7 +230,8 @@ type Occurrence struct {
 	Due          time.Time `json:"due"`
 	Last         time.Time `json:"last,omitzero"`    // of several that were missed: when the last one was due
 	Several      int       `json:"several,omitzero"` // how many they are, or how many events came together; 0: one
-	Cause        string    `json:"cause,omitzero"`   // empty: the time; "person", or the URI of a resource that an event is about
+	Cause        string    `json:"cause,omitzero"`   // empty: the time; "person", or what happened, such as the URI of a resource that an event is about
+	Text         string    `json:"text,omitzero"`    // more about what happened, from outside: the body of a call, a subject; until the occurrence is over
 	After        time.Time `json:"after"`            // it does not begin before: jitter, quiet hours, the wait before the next attempt
 	Began        time.Time `json:"began,omitzero"`   // the first attempt
 	Ended        time.Time `json:"ended,omitzero"`
@@ -233,6 +260,18 @@ func (o *Occurrence) Over() bool {
 
 // Times returns how many times the record stands for.
 func (o *Occurrence) Times() int { return max(o.Several, 1) }
+
+// Queues reports whether an occurrence that is due while an earlier one is not over waits for its end. A call, an
+// e-mail or a changed file says something of its own, so these wait unless the job says otherwise.
+func (j *Job) Queues() bool {
+	if j.Overlap == "" {
+		return !j.Timed() && j.On.Zero()
+	}
+	return j.Overlap == OverlapQueue
+}
+
+// Triggered returns how many occurrences the present trigger has begun.
+func (j *Job) Triggered() int { return j.Count.Due - j.Count.Manual - j.Count.Earlier }
 
 // JobID returns the ID of a user's job.
 func JobID(user, name string) id.ID { return id.Derive("job", user, name) }

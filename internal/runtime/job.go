@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 	"time"
 
@@ -169,7 +170,11 @@ func (n *Node) jobConversation(ctx context.Context, a *jobs.Attempt) (id.ID, err
 func jobContent(a *jobs.Attempt) []message.Block {
 	out := []message.Block{&message.Text{Text: a.Job.Text}}
 	if cause := a.Occurrence.Cause; cause != "" && cause != jobs.CausePerson {
-		out = append(out, &message.Text{Common: message.Common{Labels: message.Private | message.Untrusted}, Text: "What happened: " + cause})
+		text := "What happened: " + cause
+		if a.Occurrence.Text != "" {
+			text += "\n\n" + a.Occurrence.Text
+		}
+		out = append(out, &message.Text{Common: message.Common{Labels: message.Private | message.Untrusted}, Text: text})
 	}
 	return out
 }
@@ -371,6 +376,34 @@ func (n *Node) reportJob(ctx context.Context, j record.Job, o record.Occurrence)
 	}
 }
 
+// CheckJob refuses a job whose agent, model or check does not exist. A job may also come to name what is gone
+// later; its occurrences then fail. Error codes: agent_not_found, model_not_found and others of models,
+// check_invalid.
+func (n *Node) CheckJob(ctx context.Context, j record.Job) error {
+	if j.Model != "" {
+		if _, err := n.opt.Models.Resolve(j.Model); err != nil {
+			return err
+		}
+	}
+	return n.canCheck(ctx, j.User, j.Agent, j.Check.Tool)
+}
+
+// canCheck refuses a job whose agent does not exist, or whose check is no query of that agent.
+func (n *Node) canCheck(ctx context.Context, user, agent, name string) error {
+	specs, err := n.Work.ToolList(ctx, user, agent, "")
+	if err != nil || name == "" {
+		return err
+	}
+	i := slices.IndexFunc(specs, func(s tool.Spec) bool { return s.Name == name })
+	switch {
+	case i < 0:
+		return fault.New(fault.Invalid, "check_invalid", "there is no tool %.80q for the check", name).WithHint("steward tools lists the tools that only read")
+	case specs[i].Effect != tool.Query:
+		return fault.New(fault.Invalid, "check_invalid", "%s changes something, so it cannot be a check", name).WithHint("use a tool that only reads")
+	}
+	return nil
+}
+
 // zoneOf returns the time zone of a job.
 func zoneOf(j *record.Job) *time.Location {
 	zone, err := time.LoadLocation(j.Zone)
@@ -394,14 +427,8 @@ func hashed(text string) string {
 
 // check runs a query and returns its result, or the part that the check's pointer names.
 func (n *Node) check(ctx context.Context, user, agent string, c record.Check) (string, error) {
-	specs, err := n.Work.ToolList(ctx, user, agent, c.Tool)
-	if err != nil {
+	if err := n.canCheck(ctx, user, agent, c.Tool); err != nil {
 		return "", err
-	}
-	for _, s := range specs {
-		if s.Name == c.Tool && s.Effect != tool.Query {
-			return "", fault.New(fault.Invalid, "check_invalid", "%s changes something, so it cannot be a check", s.Name).WithHint("use a tool that only reads")
-		}
 	}
 	x, err := n.Work.ExecuteTool(ctx, user, work.Execution{Agent: agent, Tool: c.Tool, Args: []byte(c.Args)})
 	if err != nil {
@@ -449,6 +476,17 @@ func pointed(text, pointer string) (string, error) {
 
 // jobEvents yields the events that begin a job. What the job itself writes is no event for it.
 func (n *Node) jobEvents(ctx context.Context, j record.Job) iter.Seq2[jobs.Events, error] {
+	switch {
+	case j.Mail != record.MailFilter{}:
+		return n.mailEvents(ctx, j)
+	case j.On.Zero():
+		if n.opt.JobSource == nil {
+			return func(yield func(jobs.Events, error) bool) {
+				yield(jobs.Events{}, fault.New(fault.Unsupported, "job_source", "files and the home are not followed here"))
+			}
+		}
+		return n.opt.JobSource(ctx, j)
+	}
 	var f events.Filter
 	if j.On.Type != "" {
 		f.Types = []string{j.On.Type}
@@ -487,4 +525,37 @@ func (n *Node) jobEvents(ctx context.Context, j record.Job) iter.Seq2[jobs.Event
 			}
 		}
 	}
+}
+
+// mailEvents yields the e-mails that begin a job. An event about each is published when it arrives.
+func (n *Node) mailEvents(ctx context.Context, j record.Job) iter.Seq2[jobs.Events, error] {
+	f := events.Filter{Types: []string{mailMessage}, Prefixes: []resource.URI{resource.Root("mail.Account", j.Mail.Account)}, Bodies: true}
+	return func(yield func(jobs.Events, error) bool) {
+		for b, err := range n.events.Subscribe(ctx, events.Caller{User: j.User, Agent: j.Agent}, f, events.Cursor(j.Cursor)) {
+			out := jobs.Events{Cursor: string(b.Cursor)}
+			for i := range b.Events {
+				e := &b.Events[i]
+				if !e.Published || len(e.Resources) == 0 {
+					continue
+				}
+				var letter struct{ ID, From, Subject string }
+				if err := json.Unmarshal(e.Resources[0].Body, &letter); err != nil || !holds(letter.From, j.Mail.From) || !holds(letter.Subject, j.Mail.Subject) {
+					continue
+				}
+				out.List = append(out.List, jobs.Event{ID: e.ID.String(), Cause: "an e-mail to " + j.Mail.Account,
+					Text: fmt.Sprintf("id: %s\nfrom: %s\nsubject: %s", letter.ID, letter.From, letter.Subject)})
+			}
+			if !yield(out, err) {
+				return
+			}
+		}
+	}
+}
+
+// mailMessage is the type of the resources of events about e-mails.
+const mailMessage = "mail.Message"
+
+// holds reports whether a text has a part, in any case.
+func holds(text, part string) bool {
+	return strings.Contains(strings.ToLower(text), strings.ToLower(part))
 }

@@ -61,6 +61,9 @@ func (w *jobWorld) reaches(state string) (o record.Occurrence) {
 	eventually(w.t, "the occurrence is "+state, func() bool {
 		list, err := w.jobs.Occurrences(w.t.Context(), "anna", "job", 1)
 		ok(w.t, err)
+		if len(list) == 0 {
+			return false
+		}
 		o = list[0]
 		if o.Over() && o.State != state {
 			w.t.Fatalf("%+v", o)

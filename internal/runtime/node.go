@@ -18,6 +18,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"iter"
 	"log/slog"
 	"sync"
 	"time"
@@ -35,6 +36,7 @@ import (
 	"steward/internal/message"
 	"steward/internal/planning"
 	"steward/internal/policy"
+	"steward/internal/record"
 	"steward/internal/request"
 	"steward/internal/requests"
 	"steward/internal/routing"
@@ -104,6 +106,8 @@ type Options struct {
 	Documents func(ctx context.Context, user, model string, f *message.File) (*message.File, error)
 	// Alarms lets reminders go off and jobs begin; nil: there are none.
 	Alarms *jobs.Scheduler
+	// JobSource yields what happens to the files or in the home that a job begins on; nil: no such job begins.
+	JobSource func(ctx context.Context, j record.Job) iter.Seq2[jobs.Events, error]
 	// Heartbeat is what the heartbeat and the reviews may spend, and where they look beside the node itself.
 	Heartbeat HeartbeatOptions
 	// Notify reaches a user outside of a conversation. May be nil.

@@ -177,6 +177,7 @@ type world struct {
 	provider llm.Provider // nil: model
 	aliases  map[string]llm.Alias
 	windows  map[string]int // nil: larger than any test
+	prices   map[string]llm.Price
 	models   *llm.Models
 	order    atomic.Pointer[string] // what a tool that orders says is to be called
 }
@@ -210,7 +211,7 @@ func (w *world) tryOpen() (err error) {
 	if w.windows == nil {
 		w.windows = map[string]int{"test/m": 10_000_000}
 	}
-	w.models, err = llm.New(llm.Config{Providers: []llm.Provider{w.provider}, Aliases: w.aliases, Windows: w.windows, Retry: llm.RetryPolicy{Attempts: 1}})
+	w.models, err = llm.New(llm.Config{Providers: []llm.Provider{w.provider}, Aliases: w.aliases, Windows: w.windows, Prices: w.prices, Retry: llm.RetryPolicy{Attempts: 1}})
 	if err != nil {
 		return err
 	}

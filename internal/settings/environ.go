@@ -33,7 +33,7 @@ func (l *loading) environ() {
 			l.set(path+".base_url", text, Source{FromEnv, v.URLEnv})
 		}
 	}
-	known := map[string]string{"STEWARD_CONFIG": ""}
+	known := map[string]string{"STEWARD_CONFIG": "", "STEWARD_KEY": ""} // the latter is what the documentation calls a key for --key-env
 	for k := range Keys() {
 		if k.Env != "" && known[k.Env] == "" {
 			known[k.Env] = k.Path

@@ -320,7 +320,7 @@ func TestVendorsVariables(t *testing.T) {
 	l := w.must(Options{Environ: []string{
 		"OPENAI_API_KEY= sk-1 ", "OPENAI_BASE_URL=http://127.0.0.1:1/v1", "ANTHROPIC_API_KEY=a", "ANTHROPIC_BASE_URL=http://127.0.0.1:2",
 		"GOOGLE_API_KEY=g1", "GEMINI_API_KEY=g2", "GOOGLE_GEMINI_BASE_URL=http://127.0.0.1:3", "OLLAMA_HOST=0.0.0.0", "STEWARD_MODEL=a/b,c/d",
-		"STEWARD_LISTEN=", "STEWARD_PORT_80_TCP=x", "STEWARD_LISTN=x", "STEWARD_DATA=rel",
+		"STEWARD_LISTEN=", "STEWARD_PORT_80_TCP=x", "STEWARD_LISTN=x", "STEWARD_KEY=sk-steward-x", "STEWARD_DATA=rel",
 	}})
 	if l.Providers["openai"].Key.Reveal() != "sk-1" || l.Providers["gemini"].Key.Reveal() != "g2" || l.Providers["ollama"].BaseURL != "http://127.0.0.1:11434" {
 		t.Errorf("%+v", l.Providers)

@@ -108,7 +108,7 @@ func refuse(ctx context.Context, c *client.Client, m client.Message, f *client.F
 	if !m.Unattended || f.Type != client.FrameCall || f.Approval == nil || f.Status != client.CallAwaiting {
 		return nil
 	}
-	err := c.AnswerApproval(ctx, f.Approval.ID, client.Answer{Hash: f.Approval.Hash, Reason: "no terminal to ask at"})
+	err := c.AnswerApproval(ctx, f.Approval.ID, client.Answer{Hash: f.Approval.Hash, Reason: "there is no terminal to ask at"})
 	if fault.Is(err, fault.Conflict) || fault.Is(err, fault.NotFound) {
 		return nil // it was answered elsewhere
 	}

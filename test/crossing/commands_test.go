@@ -62,6 +62,7 @@ func commandLines() []entry {
 		at("jobs show", []string{"not_found"}, func(x things) [][]string { return [][]string{{x.Job}} }),
 		at("jobs history", []string{"not_found"}, func(x things) [][]string { return [][]string{{x.Job}} }),
 		at("jobs run", []string{"not_found"}, func(x things) [][]string { return [][]string{{x.Job}} }),
+		at("jobs edit", []string{"not_found"}, func(x things) [][]string { return [][]string{{x.Job, "--retries", "1"}} }),
 		at("jobs pause", []string{"not_found"}, func(x things) [][]string { return [][]string{{x.Job}} }),
 		later(at("jobs resume", []string{"not_found"}, func(x things) [][]string { return [][]string{{x.Job}} })),
 		later(at("jobs remove", []string{"not_found"}, func(x things) [][]string { return [][]string{{x.Job}} })),

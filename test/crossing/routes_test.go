@@ -236,6 +236,7 @@ func apiRoutes() []entry {
 		{route: "POST /api/v1/jobs/{name}/pause", want: []string{"not_found"}, calls: func(x things) []step { return []step{post(api+"/jobs/"+x.Job+"/pause", "")} }},
 		{route: "POST /api/v1/jobs/{name}/resume", want: []string{"not_found"}, turn: late, calls: func(x things) []step { return []step{post(api+"/jobs/"+x.Job+"/resume", "")} }},
 		{route: "POST /api/v1/jobs/{name}/run", want: []string{"not_found"}, calls: func(x things) []step { return []step{post(api+"/jobs/"+x.Job+"/run", "")} }},
+		{route: "PUT /api/v1/jobs/{name}", want: []string{"not_found"}, calls: func(x things) []step { return []step{put(api+"/jobs/"+x.Job, `{"retries":1}`)} }},
 		{route: "DELETE /api/v1/jobs/{name}", want: []string{"not_found"}, turn: last, calls: func(x things) []step { return []step{del(api + "/jobs/" + x.Job)} }},
 		{route: "PUT /api/v1/heartbeat", want: own, calls: to(put(api+"/heartbeat", `{"reviews":["none"]}`)), open: ownBeat},
 		{route: "POST /api/v1/heartbeat/run", want: []string{"heartbeat_off", "job_busy", ""}, turn: late, calls: to(post(api+"/heartbeat/run", `{"kind":"daily"}`)), open: ownBeat},

@@ -82,7 +82,7 @@ func TestAServerAsksThePerson(t *testing.T) {
 		t.Errorf("%d questions, %s", len(a.Asked), got)
 	}
 	// Nobody is there.
-	if r := n.Run("ask", "Book, pay."); !strings.Contains(fmt.Sprint(r), "no terminal to ask at") {
+	if r := n.Run("ask", "Book, pay."); !strings.Contains(fmt.Sprint(r), "nobody can be asked here") {
 		t.Error(r)
 	}
 }

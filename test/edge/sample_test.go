@@ -131,7 +131,7 @@ func TestAServerIsRefusedTheModel(t *testing.T) {
 	if a := n.Ask("Go.", nil); len(a.Asked) != 1 || !strings.Contains(a.Results[0].Result, "error: ") || !strings.Contains(a.Results[0].Result, "the model was not asked: Denied") {
 		t.Errorf("%+v", a.Results)
 	}
-	if r := n.Run("ask", "Go."); !strings.Contains(fmt.Sprint(r), "no terminal to ask at") {
+	if r := n.Run("ask", "Go."); !strings.Contains(fmt.Sprint(r), "nobody can be asked here") {
 		t.Error(r)
 	}
 	other := newSimulator(t)

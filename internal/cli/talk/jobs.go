@@ -2,7 +2,10 @@ package talk
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -21,7 +24,7 @@ func (a *program) jobsCommand() *cobra.Command {
 		Long: "A job is a request that begins by itself: once, or again and again. Each occurrence is a turn in the job's\n" +
 			"own conversation, and runs once or is reported as missed. A job begins only while Steward runs:\n" +
 			"steward service install keeps it running.",
-	}, a.addJob(), a.listJobs(), a.showJob(), a.runJob(), a.pauseJob(), a.resumeJob(), a.removeJob(), a.jobHistory())
+	}, a.addJob(), a.editJob(), a.listJobs(), a.showJob(), a.runJob(), a.pauseJob(), a.resumeJob(), a.removeJob(), a.jobHistory())
 }
 
 // jobFlags are the flags of steward jobs add that are not simply members of the job.
@@ -35,6 +38,9 @@ type jobFlags struct {
 	maxTime time.Duration
 	tools   []string
 	dry     bool
+	webhook bool
+	mail    client.JobMail
+	file    string
 }
 
 func (a *program) addJob() *cobra.Command {
@@ -48,6 +54,21 @@ func (a *program) addJob() *cobra.Command {
 		Example: "  steward jobs add 'Tell me what is in my mail' --every weekday --at 7:00\n" +
 			"  steward jobs add 'Check the backups' --cron '30 3 * * 1' --retries 2 --max-cost 0.20 --notify\n" +
 			"  steward jobs add 'Sum up the week' --rule 'FREQ=MONTHLY;BYDAY=-1FR;BYHOUR=16;BYMINUTE=0'"}
+	o.define(c)
+	c.Flags().StringVar(&o.job.Name, "name", "", "its `NAME`: lower case letters, digits and hyphens (default: from the text)")
+	c.Flags().BoolVar(&o.dry, "dry-run", false, "add nothing; print what would be added")
+	c.MarkFlagsOneRequired(jobTriggers...)
+	return a.APICommand(command.NeedIdleNode, c, func(ctx context.Context, s *command.Session, args []string) error {
+		o.job.Text, o.job.Model = strings.Join(args, " "), a.Model
+		return a.addJobOf(ctx, s, &o)
+	})
+}
+
+// jobTriggers are the flags that say when a job begins.
+var jobTriggers = []string{"every", "once", "cron", "rule", "on", "webhook", "mail", "file", "home"}
+
+// define defines the flags of what a job says.
+func (o *jobFlags) define(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVar(&o.job.Every, "every", "", "how it repeats: `DAYS` or a number of minutes, hours, days, weeks or months")
 	f.StringVar(&o.job.At, "at", "", "the `TIME` of day, with --every")
@@ -56,7 +77,12 @@ func (a *program) addJob() *cobra.Command {
 	f.StringVar(&o.job.Rule, "rule", "", "begin by an `RRULE` of RFC 5545")
 	f.StringVar(&o.on, "on", "", "begin on each event about a `RESOURCE`: a type such as mail.Message or mail.*, or the URI of one that it is or is below")
 	f.StringVar(&o.verb, "on-verb", "", "with --on: only events of the `VERB` put or delete")
-	f.StringVar(&o.job.Name, "name", "", "its `NAME`: lower case letters, digits and hyphens (default: from the text)")
+	f.BoolVar(&o.webhook, "webhook", false, "begin when a URL is called, which is printed with its secret")
+	f.StringVar(&o.mail.Account, "mail", "", "begin when mail arrives in an `ACCOUNT`")
+	f.StringVar(&o.mail.From, "from", "", "with --mail: only from a sender whose name or address has this `PART`")
+	f.StringVar(&o.mail.Subject, "subject", "", "with --mail: only if the subject has this `PART`")
+	f.StringVar(&o.file, "file", "", "begin when a file is new or changes that Steward may read: its `PATH`, or a pattern such as 'workspace/in/*.pdf'")
+	f.StringVar(&o.job.Home, "home", "", "begin when the home enters a `STATE`, such as 'light.hall=on' or 'sensor.hall_temperature>25'")
 	f.StringVar(&o.job.Zone, "zone", "", "the time `ZONE`, such as Europe/Vienna (default: yours)")
 	f.StringVar(&o.job.Agent, "agent", "", "the `AGENT` that is asked (default: the assistant, or whom routing chooses)")
 	f.StringVar(&o.job.Missed, "missed", "", "what runs of the times at which Steward did not run, by the `POLICY` once (the last), all or skip")
@@ -72,30 +98,47 @@ func (a *program) addJob() *cobra.Command {
 	f.StringVar(&o.check.Pointer, "check-part", "", "the part of the result that counts, as a JSON `POINTER`")
 	f.StringVar(&o.to, "to", "", "bring answers to this `CONVERSATION` too: its id, or last")
 	f.BoolVar(&o.job.Deliver.Notify, "notify", false, "notify you of answers and failures")
-	f.BoolVar(&o.dry, "dry-run", false, "add nothing; print what would be added")
 	command.CompleteFlag(c, "missed", command.Words("once", "all", "skip"))
 	command.CompleteFlag(c, "overlap", command.Words("skip", "queue"))
 	command.CompleteFlag(c, "every", command.Words("day", "weekday", "weekend", "monday", "week", "month", "hour"))
-	c.MarkFlagsOneRequired("every", "once", "cron", "rule", "on")
-	c.MarkFlagsMutuallyExclusive("every", "once", "cron", "rule", "on")
-	return a.APICommand(command.NeedDatabase, c, func(ctx context.Context, s *command.Session, args []string) error {
-		o.job.Text, o.job.Model = strings.Join(args, " "), a.Model
-		return a.addJobOf(ctx, s, &o)
-	})
+	c.MarkFlagsMutuallyExclusive(jobTriggers...)
 }
 
-// addJobOf adds a job, or shows what would be added.
-func (a *program) addJobOf(ctx context.Context, s *command.Session, o *jobFlags) (err error) {
-	j := o.job
+// words returns the job that the flags describe.
+func (o *jobFlags) words(ctx context.Context, a *program, s *command.Session) (j client.NewJob, err error) {
+	j = o.job
 	j.Jitter, j.MaxTime = int(o.jitter/time.Second), int(o.maxTime/time.Second)
 	j.On = job.Events(o.on, o.verb)
 	if j.Tools, err = toolRules(o.tools); err != nil {
-		return err
+		return j, err
 	}
 	if o.check != (client.JobCheck{}) {
 		j.Check = &o.check
 	}
-	if j.Deliver.Conversation, err = s.ResolveConversation(ctx, o.to); err != nil {
+	if o.mail != (client.JobMail{}) {
+		if o.mail.Account == "" {
+			return j, command.Usage("--from and --subject need --mail ACCOUNT")
+		}
+		j.Mail = &o.mail
+	}
+	if j.File = o.file; strings.HasPrefix(j.File, "~/") {
+		j.File = filepath.Join(a.Getenv("HOME"), j.File[2:])
+	} else if strings.HasPrefix(j.File, ".") {
+		j.File = a.Path(j.File)
+	}
+	if o.webhook {
+		key := make([]byte, 32)
+		rand.Read(key) //nolint:errcheck // it never fails
+		j.Webhook = &client.JobWebhook{Secret: hex.EncodeToString(key)}
+	}
+	j.Deliver.Conversation, err = s.ResolveConversation(ctx, o.to)
+	return j, err
+}
+
+// addJobOf adds a job, or shows what would be added.
+func (a *program) addJobOf(ctx context.Context, s *command.Session, o *jobFlags) error {
+	j, err := o.words(ctx, a, s)
+	if err != nil {
 		return err
 	}
 	if o.dry {
@@ -103,16 +146,128 @@ func (a *program) addJobOf(ctx context.Context, s *command.Session, o *jobFlags)
 		return command.PrintValue(a.Program, v, err, jobText)
 	}
 	v, err := s.AddJob(ctx, j)
-	if err != nil || a.JSON {
-		return command.PrintValue(a.Program, v, err, jobText)
-	}
-	if err := a.Print(command.Fields(8, [][2]string{{"added", v.Name}, {"begins", v.When + " (" + v.Zone + ")"}, {"next", job.Times(&v)}})); err != nil {
+	if err != nil {
 		return err
+	}
+	return a.printChanged(s, "added", v, j.Webhook)
+}
+
+// printChanged prints a job that was added or changed, with the secret of a webhook that is new.
+func (a *program) printChanged(s *command.Session, done string, v client.Job, hook *client.JobWebhook) error {
+	rows := [][2]string{{done, v.Name}, {"begins", v.When + " (" + v.Zone + ")"}, {"next", job.Times(&v)}}
+	if hook != nil {
+		rows = append(rows, [2]string{"url", a.urlOf(s, v.Path)}, [2]string{"secret", hook.Secret})
+	}
+	if a.JSON {
+		out := struct {
+			client.Job
+			URL    string `json:"url,omitzero"`
+			Secret string `json:"secret,omitzero"`
+		}{Job: v}
+		if hook != nil {
+			out.URL, out.Secret = a.urlOf(s, v.Path), hook.Secret
+		}
+		return a.PrintJSON(out)
+	}
+	if err := a.Print(command.Fields(8, rows)); err != nil {
+		return err
+	}
+	if hook != nil {
+		a.Note("the secret is shown only now; --webhook with steward jobs edit makes a new one")
 	}
 	if v.Note != "" {
 		a.Note("%s", v.Note)
 	}
 	return nil
+}
+
+// urlOf returns the URL of a path of the server that runs, or will run.
+func (a *program) urlOf(s *command.Session, path string) string {
+	base := s.Server.URL
+	if base == "" {
+		if set, err := a.Settings(); err == nil {
+			base = "http://" + set.Listen
+		}
+	}
+	return base + path
+}
+
+func (a *program) editJob() *cobra.Command {
+	var o jobFlags
+	c := &cobra.Command{Use: "edit NAME [TEXT…]", Short: "Change what a job says", Args: cobra.MinimumNArgs(1), ValidArgsFunction: a.completeJobs(),
+		Long: "Change what a job says, by the flags of steward jobs add. What no flag names stays as it is. With a new\n" +
+			"time or another trigger it begins by that from now on. --tool replaces all rules for tools; an empty flag\n" +
+			"removes what it names, as in --check ''. --webhook gives it a new URL and secret; the old ones end.",
+		Example: "  steward jobs edit backups --every day --at 4:00\n" +
+			"  steward jobs edit backups 'Check the backups and the free space'"}
+	o.define(c)
+	return a.StoredCommand(command.NeedIdleNode, c, func(ctx context.Context, s *command.Session, args []string) error {
+		old, err := s.Job(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		said, err := o.words(ctx, a, s)
+		if err != nil {
+			return err
+		}
+		j := edited(old.NewJob, said, c.Flags().Changed)
+		if len(args) > 1 {
+			j.Text = strings.Join(args[1:], " ")
+		}
+		if a.Model != "" {
+			j.Model = a.Model
+		}
+		v, err := s.EditJob(ctx, old.Name, j)
+		if err != nil {
+			return err
+		}
+		return a.printChanged(s, "changed", v, j.Webhook)
+	})
+}
+
+// edited returns what a job is to say: what is said by flags, and the rest as it was. Without a flag for when it
+// begins, nothing is said about that.
+func edited(old, said client.NewJob, changed func(flag string) bool) client.NewJob {
+	j := old
+	j.Every, j.At, j.Once, j.Cron, j.Rule, j.On, j.Webhook, j.Mail, j.File, j.Home = said.Every, said.At, said.Once, said.Cron, said.Rule, said.On, said.Webhook, said.Mail, said.File, said.Home
+	for flag, set := range map[string]func(){
+		"zone": func() { j.Zone = said.Zone }, "agent": func() { j.Agent = said.Agent }, "missed": func() { j.Missed = said.Missed },
+		"overlap": func() { j.Overlap = said.Overlap }, "retries": func() { j.Retries = said.Retries }, "jitter": func() { j.Jitter = said.Jitter },
+		"quiet-hours": func() { j.Quiet = said.Quiet }, "max-cost": func() { j.MaxCost = said.MaxCost }, "max-time": func() { j.MaxTime = said.MaxTime },
+		"tool": func() { j.Tools = said.Tools }, "notify": func() { j.Deliver.Notify = said.Deliver.Notify }, "to": func() { j.Deliver.Conversation = said.Deliver.Conversation },
+	} {
+		if changed(flag) {
+			set()
+		}
+	}
+	if changed("check") || changed("check-args") || changed("check-part") {
+		j.Check = mergedCheck(old.Check, said.Check, changed)
+	}
+	return j
+}
+
+// mergedCheck changes the parts of a check that flags name.
+func mergedCheck(old, said *client.JobCheck, changed func(flag string) bool) *client.JobCheck {
+	var out, now client.JobCheck
+	if old != nil {
+		out = *old
+	}
+	if said != nil {
+		now = *said
+	}
+	if changed("check") {
+		out = client.JobCheck{Tool: now.Tool}
+	}
+	if changed("check-args") {
+		out.Args = now.Args
+	}
+	if changed("check-part") {
+		out.Pointer = now.Pointer
+	}
+	if out.Tool == "" {
+		return nil
+	}
+	return &out
 }
 
 func (a *program) listJobs() *cobra.Command {
@@ -173,7 +328,7 @@ func jobText(j client.Job) string {
 		to = append(to, "the conversation "+j.Deliver.Conversation)
 	}
 	return command.Fields(15, [][2]string{{"name", j.Name}, {"state", j.State}, {"what", j.Text}, {"agent", j.Agent}, {"model", j.Model},
-		{"begins", j.When + " (" + j.Zone + ")"}, {"next", job.Times(&j)}, {"check", check}, {"jitter", jitter}, {"quiet hours", j.Quiet},
+		{"begins", j.When + " (" + j.Zone + ")"}, {"webhook", j.Path}, {"next", job.Times(&j)}, {"check", check}, {"jitter", jitter}, {"quiet hours", j.Quiet},
 		{"if missed", j.Missed}, {"overlap", j.Overlap}, {"retries", retries}, {"may do", job.May(j.Tools)}, {"may cost", job.MayCost(&j)},
 		{"answers go to", strings.Join(to, ", ")}, {"conversation", j.Conversation}, {"labels", strings.Join(j.Labels, ", ")}, {"created", created}, {"occurrences", count}, {"cost", cost}})
 }

@@ -95,6 +95,9 @@ func (x *toolbox) describeOutcome(c *made, de bool, zone *time.Location) string 
 	case message.Accepted:
 		return ended("Started", what, "It goes on in the background, and its result comes as soon as it is there")
 	case message.UnknownEnd:
+		if said := unknown().FindStringSubmatch(text); said != nil { // what follows tells a model what to do
+			text = said[1]
+		}
 		return ended("Nobody knows whether this was done", what, "Please check before you ask again. "+capital(text))
 	case message.DeniedCall:
 		return ended("Not done", what, why(text))
@@ -116,9 +119,10 @@ func ended(how, what, more string) string {
 }
 
 var (
-	denial = pattern(`^(?:Denied, nothing was done|Not done): `)
-	asked  = pattern(`^(?:[\w.]+ changes something, and is )?not approved: (?:there is )?`)
-	inner  = pattern(`\s*\([\w.]+ changes something\)|\nerror_code: \w+$`)
+	denial  = pattern(`^(?:Denied, nothing was done|Not done): `)
+	asked   = pattern(`^(?:[\w.]+ changes something, and is )?not approved: `)
+	unknown = pattern(`(?s)^(?:The outcome is unknown: )?(.*?)\. Do not repeat it\.`)
+	inner   = pattern(`\s*\([\w.]+ changes something\)|\nerror_code: \w+$`)
 )
 
 // denied returns what was said of a call that was denied, or "".
@@ -132,7 +136,7 @@ func (c *made) denied() string {
 // why returns the reason of a denial, without what the answer says anyway.
 func why(text string) string {
 	text = denial().ReplaceAllString(text, "")
-	return inner().ReplaceAllString(asked().ReplaceAllString(text, "It needs your approval, but there is "), "")
+	return inner().ReplaceAllString(asked().ReplaceAllString(text, "It needs your approval, but "), "")
 }
 
 // capital begins a text with a capital letter, unless it begins with a name such as "todo.add".

@@ -83,21 +83,23 @@ func TestAnswersAreSentences(t *testing.T) {
 			Log: tool.LogSpec{Summary: "Look up the time in {zone|your time zone}"}},
 		tool.Spec{Name: "math.evaluate", Effect: tool.Query, Input: []byte(`{"type":"object","properties":{"expression":{"type":"string"}},"required":["expression"]}`)},
 	)
-	const unapproved = "Denied, nothing was done: not approved: no terminal to ask at; use steward chat (todo.add changes something)"
+	const unapproved = "Denied, nothing was done: not approved: nobody can be asked here; use steward chat (todo.add changes something)"
 	for _, c := range []struct {
 		text, result string
 		status       message.Status
 		want         string
 	}{
-		{"Add milk to my list", unapproved, message.DeniedCall, "Not done: Add the task milk. It needs your approval, but there is no terminal to ask at; use steward chat."},
+		{"Add milk to my list", unapproved, message.DeniedCall, "Not done: Add the task milk. It needs your approval, but nobody can be asked here; use steward chat."},
 		{"Add milk to my list", "Denied, nothing was done: no\nerror_code: hook_refused", message.DeniedCall, "Not done: Add the task milk. No."},
 		{"Write hello to a.txt", "a.txt exists", message.Failed, "Failed: Write a.txt, 1 line. a.txt exists."},
+		{"Add milk to my list", "The outcome is unknown: the server (at a.b) did not answer. Do not repeat it. Tell the user that it may or may not have happened, and that they should check.", message.UnknownEnd,
+			"Nobody knows whether this was done: Add the task milk. Please check before you ask again. The server (at a.b) did not answer."},
 		{"Add milk to my list", "", message.OK, "Done: Add the task milk."},
 		{"What time is it in New York?", "2026-11-28T12:16:34-05:00 (Saturday, America/New_York, EST)", message.OK, "In New York it is 12:16 on Saturday, 28 November 2026."},
 		{"What time is it?", "2026-11-28T18:16:34+01:00 (Saturday, Europe/Vienna, CET)", message.OK, "It is 18:16 on Saturday, 28 November 2026."},
 		{"Wie spät ist es in Tokyo?", "2026-03-05T12:16:34+09:00 (Thursday, Asia/Tokyo, JST)", message.OK, "In Tokyo ist es 12:16 Uhr (Donnerstag, 5. März 2026)."},
 		{"Wie spät ist es?", "2026-03-05T12:16:34Z (Thursday, UTC)", message.OK, "Es ist 12:16 Uhr (Donnerstag, 5. März 2026)."},
-		{"Add milk to my list. Add eggs to my list.", unapproved, message.DeniedCall, "Not done: Add the task milk. It needs your approval, but there is no terminal to ask at; use steward chat.\n\nNot done: Add the task eggs."},
+		{"Add milk to my list. Add eggs to my list.", unapproved, message.DeniedCall, "Not done: Add the task milk. It needs your approval, but nobody can be asked here; use steward chat.\n\nNot done: Add the task eggs."},
 		{"What is 12 squared?", "144", message.OK, "12^2 = 144"},
 		{"What is 17% of 240?", "40.8", message.OK, "17 % of 240 = 40.8"},
 	} {

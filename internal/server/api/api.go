@@ -149,6 +149,7 @@ func (f *server) routes() []route {
 		created(on("POST /jobs", f.addJob)),
 		on("POST /jobs/preview", f.previewJob),
 		on("GET /jobs/{name}", f.job),
+		on("PUT /jobs/{name}", f.editJob),
 		on("DELETE /jobs/{name}", f.removeJob),
 		on("POST /jobs/{name}/run", f.runJob),
 		on("POST /jobs/{name}/pause", f.pauseJob),

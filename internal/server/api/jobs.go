@@ -64,7 +64,7 @@ type newJob struct {
 func (f *server) addJob(ctx context.Context, c *call, in newJob) (client.Job, error) {
 	j, err := f.made(c, in)
 	if err == nil {
-		j, err = f.Jobs.Add(ctx, j, in.Body.Name != "")
+		j, err = f.Jobs.Add(ctx, j, in.Body)
 	}
 	if err != nil {
 		return client.Job{}, err
@@ -76,9 +76,27 @@ func (f *server) addJob(ctx context.Context, c *call, in newJob) (client.Job, er
 	return v, err
 }
 
+// editJob replaces what a job says.
+func (f *server) editJob(ctx context.Context, c *call, in struct {
+	jobNamed
+	newJob
+}) (client.Job, error) {
+	if err := f.changesJobs(c); err != nil {
+		return client.Job{}, err
+	}
+	j, err := f.Jobs.Edit(ctx, c.User, in.Name, in.Body)
+	if err != nil {
+		return client.Job{}, err
+	}
+	return f.Jobs.View(j)
+}
+
 // previewJob answers with the job that addJob would store.
-func (f *server) previewJob(_ context.Context, c *call, in newJob) (client.Job, error) {
+func (f *server) previewJob(ctx context.Context, c *call, in newJob) (client.Job, error) {
 	j, err := f.made(c, in)
+	if err == nil && f.Jobs.Check != nil {
+		err = f.Jobs.Check(ctx, &j)
+	}
 	if err != nil {
 		return client.Job{}, err
 	}
@@ -127,7 +145,7 @@ func (f *server) removeJob(ctx context.Context, c *call, in jobNamed) (noContent
 	if err := f.changesJobs(c); err != nil {
 		return noContent{}, err
 	}
-	_, err := f.Jobs.Jobs.RemoveJob(ctx, c.User, in.Name)
+	_, err := f.Jobs.Remove(ctx, c.User, in.Name)
 	return noContent{}, err
 }
 

@@ -102,6 +102,14 @@ func (c *peerConn) Close() error {
 	return c.Conn.Close()
 }
 
+// CloseWrite tells the peer that nothing follows; it can still be read. Where that is not possible, it closes all.
+func (c *peerConn) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return c.Close()
+}
+
 // EnterAs lets a peer in as a user, who must exist and not be disabled. The returned function must be called at the
 // end of the request. Such a caller is no person: nothing is approved or decided on its behalf.
 func (g *Guard) EnterAs(ctx context.Context, user string) (Caller, func(), error) {

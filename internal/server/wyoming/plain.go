@@ -16,13 +16,13 @@ const maxSpoken = 900
 
 var (
 	address = regexp.MustCompile(`(?i)\(?\b(?:https?://|www\.)[^\s)]+\)?`)
+	entity  = regexp.MustCompile(`\s*\([a-z_]+\.[a-z0-9_]+(?:,( in [^()]*))?\)`) // as in "Lamp (light.lamp, in Hall)"
 	spaces  = regexp.MustCompile(`\s+`)
-	entity  = regexp.MustCompile(`\s*\([a-z_]+\.[a-z0-9_]+(?:, in [^()]*)?\)`) // as the tools for the home name a device
 	orphan  = regexp.MustCompile(`\s+([.,;:!?])`)
 )
 
-// plain returns an answer as it is read aloud: without the marks of Markdown, links, images, code blocks and URLs. The
-// prompt asks the model for such an answer; this makes sure of it.
+// plain returns an answer as it is read aloud: without the marks of Markdown, links, images, code blocks, URLs, and
+// ids of entities in a home. The prompt asks the model for such an answer; this makes sure of it.
 func plain(answer string) string {
 	source := []byte(answer)
 	var b strings.Builder
@@ -56,7 +56,7 @@ func plain(answer string) string {
 		}
 		return ast.WalkContinue, nil
 	})
-	out := entity.ReplaceAllString(address.ReplaceAllString(b.String(), ""), "")
+	out := entity.ReplaceAllString(address.ReplaceAllString(b.String(), ""), "$1")
 	out = strings.Map(func(r rune) rune {
 		switch {
 		case r == '*', r == '`', r == '#', r == '|', r == '_', r == '~':

@@ -22,10 +22,10 @@ func TestPlain(t *testing.T) {
 		"![a cat](http://x/y.png) here": "a cat here",
 		"```go\nx := 1\n```\nDone.":     "Done.",
 		"Sunny 🌞, 21 °C.":               "Sunny, 21 °C.",
-		"a\nb":                          "a b",
-		"Reading lamp (light.lamp_2, in Bath): on. Door (lock.front): locked": "Reading lamp: on. Door: locked",
-		"Done (at last), e.g. (now)":                                          "Done (at last), e.g. (now)",
-		"":                                                                    "",
+		"Lamp (light.hall_1, in Hall): on, Door (lock.door): locked": "Lamp in Hall: on, Door: locked",
+		"Done (at last), e.g. (now)":                                 "Done (at last), e.g. (now)",
+		"a\nb":                                                       "a b",
+		"":                                                           "",
 	} {
 		if got := plain(in); got != want {
 			t.Errorf("%q: %q, want %q", in, got, want)

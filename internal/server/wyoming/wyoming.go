@@ -23,6 +23,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"net"
 	"sync"
@@ -131,7 +132,7 @@ func (s *Server) talk(ctx context.Context, c net.Conn) {
 		e, err := readEvent(in)
 		if err != nil {
 			if fault.Is(err, fault.Invalid) || fault.Is(err, fault.TooLarge) {
-				s.write(c, failure(err)) //nolint:errcheck // the connection ends in any case
+				s.refuse(c, in, failure(err))
 			}
 			s.Logger.Debug("a Wyoming connection ends", "from", c.RemoteAddr().String(), "error", err)
 			return
@@ -145,6 +146,17 @@ func (s *Server) talk(ctx context.Context, c net.Conn) {
 			return
 		}
 	}
+}
+
+// refuse sends an error and ends the connection. It reads on for a while: if a connection is closed with data unread,
+// the client may lose the error.
+func (s *Server) refuse(c net.Conn, in io.Reader, e *event) {
+	half, ok := c.(interface{ CloseWrite() error })
+	if s.write(c, e) != nil || !ok || half.CloseWrite() != nil {
+		return
+	}
+	c.SetReadDeadline(time.Now().Add(withinEvent)) //nolint:errcheck // the read tells
+	io.CopyN(io.Discard, in, 4*maxPayload)         //nolint:errcheck // nothing is wanted of it
 }
 
 func (s *Server) write(c net.Conn, e *event) error {

@@ -295,3 +295,20 @@ func TestBroken(t *testing.T) {
 	}
 	dial(t, at).quiet()
 }
+
+// A client that sends more than it may reads the error, although it has sent more than was read.
+func TestTooMuch(t *testing.T) {
+	at := serve(t, &node{}, wyoming.Options{})
+	for range 20 {
+		c := dial(t, at)
+		if _, err := io.WriteString(c.c, strings.Repeat("x", 1<<20)+"\n"); err != nil {
+			t.Fatal(err)
+		}
+		if kind, data := c.read(); kind != "error" || data["code"] != "too_large" {
+			t.Errorf("got %s %v", kind, data)
+		}
+		if n, err := io.Copy(io.Discard, c.in); n != 0 || err != nil {
+			t.Error(n, err)
+		}
+	}
+}

@@ -200,7 +200,11 @@ func (c *conn) event(a answer) {
 	if json.Unmarshal(a.Event.Data, &d) == nil {
 		c.mu.Lock()
 		c.apply(d.ID, d.New)
+		now, ok := c.states[d.ID]
 		c.mu.Unlock()
+		if ok {
+			c.h.tell(now)
+		}
 	}
 }
 

@@ -3,7 +3,7 @@
 // # Connection
 //
 // A Home has one WebSocket connection to Home Assistant (developers.home-assistant.io/docs/api/websocket).
-// It is made when a tool first needs it and is kept until Close. After authenticating with a long-lived
+// It is made when a tool or a job (Watch) first needs it and is kept until Close. After authenticating with a long-lived
 // token it subscribes to changes, and only then reads the areas, devices, entities and states, so that no
 // change falls between reading and listening. A ping detects a connection that died silently. When the
 // connection is lost, everything read through it is forgotten, because it may be out of date: tools wait a
@@ -111,6 +111,9 @@ type Home struct {
 	trying  bool          // an attempt is under way
 	failed  int           // attempts that failed
 	changed chan struct{} // closed when conn or err changes
+
+	watchers map[string][]chan state // who follows an entity; see Watch
+	watched  int                     // how many they are
 	promises
 }
 

@@ -30,6 +30,11 @@ type createArgs struct {
 	Cron    string            `json:"cron,omitzero" jsonschema:"In place of every: a cron expression of five fields" maxlen:"200"`
 	Rule    string            `json:"rule,omitzero" jsonschema:"In place of every: an RRULE such as FREQ=MONTHLY;BYDAY=1MO;BYHOUR=7;BYMINUTE=0" maxlen:"300"`
 	On      string            `json:"on,omitzero" jsonschema:"In place of every: an event, by the type or URI of what changes, such as mail.Message" maxlen:"200"`
+	Mail    string            `json:"mail,omitzero" jsonschema:"In place of every: new mail in this account" maxlen:"60"`
+	From    string            `json:"from,omitzero" jsonschema:"With mail: only from a sender with this part" maxlen:"200"`
+	Subject string            `json:"subject,omitzero" jsonschema:"With mail: only if the subject has this part" maxlen:"200"`
+	File    string            `json:"file,omitzero" jsonschema:"In place of every: a file that is new or changes, such as workspace/in/*.pdf" maxlen:"500"`
+	Home    string            `json:"home,omitzero" jsonschema:"In place of every: a state of the home that comes true, such as light.hall=on or sensor.hall>25" maxlen:"200"`
 	Name    string            `json:"name,omitzero" jsonschema:"A short name: lower case letters, digits and hyphens" maxlen:"60"`
 	Missed  string            `json:"missed,omitzero" jsonschema:"What to do about times at which Steward did not run: once, all or skip" enum:"once,all,skip"`
 	Overlap string            `json:"overlap,omitzero" jsonschema:"What to do while an earlier occurrence runs: skip or queue" enum:"skip,queue"`
@@ -44,7 +49,10 @@ type createArgs struct {
 func (a *createArgs) words(in tool.Invocation) client.NewJob {
 	w := client.NewJob{Text: a.Text, Name: a.Name, Every: a.Every, At: a.At, Once: a.Once, Cron: a.Cron, Rule: a.Rule, Missed: a.Missed, Overlap: a.Overlap,
 		Retries: a.Retries, Quiet: a.Quiet, MaxCost: a.MaxCost, MaxTime: 60 * a.MaxTime, Tools: a.Tools, Agent: in.Agent, Deliver: client.JobDelivery{Notify: true}}
-	w.On = Events(a.On, "")
+	w.On, w.File, w.Home = Events(a.On, ""), a.File, a.Home
+	if a.Mail != "" || a.From != "" || a.Subject != "" {
+		w.Mail = &client.JobMail{Account: a.Mail, From: a.From, Subject: a.Subject}
+	}
 	if !in.Conversation.Zero() {
 		w.Deliver.Conversation = record.IDOf(in.Conversation, record.TypeConversation).String()
 	}
@@ -66,8 +74,8 @@ func Add(k *local.Kit, s Service) {
 	local.Action(k, tool.Spec{Name: "create", Asks: true, Dedupes: true, Tidy: stale, Sentences: createJob,
 		Description: "Creates a job: a request that you carry out by yourself later, once or repeatedly, such as a summary of new mail every weekday at seven. " +
 			"Use it when something has to be looked up or done at that time; a reminder only tells a text. The user is shown when it begins next, and approves it.",
-		Log: tool.LogSpec{Summary: "Create the job {text}", Does: "has Steward do this by itself later", Parameters: []string{"text", "every", "at", "once", "cron", "rule", "on", "name"},
-			Previewed: []string{"every", "at", "once", "cron", "rule", "on", "name", "missed", "overlap", "retries", "quiet", "max_cost", "max_minutes", "tools"}},
+		Log: tool.LogSpec{Summary: "Create the job {text}", Does: "has Steward do this by itself later", Parameters: []string{"text", "every", "at", "once", "cron", "rule", "on", "mail", "from", "subject", "file", "home", "name"},
+			Previewed: []string{"every", "at", "once", "cron", "rule", "on", "mail", "from", "subject", "file", "home", "name", "missed", "overlap", "retries", "quiet", "max_cost", "max_minutes", "tools"}},
 	}, s.create, s.settleCreate)
 	k.Wrap(func(l local.Layer) tool.Tool { return creating{l, s} })
 	local.Query(k, tool.Spec{Name: "list", Yields: ownLabels, Sentences: listJobs, Tidy: []tool.Strategy{{Kind: tool.ByAge, MaxAge: time.Minute}, stale[0]},
@@ -122,8 +130,11 @@ func (c creating) job(in tool.Invocation) (record.Job, error) {
 }
 
 // Preview implements tool.Previewer: it shows what the person approves.
-func (c creating) Preview(_ context.Context, in tool.Invocation) (string, error) {
+func (c creating) Preview(ctx context.Context, in tool.Invocation) (string, error) {
 	j, err := c.job(in)
+	if err == nil && c.s.Check != nil {
+		err = c.s.Check(ctx, &j)
+	}
 	if err != nil {
 		return "", err
 	}
@@ -183,7 +194,7 @@ func (s Service) create(ctx context.Context, in tool.Invocation, a createArgs) (
 	if j.Labels.Has(message.Private) {
 		j.Sources = in.Sources
 	}
-	if j, err = s.Add(ctx, j, a.Name != ""); err != nil {
+	if j, err = s.Add(ctx, j, a.words(in)); err != nil {
 		return "", err
 	}
 	return s.created(ctx, j), nil
@@ -322,6 +333,6 @@ func (s Service) remove(ctx context.Context, in tool.Invocation, a whichArgs) (s
 	if err != nil {
 		return "", tool.NotDone(err)
 	}
-	_, err = s.Jobs.RemoveJob(ctx, in.User, j.Name)
+	_, err = s.Remove(ctx, in.User, j.Name)
 	return fmt.Sprintf("The job %s is removed.", j.Name), err
 }

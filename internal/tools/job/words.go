@@ -12,6 +12,7 @@ import (
 
 	"steward/client"
 	"steward/internal/fault"
+	"steward/internal/id"
 	"steward/internal/record"
 	"steward/internal/tools/local"
 )
@@ -24,25 +25,35 @@ const days = "mon=MO tue=TU wed=WE thu=TH fri=FR sat=SA sun=SU"
 
 const workdays = "MO,TU,WE,TH,FR"
 
-// trigger reads when a job begins. now is the present in the job's zone.
-func trigger(w *client.NewJob, now time.Time) (record.Trigger, error) {
-	set := 0
-	for _, text := range []string{w.Every, w.Once, w.Cron, w.Rule} {
-		if text != "" {
+// triggers returns how many times and happenings a job is to begin at.
+func triggers(w *client.NewJob) (set int) {
+	for _, is := range []bool{w.Every != "", w.Once != "", w.Cron != "", w.Rule != "", w.On != nil, w.Webhook != nil, w.Mail != nil, w.File != "", w.Home != ""} {
+		if is {
 			set++
 		}
 	}
-	if w.On != nil {
-		set++
-	}
+	return set
+}
+
+// trigger reads when a job begins. now is the present in the job's zone.
+func trigger(w *client.NewJob, now time.Time) (record.Trigger, error) {
+	set := triggers(w)
 	minute := now.Truncate(time.Minute)
 	switch {
 	case set != 1:
-		return record.Trigger{}, invalid("give one of every, once, cron, rule and on, for example every day at 7:00", "a job needs one time at which it begins, and this one has %d", set)
+		return record.Trigger{}, invalid("give one of every, once, cron, rule, on, webhook, mail, file and home, for example every day at 7:00", "a job begins in one way, and this one has %d", set)
 	case w.At != "" && w.Every == "":
 		return record.Trigger{}, invalid("give every too, for example every day; or once", "a time of day alone does not say on which days")
 	case w.On != nil:
 		return record.Trigger{On: record.EventFilter{Type: w.On.Type, URI: w.On.URI, Verb: w.On.Verb}}, nil
+	case w.Webhook != nil:
+		return record.Trigger{Hook: id.New()}, nil
+	case w.Mail != nil:
+		return record.Trigger{Mail: record.MailFilter{Account: w.Mail.Account, From: strings.TrimSpace(w.Mail.From), Subject: strings.TrimSpace(w.Mail.Subject)}}, nil
+	case w.File != "":
+		return record.Trigger{File: w.File}, nil
+	case w.Home != "":
+		return record.Trigger{Home: strings.TrimSpace(w.Home)}, nil
 	case w.Cron != "":
 		return record.Trigger{Cron: strings.TrimSpace(w.Cron), Start: minute.UTC()}, nil
 	case w.Rule != "":
@@ -240,6 +251,14 @@ func When(j *record.Job) string {
 		return "cron " + j.Cron
 	case j.Rule != "":
 		return ruleWords(j.Rule, j.Start.In(zone))
+	case !j.Hook.Zero():
+		return "when its webhook is called"
+	case j.Mail != record.MailFilter{}:
+		return mailWords(j.Mail)
+	case j.File != "":
+		return "when the file " + j.File + " changes"
+	case j.Home != "":
+		return "when the home reports " + j.Home
 	}
 	what := strings.TrimSpace(j.On.Type + " " + j.On.URI)
 	switch j.On.Verb {
@@ -249,6 +268,17 @@ func When(j *record.Job) string {
 		return "when " + what + " is deleted"
 	}
 	return "when " + what + " changes"
+}
+
+func mailWords(m record.MailFilter) string {
+	text := "when mail arrives in " + m.Account
+	if m.From != "" {
+		text += " from " + m.From
+	}
+	if m.Subject != "" {
+		text += fmt.Sprintf(" about %q", m.Subject)
+	}
+	return text
 }
 
 const clockForm = "Mon 2 Jan 2006 15:04 MST"

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"steward/internal/fault"
@@ -72,12 +73,29 @@ type Clock struct {
 	Dated     bool // the text has a date; else it is that of today
 }
 
-// In returns the time at which a clock in a time zone shows c.
+// In returns the time at which a clock in a time zone first shows c. If it never does, because it is put forward, In
+// returns when that happens. Jobs that repeat follow the same rule.
 func (c Clock) In(zone *time.Location) time.Time {
 	if c.Fixed {
 		return c.Time
 	}
-	return time.Date(c.Year(), c.Month(), c.Day(), c.Hour(), c.Minute(), c.Second(), 0, zone)
+	shown := time.Date(c.Year(), c.Month(), c.Day(), c.Hour(), c.Minute(), c.Second(), 0, time.UTC)
+	t := time.Date(c.Year(), c.Month(), c.Day(), c.Hour(), c.Minute(), c.Second(), 0, zone)
+	began, ends := t.ZoneBounds()
+	_, offset := t.Zone()
+	switch late := t.Add(time.Duration(offset) * time.Second).Sub(shown); {
+	case late > 0:
+		return began
+	case late < 0:
+		return ends
+	case began.IsZero():
+		return t
+	}
+	_, offset = began.Add(-time.Second).Zone()
+	if earlier := shown.Add(-time.Duration(offset) * time.Second); earlier.Before(began) { // the clock shows it twice
+		return earlier.In(zone)
+	}
+	return t
 }
 
 // ReadClock reads a time of day, a date, or both. Error code: time_invalid.
@@ -136,9 +154,12 @@ func HasWords(text, query string, skip ...string) bool {
 	return asked
 }
 
-// Line returns a text as one line of at most the given number of characters.
+// Line returns a text as one line of at most the given number of characters, without control characters and without
+// those that turn the direction of writing, so that a name shows as what it is.
 func Line(s string, most int) string {
-	s = strings.Join(strings.Fields(strings.ToValidUTF8(s, "\uFFFD")), " ")
+	s = strings.Join(strings.FieldsFunc(strings.ToValidUTF8(s, "\uFFFD"), func(r rune) bool {
+		return unicode.IsSpace(r) || unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)
+	}), " ")
 	if len(s) <= most {
 		return s
 	}
@@ -218,8 +239,13 @@ func ExactlyOne[T any](kind, words string, found []T, show func(T) string) (one 
 	case 1:
 		return found[0], nil
 	}
-	return one, fault.New(fault.Conflict, kind+"_ambiguous", "several %ss are called like %.100q", kind, words).
-		WithHint("say which is meant: %s", strings.ReplaceAll(List(found, 10, show), "\n", "; "))
+	what := fmt.Sprintf("there are %d %ss", len(found), kind)
+	if words != "" {
+		what = fmt.Sprintf("several %ss are called like %.100q", kind, words)
+	}
+	bare := func(x T) string { return strings.TrimPrefix(show(x), "- ") }
+	return one, fault.New(fault.Conflict, kind+"_ambiguous", "%s", what).
+		WithHint("say which is meant: %s", strings.ReplaceAll(List(found, 10, bare), "\n", "; "))
 }
 
 // List shows each of a list on a line, up to a number of them.
