@@ -348,7 +348,7 @@ func reviews(t *testing.T, from string, days, off int, want map[string]string) {
 	b.restart()
 	noon, err := time.Parse(time.DateOnly, from) // a Monday
 	ok(t, err)
-	time.Sleep(noon.Add(12 * time.Hour).Sub(time.Now()))
+	time.Sleep(time.Until(noon.Add(12 * time.Hour)))
 	b.on(client.NewHeartbeat{Every: "24h"})
 	day := 0
 	live := func(days int) {

@@ -163,7 +163,7 @@ func newDay(t *testing.T) *day {
 	}
 	d := &day{t: t, dir: t.TempDir(), zone: zone, net: &network{t: t, listeners: map[string]*listener{}}}
 	begin := time.Date(2026, 12, 1, 21, 0, 0, 0, zone) // a Tuesday
-	time.Sleep(begin.Sub(time.Now()))
+	time.Sleep(time.Until(begin))
 	d.phone = newPhone(d)
 	d.home = homeassistant.New(t, []homeassistant.Area{{ID: "bedroom", Name: "Bedroom"}, {ID: "kitchen", Name: "Kitchen"}},
 		homeassistant.Entity{ID: "light.bedroom", Name: "Bedroom light", Area: "bedroom", State: "off"},

@@ -29,7 +29,6 @@ type phone struct {
 	next    int64
 	number  int // of a message
 	shown   []*shown
-	answers int // presses that were answered
 	grown   chan struct{}
 	done    chan struct{} // closed at the end of the test
 }

@@ -248,6 +248,13 @@ func TestTheShoppingListByVoice(t *testing.T) {
 			t.Errorf("%s: %s %q", words, kind, said)
 		}
 	}
+	// In this conversation the list was read, which others may have written. The approval was given before.
+	if kind, said := hear(t, at, "kitchen", "Add honey to the shopping list"); kind != "handled" || !strings.Contains(said, "Not done") {
+		t.Errorf("after reading: %s %q", kind, said)
+	}
+	if kind, said := hear(t, at, "hall", "Add honey to the shopping list"); kind != "handled" || strings.Contains(said, "Not done") {
+		t.Errorf("in another conversation: %s %q", kind, said)
+	}
 	if spoken != 0 {
 		t.Errorf("a language model was asked %d times", spoken)
 	}

@@ -91,7 +91,8 @@ type Faults struct {
 	pause                            int // in seconds
 }
 
-// Limit, Swallow, Refuse and Stall set how many of the next requests fail so.
+// These say how many of the next requests fail so.
+
 func (f *Faults) Limit(n, seconds int) { f.mu.Lock(); f.limited, f.pause = n, seconds; f.mu.Unlock() }
 func (f *Faults) Swallow(n int)        { f.mu.Lock(); f.swallowed = n; f.mu.Unlock() }
 func (f *Faults) Refuse(n int)         { f.mu.Lock(); f.bad = n; f.mu.Unlock() }

@@ -82,7 +82,6 @@ type item struct {
 
 type post struct {
 	channeltest.Post
-	blocks bool
 }
 
 func newDouble(t *testing.T) *double {

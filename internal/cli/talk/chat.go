@@ -154,7 +154,7 @@ func (a *program) runChat(ctx context.Context, set *settings.Loaded, s *command.
 	}
 	if !interactive {
 		a.Note("steward: not a terminal: each line is a message, and actions that need approval are not done")
-		var notes io.Writer = a.Stderr
+		notes := a.Stderr
 		if a.Quiet {
 			notes = io.Discard
 		}
