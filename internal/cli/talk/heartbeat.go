@@ -142,7 +142,7 @@ func (a *program) heartbeatText(h client.Heartbeat) string {
 			add("", "the conversation "+h.Conversation)
 		}
 		if !h.Notify && h.Conversation == "" {
-			add("", "(notify in the settings, or --to, brings them elsewhere)")
+			add("", "(a messenger, notify in the settings, or --to, brings them elsewhere)")
 		}
 	}
 	if len(h.Jobs) > 0 {

@@ -276,11 +276,14 @@ func (a *program) listJobs() *cobra.Command {
 		func(list []client.Job) string {
 			rows := [][]string{{"NAME", "NEXT", "BEGINS", "WHAT"}}
 			for _, j := range list {
-				next := j.State
+				next, begins := j.State, j.When
 				if len(j.Next) > 0 {
 					next = j.Next[0].Format("Mon 2 Jan 15:04")
 				}
-				rows = append(rows, []string{command.PlainLine(j.Name), next, command.PlainLine(j.When), command.PlainLine(j.Text)})
+				if j.Once != "" { // the column before says when
+					begins = "once"
+				}
+				rows = append(rows, []string{command.PlainLine(j.Name), next, command.PlainLine(begins), command.PlainLine(j.Text)})
 			}
 			return command.Columns(rows, a.Width())
 		})
