@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -491,18 +492,21 @@ func FuzzTrigger(f *testing.F) {
 // recorded before the attempt begins.
 func TestAJobThatLooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, found := &worker{}, ""
+		w := &worker{}
+		var found atomic.Value
+		found.Store("")
 		looks := 0
 		h := w.handlers()
 		h.Look = func(_ context.Context, j record.Job) (Sight, error) {
 			looks++
-			if found == "fault" {
+			news := found.Load().(string)
+			if news == "fault" {
 				return Sight{}, fault.New(fault.Unavailable, "no_luck", "no luck")
 			}
-			if found == "" {
+			if news == "" {
 				return Sight{Idle: record.ReasonUnchanged, Seen: fmt.Sprint(looks)}, nil
 			}
-			return Sight{Found: found, Seen: fmt.Sprint(looks)}, nil
+			return Sight{Found: news, Seen: fmt.Sprint(looks)}, nil
 		}
 		st := storetest.NewModel()
 		s := New(Options{Store: st})
@@ -531,19 +535,19 @@ func TestAJobThatLooks(t *testing.T) {
 		set(3600)
 		time.Sleep(150 * time.Minute) // 2:30
 		check(record.JobCount{Due: 3, Skipped: 3}, "3", record.ReasonUnchanged)
-		found = "news"
+		found.Store("news")
 		time.Sleep(time.Hour) // 3:30; at three it is quiet
 		check(record.JobCount{Due: 4, Skipped: 4}, "3", record.ReasonQuiet)
 		time.Sleep(time.Hour) // 4:30; it has looked when it was due, and when it began
 		check(record.JobCount{Due: 5, Skipped: 4, Done: 1}, "5", "")
 		is(t, history(t, s), "01 04:00 done")
-		found = "fault"
+		found.Store("fault")
 		time.Sleep(time.Hour)
 		check(record.JobCount{Due: 6, Skipped: 4, Done: 1, Failed: 1}, "5", "")
 		is(t, history(t, s), "01 04:00 done, 01 05:00 failed no_luck")
 
 		// It gets another interval, and keeps what it has seen. After a pause it begins anew.
-		found = ""
+		found.Store("")
 		if j := set(7200); j.Seen != "5" || j.Count.Due != 6 || j.Next.Format("15:04") != "06:00" {
 			t.Errorf("%+v", j)
 		}

@@ -143,7 +143,9 @@ func (t *Trigger) Timed() bool {
 }
 
 // Followed reports whether a job begins on what is followed from a cursor on. A webhook is not: it is called.
-func (t *Trigger) Followed() bool { return !t.Timed() && t.Hook.Zero() }
+func (t *Trigger) Followed() bool {
+	return !t.On.Zero() || t.Mail != MailFilter{} || t.File != "" || t.Home != ""
+}
 
 // HookSecret returns the name of the secret with which calls of a webhook are signed.
 func HookSecret(hook id.ID) string { return "hook-" + hook.String() }

@@ -38,6 +38,7 @@ type oracle struct {
 	labels message.Labels
 	answer func(call int) []message.Block
 	fail   bool
+	gone   <-chan struct{} // closed when the process is dead: it asks nobody any more
 }
 
 func (o *oracle) Name() string                               { return "test" }
@@ -46,6 +47,12 @@ func (o *oracle) Models(context.Context) ([]llm.Info, error) { return []llm.Info
 
 func (o *oracle) Stream(_ context.Context, r *llm.Request) iter.Seq2[llm.Event, error] {
 	o.mu.Lock()
+	select {
+	case <-o.gone:
+		o.mu.Unlock()
+		return func(yield func(llm.Event, error) bool) { yield(llm.Event{}, errDead) }
+	default:
+	}
 	o.calls++
 	call, answer, fail := o.calls, o.answer, o.fail
 	o.shown, o.labels = nil, 0
@@ -73,6 +80,9 @@ func (o *oracle) will(fail bool, answer func(int) []message.Block) {
 	defer o.mu.Unlock()
 	o.fail, o.answer = fail, answer
 }
+
+// diesWith says when the process that asks is dead; nil: it lives.
+func (o *oracle) diesWith(gone <-chan struct{}) { o.mu.Lock(); defer o.mu.Unlock(); o.gone = gone }
 
 // seen returns what the last call was shown.
 func (o *oracle) seen() string { o.mu.Lock(); defer o.mu.Unlock(); return strings.Join(o.shown, "\n") }
@@ -596,6 +606,7 @@ func killed(t *testing.T, at int, late bool) bool {
 	b.mortal.mu.Lock()
 	b.mortal.left, b.mortal.late = at, late
 	b.mortal.mu.Unlock()
+	b.oracle.diesWith(b.mortal.dead)
 	died := true
 	select {
 	case <-b.mortal.dead:
@@ -603,6 +614,7 @@ func killed(t *testing.T, at int, late bool) bool {
 		died = false
 	}
 	b.kill()
+	b.oracle.diesWith(nil)
 	b.start()
 	b.pass(2 * time.Hour)
 	n := 0

@@ -51,6 +51,7 @@ func TestEveryGroupOfTools(t *testing.T) {
 		"browser":  {},
 		"weather":  {tool: "weather.forecast", args: `{"place":"Graz"}`, says: "Open-Meteo"},
 		"notify":   {missing: "notify.ntfy.topic", tool: "notify.send"},
+		"message":  {missing: "channels add", tool: "message.chats"},
 		"mail":     {missing: "accounts add", tool: "mail.search", args: `{}`, says: "a letter"},
 		"contacts": {missing: "contacts.NAME", tool: "contacts.search", args: `{"query":"Ann"}`, says: "Ann Example"},
 		"home":     {missing: "home connect", tool: "home.list", args: `{"kind":"light"}`, says: "Hall light"},
@@ -86,8 +87,8 @@ func TestEveryGroupOfTools(t *testing.T) {
 	t.Cleanup(s.Close)
 	n.Env = append(n.Env, "SSL_CERT_FILE="+n.Write(string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: box.Certificate.Raw})), "ca.pem"))
 	told = toolTalk(t, n, groups, window+fmt.Sprintf("web: {search: {engine: searxng, url: %q}}\nweather: {url: %q, places_url: %q}\nnotify: {webhook: {url: %q}}\n"+
-		"mail: {home: {address: %q, imap: %q, smtp: %q, tls: implicit, password: %q}}\ncontacts: {home: {url: %q, user: %q, password: %q}}\nhome: {url: %q, token: %q}\n", s.URL, s.URL+"/forecast", s.URL+"/places", s.URL+"/hook", mailtest.User, box.IMAP, box.SMTP, mailtest.Password,
-		book.URL+"/card/", davtest.User, davtest.Password, house.URL, homeassistant.Token))
+		"mail: {home: {address: %q, imap: %q, smtp: %q, tls: implicit, password: %q}}\ncontacts: {home: {url: %q, user: %q, password: %q}}\nhome: {url: %q, token: %q}\nchannels: {door: {kind: webhook, base_url: %q, token: 0123456789abcdef0123456789abcdef}}\n", s.URL, s.URL+"/forecast", s.URL+"/places", s.URL+"/hook", mailtest.User, box.IMAP, box.SMTP, mailtest.Password,
+		book.URL+"/card/", davtest.User, davtest.Password, house.URL, homeassistant.Token, s.URL+"/door"))
 	for name, g := range groups {
 		if status := told.checks[name].Status; status != "ok" && name != "browser" {
 			t.Errorf("%s with its settings: %+v", name, told.checks[name])
@@ -187,7 +188,7 @@ func toolTalk(t *testing.T, n *edge.Node, groups map[string]group, settings stri
 	if err := json.Unmarshal([]byte(n.Run("doctor", "--json").Out), &out); err != nil {
 		t.Fatal(err)
 	}
-	others := strings.Fields("settings data token database disk policies port models openai ollama offline clock sandbox terminal")
+	others := strings.Fields("channel settings data token database disk policies port models openai ollama offline clock sandbox terminal")
 	for _, c := range out.Checks {
 		if !slices.Contains(others, c.Name) {
 			told.checks[c.Name] = struct{ Status, Message, Remedy string }{c.Status, c.Message, c.Remedy}

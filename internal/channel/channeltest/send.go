@@ -54,7 +54,7 @@ func testEdit(t *testing.T, w *world) {
 
 func testButtons(t *testing.T, w *world) {
 	if w.ch.Limits().Buttons == 0 {
-		t.Skip("the service has no buttons")
+		return // the service has no buttons
 	}
 	w.connect()
 	at := w.at("1001")
@@ -153,7 +153,7 @@ func testUncertain(t *testing.T, w *world) {
 func testStalled(t *testing.T, w *world) {
 	double, ok := w.Service.(Stalls)
 	if !ok {
-		t.Skip("the double cannot stall")
+		return // the double cannot stall
 	}
 	double.StallNext(1)
 	ctx, cancel := context.WithCancel(w.context())
@@ -196,7 +196,7 @@ func files() []File {
 
 func testAttachmentsIn(t *testing.T, w *world) {
 	if w.ch.Limits().Attachment == 0 {
-		t.Skip("the service has no attachments")
+		return // the service has no attachments
 	}
 	w.connect()
 	for _, f := range files() {
@@ -226,7 +226,7 @@ func testAttachmentsIn(t *testing.T, w *world) {
 func testAttachmentsOut(t *testing.T, w *world) {
 	limit := w.ch.Limits().Attachment
 	if limit == 0 {
-		t.Skip("the service has no attachments")
+		return // the service has no attachments
 	}
 	at := w.at("1001")
 	for i, f := range files() {
