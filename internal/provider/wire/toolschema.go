@@ -105,7 +105,7 @@ const maxLifted = 4
 func mergedRoot(root []Keyword) []Keyword {
 	var out []Keyword
 	for _, k := range root {
-		if !isCombinator(k) && k.Name != "type" && k.Name != "properties" && k.Name != "required" && k.Name != "additionalProperties" {
+		if !isCombinator(k) && k.Name != "type" && k.Name != "properties" && k.Name != "required" && (k.Name != "additionalProperties" || string(k.Value) == "false") {
 			out = append(out, k)
 		}
 	}
