@@ -26,6 +26,8 @@ func TestToolSchemas(t *testing.T) {
 			`{"id":"x"}`, `{"$id":"x"}`},
 		{`{"type":"object","description":"Finds.","properties":{"q":{}},"required":["q"],"allOf":[{"properties":{"n":{"type":"array"}},"required":["n"]}],"not":{"required":["z"]}}`,
 			`{"type":"object","description":"Finds.","properties":{"q":{},"n":{"type":"array","items":{}}},"required":["n","q"]}`, `{}`, `{}`},
+		{`{"type":"object","properties":{"q":{}},"allOf":[{"properties":{"n":{}}}],"additionalProperties":false}`,
+			`{"type":"object","additionalProperties":false,"properties":{"q":{},"n":{}}}`, `{}`, `{}`},
 		{`{"$ref":"#/definitions/In","definitions":{"In":{"type":"object","properties":{"a":{"type":"string"}},"required":["a"]}}}`,
 			`{"type":"object","definitions":{"In":{"type":"object","properties":{"a":{"type":"string"}},"required":["a"]}},"properties":{"a":{"type":"string"}},"required":["a"]}`, `{}`, `{}`},
 		{`{"type":"object","properties":{"in":{"$ref":"#"},"$k":{}}}`, `{"type":"object","properties":{"in":{"$ref":"#"},"k":{}}}`, `{"in":{"in":{"k":1}},"k":2}`, `{"in":{"in":{"$k":1}},"$k":2}`},
