@@ -79,8 +79,11 @@ func (l *Local) Channel(ctx context.Context, set *settings.Loaded, name string, 
 }
 
 // openMessaging makes the inbox and the outbox. Accounts are set up only if this process serves.
-func (l *Local) openMessaging(ctx context.Context, a *App, set *settings.Loaded) {
-	opt := messaging.Options{Store: l.Store, People: l.Keys, Judge: l.Judge, Mask: a.Hidden().Mask, Log: l.Log}
+func (l *Local) openMessaging(ctx context.Context, a *App, set *settings.Loaded, docs *documents) {
+	opt := messaging.Options{Store: l.Store, People: l.Keys, Judge: l.Judge, Mask: a.Hidden().Mask, Log: l.Log,
+		Transcribe: func(ctx context.Context, user, mediaType string, data []byte) (string, error) {
+			return docs.transcribe(ctx, user, docs.vendorOf(""), &message.File{Name: "the voice message", MIME: mediaType, Data: data})
+		}}
 	for _, name := range slices.Sorted(maps.Keys(set.Channels)) {
 		s := set.Channels[name]
 		if !a.Serving || s.Off {

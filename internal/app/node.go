@@ -192,7 +192,8 @@ func (l *Local) wire(ctx context.Context, a *App, set *settings.Loaded, log *slo
 	if err != nil {
 		return errors.Join(err, l.closeAgents())
 	}
-	l.openMessaging(ctx, a, set)
+	docs := a.documents(l, set)
+	l.openMessaging(ctx, a, set, docs)
 	l.index = newIndex(set.Data, l.Store, log)
 	l.node, err = runtime.Open(ctx, runtime.Options{
 		Vendors:   Vendors(),
@@ -212,7 +213,7 @@ func (l *Local) wire(ctx context.Context, a *App, set *settings.Loaded, log *slo
 		},
 		Zone:         l.zone(set),
 		Skills:       skillsOf(set),
-		Documents:    a.documents(l, set).read,
+		Documents:    docs.read,
 		Limits:       agent.Limits{Iterations: set.Limits.Iterations, Time: set.Limits.Time, Calls: set.Limits.Calls},
 		Parallel:     set.Limits.Parallel,
 		Routing:      map[string]string{"auto": routing.Auto, "always": routing.Always}[set.Routing],

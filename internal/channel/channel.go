@@ -116,7 +116,9 @@ type Update struct {
 	// It is set for every message outside groups. A mention of the account is not part of Text.
 	Addressed bool `json:"addressed,omitempty"`
 	// Unproven says why the sender may be forged ("DMARC: no alignment"); empty: the service vouches.
-	Unproven    string       `json:"unproven,omitempty"`
+	Unproven string `json:"unproven,omitempty"`
+	// Forwarded names who wrote the message, if the sender has only passed it on; empty: the sender wrote it.
+	Forwarded   string       `json:"forwarded,omitempty"`
 	Message     string       `json:"message,omitempty"` // the service's ID of the message, or of that of the button
 	ReplyTo     string       `json:"reply_to,omitempty"`
 	Text        string       `json:"text,omitempty"`

@@ -322,6 +322,12 @@ func (e *Engine) content(ctx context.Context, a *account, u *update) (list []mes
 			notes = append(notes, note)
 		}
 	}
+	if u.Forwarded != "" && len(list) > 0 { // the sender's own words are in another message
+		list = append([]message.Block{&message.Text{Text: "The user forwards what " + plain(u.Forwarded) + " wrote:\n"}}, list...)
+		for _, b := range list {
+			b.Base().Labels |= message.Private | message.Untrusted
+		}
+	}
 	if u.Group && len(list) > 0 {
 		if said := e.lately(place{a.Name, u.Address}); said != "" {
 			list = append(list, &message.Text{Common: message.Common{Labels: message.Untrusted},
@@ -362,7 +368,12 @@ func (e *Engine) attachment(ctx context.Context, a *account, user string, x chan
 	case x.Voice:
 		text, err := e.opt.Transcribe(ctx, user, kind, data)
 		if err != nil {
-			return nil, "I could not understand the voice message: " + fault.Of(err).Message, nil
+			f := fault.Of(err)
+			note := "I could not listen: " + f.Message + "."
+			if f.Remedy != "" {
+				note += " (" + f.Remedy + ")"
+			}
+			return nil, note, nil
 		}
 		return &message.Text{Text: text}, "", nil
 	case strings.HasPrefix(kind, "image/"):

@@ -38,7 +38,7 @@ var waitingCommands = [...]string{"new", "conversations", "open", "agent", "mode
 
 // command returns the command that an update is, if it is one.
 func (u *update) command() (name, rest string, ok bool) {
-	if u.Kind != channel.Message || !strings.HasPrefix(u.Text, "/") {
+	if u.Kind != channel.Message || u.Forwarded != "" || !strings.HasPrefix(u.Text, "/") {
 		return "", "", false
 	}
 	name, rest, _ = strings.Cut(strings.TrimSpace(u.Text[1:]), " ")

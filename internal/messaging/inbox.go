@@ -96,6 +96,7 @@ func (u *update) bound() {
 	u.Title, _ = cut(u.Title, 200)
 	u.Button, _ = cut(u.Button, 200)
 	u.Unproven, _ = cut(u.Unproven, 200)
+	u.Forwarded, _ = cut(u.Forwarded, 200)
 	if len(u.Attachments) > MaxAttachments {
 		u.Attachments, u.Cut = u.Attachments[:MaxAttachments], true
 	}

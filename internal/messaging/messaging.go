@@ -28,7 +28,8 @@
 // gets one code and nothing else; steward pair CODE makes the pairing. The pairing is a record in the space
 // of the user, and ends with the user. An update whose sender may be forged (channel.Update.Unproven) is
 // never a paired person's. In groups a paired person is answered when the message is addressed to Steward;
-// what others write there is not recorded, and the model sees the last of it as untrusted text. An answer
+// what others write there is not recorded, and the model sees the last of it as untrusted text. So is what a
+// paired person only forwards; a command in it is none. An answer
 // with private data does not go into a group unless policy allows it: it goes to the person alone.
 //
 // # What comes by itself

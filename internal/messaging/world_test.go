@@ -164,6 +164,7 @@ type world struct {
 	disk     store.Store
 	services map[string]*service
 	judge    policy.Authorizer
+	hears    func(ctx context.Context, user, mediaType string, data []byte) (string, error) // transcribes; nil: nobody does
 	renew    func() channel.Channel // makes the adapter of the service in each life; nil: the service is its own
 	ledger   []string
 	mu       sync.Mutex
@@ -197,7 +198,7 @@ func (w *world) open(left int, after bool) {
 	if judge == nil {
 		judge = policy.Fixed{}
 	}
-	w.engine = messaging.New(messaging.Options{Store: w.store, Accounts: accounts, Judge: judge})
+	w.engine = messaging.New(messaging.Options{Store: w.store, Accounts: accounts, Judge: judge, Transcribe: w.hears})
 	w.node, err = runtime.Open(context.Background(), runtime.Options{Store: w.store, Models: models, Tools: w.tools(), Authorizer: judge,
 		Log: slog.New(slog.DiscardHandler), Alarms: jobs.New(jobs.Options{Store: w.store}), Deliver: w.engine.Deliver})
 	if w.store.isDead() {

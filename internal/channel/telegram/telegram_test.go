@@ -86,6 +86,26 @@ func TestAnonymousAdministrators(t *testing.T) {
 	}
 }
 
+// TestForwarded: what others wrote is not the words of the person who forwards it.
+func TestForwarded(t *testing.T) {
+	d := newDouble(t)
+	ann, bob := models.User{ID: 1001, FirstName: "Ann"}, models.User{ID: 1002, FirstName: "Bob"}
+	for i, o := range []*models.MessageOrigin{nil,
+		{Type: models.MessageOriginTypeUser, MessageOriginUser: &models.MessageOriginUser{SenderUser: bob}},
+		{Type: models.MessageOriginTypeUser, MessageOriginUser: &models.MessageOriginUser{SenderUser: ann}},
+		{Type: models.MessageOriginTypeHiddenUser, MessageOriginHiddenUser: &models.MessageOriginHiddenUser{SenderUserName: "X"}},
+		{Type: models.MessageOriginTypeChannel, MessageOriginChannel: &models.MessageOriginChannel{Chat: models.Chat{ID: -7, Title: "News"}}},
+	} {
+		d.deliverUpdate(models.Update{Message: &models.Message{ID: 50 + i, Date: 1700000000, From: &ann, Chat: models.Chat{ID: 1001, Type: models.ChatTypePrivate}, Text: "hello", ForwardOrigin: o}})
+	}
+	want := []string{"", "Bob", "", "X", "News"}
+	for i, u := range receiveUntil(t, d.Channel(), len(want)) {
+		if u.Forwarded != want[i] {
+			t.Errorf("%d: forwarded from %q, want %q", i, u.Forwarded, want[i])
+		}
+	}
+}
+
 // TestNumbersBeginAnew: after a week of silence Telegram may continue with a smaller number.
 func TestNumbersBeginAnew(t *testing.T) {
 	d := newDouble(t)

@@ -30,6 +30,13 @@ type (
 		Type  string `json:"type"`
 		Title string `json:"title"`
 	}
+	// origin is who wrote a message that was forwarded (https://core.telegram.org/bots/api#messageorigin).
+	origin struct {
+		User *user  `json:"sender_user"`
+		Name string `json:"sender_user_name"` // of a user who hides
+		From *chat  `json:"sender_chat"`
+		Chat *chat  `json:"chat"` // a channel
+	}
 	message struct {
 		ID       int64    `json:"message_id"`
 		Thread   int64    `json:"message_thread_id"`
@@ -40,6 +47,7 @@ type (
 		EditDate int64    `json:"edit_date"`
 		Chat     chat     `json:"chat"`
 		ReplyTo  *message `json:"reply_to_message"`
+		Origin   *origin  `json:"forward_origin"`
 
 		Text            string   `json:"text"`
 		Entities        []entity `json:"entities"`
@@ -168,6 +176,9 @@ func (m *message) convert(me *user) (channel.Update, bool) {
 		mentioned = mentioned || r.From != nil && r.From.ID == me.ID
 	}
 	u.Addressed = u.Addressed || mentioned
+	if o := m.Origin; o != nil && (o.User == nil || m.From == nil || o.User.ID != m.From.ID) {
+		u.Forwarded = o.name()
+	}
 	u.Attachments = m.attachments()
 	switch {
 	case m.Location != nil:
@@ -176,6 +187,20 @@ func (m *message) convert(me *user) (channel.Update, bool) {
 		u.Text = strings.TrimSpace(fmt.Sprintf("%s\nContact: %s %s, %s", u.Text, m.Contact.First, m.Contact.Last, m.Contact.Phone))
 	}
 	return u, u.Text != "" || len(u.Attachments) > 0 || mentioned
+}
+
+func (o *origin) name() string {
+	switch {
+	case o.User != nil && o.User.sender().Name != "":
+		return o.User.sender().Name
+	case o.Name != "":
+		return o.Name
+	case o.From != nil && o.From.Title != "":
+		return o.From.Title
+	case o.Chat != nil && o.Chat.Title != "":
+		return o.Chat.Title
+	}
+	return "somebody"
 }
 
 func (m *message) address() channel.Address {

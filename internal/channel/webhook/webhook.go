@@ -68,6 +68,7 @@ type Event struct {
 	Group   bool      `json:"group"` // others read in this chat
 	Title   string    `json:"title"` // of the group
 	To      bool      `json:"addressed"`
+	Wrote   string    `json:"forwarded"` // who wrote it, if the sender passes it on
 	Message string    `json:"message"`
 	ReplyTo string    `json:"reply_to"`
 	Text    string    `json:"text"`
@@ -316,7 +317,7 @@ func event(body []byte) (u channel.Update, why string) {
 		return u, "the kind of an event is message, edited or press"
 	}
 	u = channel.Update{ID: e.ID, Kind: e.Kind, At: e.At, Address: channel.Address{Chat: e.Chat, Thread: e.Thread}, From: channel.Sender(e.From),
-		Group: e.Group, Title: e.Title, Addressed: e.To || !e.Group, Message: e.Message, ReplyTo: e.ReplyTo, Text: e.Text, Button: e.Button}
+		Group: e.Group, Title: e.Title, Addressed: e.To || !e.Group, Message: e.Message, ReplyTo: e.ReplyTo, Text: e.Text, Button: e.Button, Forwarded: e.Wrote}
 	for _, f := range e.Files {
 		u.Attachments = append(u.Attachments, channel.Attachment{Ref: f.URL, Name: f.Name, MediaType: f.MediaType, Size: f.Size, Voice: f.Voice})
 	}
