@@ -165,7 +165,7 @@ type world struct {
 	services map[string]*service
 	judge    policy.Authorizer
 	hears    func(ctx context.Context, user, mediaType string, data []byte) (string, error) // transcribes; nil: nobody does
-	renew    func() channel.Channel // makes the adapter of the service in each life; nil: the service is its own
+	renew    func() channel.Channel                                                         // makes the adapter of the service in each life; nil: the service is its own
 	ledger   []string
 	mu       sync.Mutex
 
