@@ -239,19 +239,42 @@ func (a *program) homeCommand() *cobra.Command {
 func (a *program) connectHome() *cobra.Command {
 	return &cobra.Command{
 		Use: "connect [URL]", Short: "Connect Home Assistant", Args: cobra.MaximumNArgs(1),
-		Long: "Connect Home Assistant, by default at " + usualHome + ". You are asked for a\n" +
-			"long-lived access token without echo, or it is read from standard input. Create one on the security\n" +
-			"page of your profile in Home Assistant. Steward connects, and stores nothing if that fails. The token\n" +
-			"becomes a secret; the rest is written to your settings file. A running Steward uses it after its next start.",
+		Long: "Connect Home Assistant: by default the one that announces itself in the local network (mDNS), else\n" +
+			usualHome + ". You are asked for a long-lived access token without echo, or it is\n" +
+			"read from standard input. Create one on the security page of your profile in Home Assistant. Steward\n" +
+			"connects, and stores nothing if that fails. The token becomes a secret; the rest is written to your\n" +
+			"settings file. A running Steward uses it after its next start.",
 		Example: "  steward home connect\n  steward home connect https://home.example.com",
 		RunE: func(c *cobra.Command, args []string) error {
-			at := usualHome
 			if len(args) > 0 {
-				at = strings.TrimSuffix(args[0], "/")
+				return a.setUpHome(c.Context(), strings.TrimSuffix(args[0], "/"))
+			}
+			at, err := a.findHome(c.Context())
+			if err != nil {
+				return err
 			}
 			return a.setUpHome(c.Context(), at)
 		},
 	}
+}
+
+// findHome returns the address of the Home Assistant in the local network. The person sees it before the token
+// is asked for.
+func (a *program) findHome(ctx context.Context) (string, error) {
+	a.Note("Looking for Home Assistant in the local network …")
+	found := app.FindHomes(ctx)
+	switch len(found) {
+	case 0:
+		return usualHome, nil
+	case 1:
+		a.Note("Found %s at %s; the token will be sent there.", command.PlainLine(cmp.Or(found[0].Name, "Home Assistant")), command.PlainLine(found[0].URL))
+		return found[0].URL, nil
+	}
+	list := "there are several in the local network:"
+	for _, h := range found {
+		list += "\n  " + command.PlainLine(h.URL+"  "+h.Name)
+	}
+	return "", command.Usage("%s\nname one: steward home connect URL", list)
 }
 
 func (a *program) setUpHome(ctx context.Context, at string) error {
