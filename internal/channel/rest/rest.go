@@ -34,7 +34,8 @@ type Answer struct {
 // holds the token at some services.
 func Do(client *http.Client, service string, r *http.Request, limit int64) (Answer, error) {
 	var connected atomic.Bool
-	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }}
+	// net/http takes another connection only if nothing was written to the one before, which the server had closed.
+	trace := &httptrace.ClientTrace{GetConn: func(string) { connected.Store(false) }, GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }}
 	resp, err := client.Do(r.WithContext(httptrace.WithClientTrace(r.Context(), trace)))
 	if err != nil {
 		return Answer{}, failure(service, err, connected.Load())

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
+	"net/http/httptrace"
 	"strings"
 	"testing"
 	"time"
@@ -107,3 +109,25 @@ func TestOpenIsBounded(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// The connection of an earlier request was closed meanwhile, and no other one can be made: nothing was sent.
+func TestAnotherConnectionCannotBeMade(t *testing.T) {
+	stale := transport(func(r *http.Request) (*http.Response, error) {
+		trace := httptrace.ContextClientTrace(r.Context())
+		trace.GetConn("a:443")
+		trace.GotConn(httptrace.GotConnInfo{Reused: true})
+		trace.GetConn("a:443")
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("network is unreachable")}
+	})
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://a/", strings.NewReader("x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := rest.Do(&http.Client{Transport: stale}, "a", r, 10); !fault.HasCode(err, "channel_unreachable") {
+		t.Error(err)
+	}
+}
+
+type transport func(*http.Request) (*http.Response, error)
+
+func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
