@@ -49,12 +49,23 @@ func (e *Engine) Cancel(ctx context.Context, user, which string) error {
 	if err != nil {
 		return err
 	}
-	r, err := requests.FindRequest(ctx, e.store, sc, own)
-	if err != nil {
-		return err
+	for try := 1; ; try++ { // what is stopped may change its own records at the same time
+		r, err := requests.FindRequest(ctx, e.store, sc, own)
+		if err != nil {
+			return err
+		}
+		err = e.cancelRequest(ctx, user, &r)
+		switch {
+		case try > 1 && fault.HasCode(err, "request_closed"): // by the try before
+			return nil
+		case !fault.HasCode(err, "conflict") || try == maxCancels:
+			return err
+		}
 	}
-	return e.cancelRequest(ctx, user, &r)
 }
+
+// maxCancels is how often a cancellation is tried.
+const maxCancels = 5
 
 func (e *Engine) cancelRequest(ctx context.Context, user string, r *requests.Stored) error {
 	sc := store.ForUser(user)
