@@ -9,6 +9,7 @@
 package channeltest
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -153,4 +154,43 @@ func Run(t *testing.T, double func(t *testing.T) Service) {
 			test(t, newWorld(t, double(t)))
 		})
 	}
+}
+
+// Receive runs an adapter, again whenever it loses its connection, until it has received n updates, and
+// returns them.
+func Receive(t testing.TB, c channel.Channel, n int) []channel.Update {
+	t.Helper()
+	list := receive(t, c, func(list []channel.Update) bool { return len(list) >= n })
+	if len(list) != n {
+		t.Fatalf("%d updates, not %d: %+v", len(list), n, list)
+	}
+	return list
+}
+
+// ReceiveTo runs an adapter as Receive does, until it has received a text.
+func ReceiveTo(t testing.TB, c channel.Channel, last string) []channel.Update {
+	t.Helper()
+	list := receive(t, c, func(list []channel.Update) bool { return list[len(list)-1].Text == last })
+	if len(list) == 0 || list[len(list)-1].Text != last {
+		t.Fatalf("%q has not arrived: %+v", last, list)
+	}
+	return list
+}
+
+func receive(t testing.TB, c channel.Channel, enough func([]channel.Update) bool) (list []channel.Update) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	for ctx.Err() == nil {
+		err := c.Run(ctx, func() {}, func(_ context.Context, got []channel.Update) error {
+			if list = append(list, got...); enough(list) {
+				cancel()
+			}
+			return nil
+		})
+		if ctx.Err() == nil {
+			t.Logf("Run: %v", err)
+		}
+	}
+	return list
 }

@@ -26,35 +26,12 @@ func TestContract(t *testing.T) {
 	channeltest.Run(t, func(t *testing.T) channeltest.Service { return newDouble(t) })
 }
 
-// gather runs an adapter until it has received the last text, and returns all texts.
-func gather(t *testing.T, c channel.Channel, last string) (list []channel.Update) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	for ctx.Err() == nil {
-		err := c.Run(ctx, func() {}, func(_ context.Context, got []channel.Update) error {
-			list = append(list, got...)
-			if got[len(got)-1].Text == last {
-				cancel()
-			}
-			return nil
-		})
-		if ctx.Err() == nil {
-			t.Logf("Run: %v", err)
-		}
-	}
-	if len(list) == 0 || list[len(list)-1].Text != last {
-		t.Fatalf("%q has not arrived: %+v", last, list)
-	}
-	return list
-}
-
 // TestLostSession: when the service has forgotten the session, the histories of known channels tell what was
 // missed, in pages, in private chats and in servers.
 func TestLostSession(t *testing.T) {
 	d := newDouble(t)
 	d.Say(channeltest.Message{From: "1002", Chat: "-2001", Group: true, Mention: true, Text: "in the server"})
-	gather(t, d.Channel(), "in the server")
+	channeltest.ReceiveTo(t, d.Channel(), "in the server")
 	d.Forget()
 	var want []string
 	for i := range 25 {
@@ -63,7 +40,7 @@ func TestLostSession(t *testing.T) {
 	}
 	d.Say(channeltest.Message{From: "1002", Chat: "-2001", Group: true, Text: "not for Steward"})
 	d.Say(channeltest.Message{From: "1001", Chat: "1001", Text: "private"})
-	list := gather(t, d.Channel(), "private")
+	list := channeltest.ReceiveTo(t, d.Channel(), "private")
 	if len(list) != 26 {
 		t.Fatalf("%d updates: %+v", len(list), list)
 	}
@@ -78,7 +55,7 @@ func TestLostSession(t *testing.T) {
 	// What was accepted does not arrive again.
 	d.Forget()
 	d.Say(channeltest.Message{From: "1001", Chat: "1001", Text: "afterwards"})
-	if list := gather(t, d.Channel(), "afterwards"); len(list) != 1 {
+	if list := channeltest.ReceiveTo(t, d.Channel(), "afterwards"); len(list) != 1 {
 		t.Errorf("%d updates: %+v", len(list), list)
 	}
 }
@@ -93,7 +70,7 @@ func TestRefusedInNewChat(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.Forget()
-	if list := gather(t, d.Channel(), "first"); len(list) != 1 || list[0].Address.Chat != "1009" {
+	if list := channeltest.ReceiveTo(t, d.Channel(), "first"); len(list) != 1 || list[0].Address.Chat != "1009" {
 		t.Errorf("%+v", list)
 	}
 }
@@ -172,7 +149,7 @@ func TestReasonsToHangUp(t *testing.T) {
 		// Afterwards it works again, with the session or with a new one.
 		d.change(func() { d.hangUp = 0 })
 		d.Say(channeltest.Message{From: "1001", Chat: "1001", Text: "after"})
-		gather(t, d.Channel(), "after")
+		channeltest.ReceiveTo(t, d.Channel(), "after")
 	}
 }
 
@@ -195,7 +172,7 @@ func TestMentionsOfOthersAreNames(t *testing.T) {
 		d.dispatch("MESSAGE_CREATE", body)
 	})
 	d.Say(channeltest.Message{From: "1001", Chat: "1001", Text: "end"})
-	if got := gather(t, d.Channel(), "end")[0].Text; got != "ask @Person 1002 <@71003>" {
+	if got := channeltest.ReceiveTo(t, d.Channel(), "end")[0].Text; got != "ask @Person 1002 <@71003>" {
 		t.Errorf("%q", got)
 	}
 }

@@ -24,33 +24,11 @@ func TestContract(t *testing.T) {
 	channeltest.Run(t, func(t *testing.T) channeltest.Service { return newDouble(t) })
 }
 
-// gather runs an adapter until it has received n updates.
-func gather(t *testing.T, c channel.Channel, n int) (list []channel.Update) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	for ctx.Err() == nil {
-		err := c.Run(ctx, func() {}, func(_ context.Context, got []channel.Update) error {
-			if list = append(list, got...); len(list) >= n {
-				cancel()
-			}
-			return nil
-		})
-		if ctx.Err() == nil {
-			t.Logf("Run: %v", err)
-		}
-	}
-	if len(list) != n {
-		t.Fatalf("%d updates, not %d: %+v", len(list), n, list)
-	}
-	return list
-}
-
 // one returns the update of one e-mail.
 func (d *double) one(raw string) channel.Update {
 	d.t.Helper()
 	d.put(raw)
-	return gather(d.t, d.Channel(), 1)[0]
+	return channeltest.Receive(d.t, d.Channel(), 1)[0]
 }
 
 const head = "From: Bob <Bob@Example.org>\nTo: ann@example.com\nMessage-ID: <m1@example.org>\n"
@@ -92,7 +70,7 @@ func TestUnproven(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.put(pass + head + "\nhello\n")
-	if u := gather(t, c, 1)[0]; !strings.Contains(u.Unproven, "trust") || !c.Limits().Unproven {
+	if u := channeltest.Receive(t, c, 1)[0]; !strings.Contains(u.Unproven, "trust") || !c.Limits().Unproven {
 		t.Errorf("%+v", u)
 	}
 }
@@ -109,7 +87,7 @@ func TestAutomatic(t *testing.T) {
 	}
 	d.put("Message-ID: <steward-abc@example.com>\nFrom: bob@example.org\n\nx\n")
 	d.put("Auto-Submitted: no\n" + head + "\nfrom a person\n")
-	if u := gather(t, d.Channel(), 1)[0]; u.Text != "from a person" {
+	if u := channeltest.Receive(t, d.Channel(), 1)[0]; u.Text != "from a person" {
 		t.Errorf("%+v", u)
 	}
 }
@@ -220,7 +198,7 @@ func TestHeadersCannotBeWritten(t *testing.T) {
 func TestTooLarge(t *testing.T) {
 	d := newDouble(t)
 	d.put(head + "Subject: the film\n\n" + strings.Repeat(strings.Repeat("x", 1023)+"\n", 26<<10))
-	u := gather(t, d.Channel(), 1)[0]
+	u := channeltest.Receive(t, d.Channel(), 1)[0]
 	if !strings.HasPrefix(u.Text, "the film") || !strings.Contains(u.Text, "26 MB") {
 		t.Errorf("%+v", u)
 	}

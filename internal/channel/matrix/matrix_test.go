@@ -22,29 +22,6 @@ func TestContract(t *testing.T) {
 	channeltest.Run(t, func(t *testing.T) channeltest.Service { return newDouble(t) })
 }
 
-// gather runs an adapter until it has received the last text, and returns all updates.
-func gather(t *testing.T, c channel.Channel, last string) (list []channel.Update) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	for ctx.Err() == nil {
-		err := c.Run(ctx, func() {}, func(_ context.Context, got []channel.Update) error {
-			list = append(list, got...)
-			if got[len(got)-1].Text == last {
-				cancel()
-			}
-			return nil
-		})
-		if ctx.Err() == nil {
-			t.Logf("Run: %v", err)
-		}
-	}
-	if len(list) == 0 || list[len(list)-1].Text != last {
-		t.Fatalf("%q has not arrived: %+v", last, list)
-	}
-	return list
-}
-
 // TestEncryptedRoom: in an encrypted room of two the account says once that it cannot read, also after a
 // restart; in an encrypted group it is silent.
 func TestEncryptedRoom(t *testing.T) {
@@ -58,7 +35,7 @@ func TestEncryptedRoom(t *testing.T) {
 			}
 		})
 		d.Say(channeltest.Message{From: "1002", Chat: "1002", Text: "end" + string(rune('0'+n))})
-		gather(t, d.Channel(), "end"+string(rune('0'+n)))
+		channeltest.ReceiveTo(t, d.Channel(), "end"+string(rune('0'+n)))
 	}
 	list := d.Posted("1001")
 	if len(list) != 1 || !strings.Contains(list[0].Text, "cannot read encrypted messages") {
@@ -79,7 +56,7 @@ func TestInvitationsFromHome(t *testing.T) {
 		d.add("far", "@eve:elsewhere.example", "m.room.message", object{"msgtype": "m.text", "body": "from afar"})
 	})
 	d.Say(channeltest.Message{From: "1001", Chat: "1001", Text: "end"})
-	if list := gather(t, c, "end"); len(list) != 1 {
+	if list := channeltest.ReceiveTo(t, c, "end"); len(list) != 1 {
 		t.Errorf("%+v", list)
 	}
 	d.mu.Lock()
@@ -97,7 +74,7 @@ func TestNothingBeforeTheInvitation(t *testing.T) {
 		d.Say(channeltest.Message{From: "1001", Chat: "1001", Text: "between"})
 	}
 	d.Say(channeltest.Message{From: "1001", Chat: "1001", Text: "end"})
-	if list := gather(t, d.Channel(), "end"); len(list) != 3*page+1 {
+	if list := channeltest.ReceiveTo(t, d.Channel(), "end"); len(list) != 3*page+1 {
 		t.Errorf("%d updates: %+v", len(list), list)
 	}
 }
@@ -126,7 +103,7 @@ func TestGapAroundJoining(t *testing.T) {
 				say()
 			}
 			var got []string
-			for _, u := range gather(t, d.Channel(), want[len(want)-1]) {
+			for _, u := range channeltest.ReceiveTo(t, d.Channel(), want[len(want)-1]) {
 				got = append(got, u.Text)
 			}
 			if !slices.Equal(got, want) {
@@ -140,15 +117,15 @@ func TestGapAroundJoining(t *testing.T) {
 func TestRoomOfTwoBecomesGroup(t *testing.T) {
 	d := newDouble(t)
 	d.Say(channeltest.Message{From: "1001", Chat: "1001", Text: "alone"})
-	if u := gather(t, d.Channel(), "alone")[0]; u.Group || !u.Addressed {
+	if u := channeltest.ReceiveTo(t, d.Channel(), "alone")[0]; u.Group || !u.Addressed {
 		t.Errorf("%+v", u)
 	}
 	c := d.Channel()
 	d.Say(channeltest.Message{From: "1001", Chat: "1001", Text: "still alone"})
-	gather(t, c, "still alone")
+	channeltest.ReceiveTo(t, c, "still alone")
 	d.change(func() { d.member("1001", person("1001"), person("1002"), "invite") })
 	d.Say(channeltest.Message{From: "1001", Chat: "1001", Text: "not alone"})
-	if u := gather(t, c, "not alone")[0]; !u.Group || u.Addressed || u.Title != "The family" {
+	if u := channeltest.ReceiveTo(t, c, "not alone")[0]; !u.Group || u.Addressed || u.Title != "The family" {
 		t.Errorf("%+v", u)
 	}
 }
@@ -175,7 +152,7 @@ func TestMentions(t *testing.T) {
 	} {
 		c.content["msgtype"] = "m.text"
 		d.change(func() { d.add("-2001", person("1001"), "m.room.message", c.content) })
-		if u := gather(t, d.Channel(), c.text)[0]; u.Addressed != c.addressed {
+		if u := channeltest.ReceiveTo(t, d.Channel(), c.text)[0]; u.Addressed != c.addressed {
 			t.Errorf("%v: %+v", c.content, u)
 		}
 	}

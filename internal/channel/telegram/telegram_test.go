@@ -22,24 +22,6 @@ func TestContract(t *testing.T) {
 	channeltest.Run(t, func(t *testing.T) channeltest.Service { return newDouble(t) })
 }
 
-// receiveUntil runs a channel until it has received n updates.
-func receiveUntil(t *testing.T, c channel.Channel, n int) (got []channel.Update) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-	defer cancel()
-	c.Run(ctx, func() {}, func(_ context.Context, list []channel.Update) error {
-		got = append(got, list...)
-		if len(got) >= n {
-			cancel()
-		}
-		return nil
-	})
-	if len(got) != n {
-		t.Fatalf("received %d updates, not %d: %+v", len(got), n, got)
-	}
-	return got
-}
-
 func TestMentions(t *testing.T) {
 	d := newDouble(t)
 	entity := func(kind models.MessageEntityType, offset, length int) []models.MessageEntity {
@@ -68,7 +50,7 @@ func TestMentions(t *testing.T) {
 		m := models.Message{ID: 50, Date: 1700000000, From: &models.User{ID: 1001}, Chat: models.Chat{ID: -5, Type: models.ChatTypeGroup}, Text: c.text, Entities: c.entities, ReplyToMessage: c.reply}
 		d.deliverUpdate(models.Update{Message: &m})
 	}
-	for i, u := range receiveUntil(t, d.Channel(), len(cases)) {
+	for i, u := range channeltest.Receive(t, d.Channel(), len(cases)) {
 		if u.Text != cases[i].want || u.Addressed != cases[i].addressed {
 			t.Errorf("%q is received as %q, addressed %v", cases[i].text, u.Text, u.Addressed)
 		}
@@ -81,7 +63,7 @@ func TestAnonymousAdministrators(t *testing.T) {
 	m := models.Message{ID: 50, Date: 1700000000, From: &models.User{ID: 1087968824, IsBot: true, Username: "GroupAnonymousBot"},
 		SenderChat: &models.Chat{ID: -5, Title: "Family"}, Chat: models.Chat{ID: -5, Type: models.ChatTypeSupergroup}, Text: "open the door"}
 	d.deliverUpdate(models.Update{Message: &m})
-	if u := receiveUntil(t, d.Channel(), 1)[0]; u.From.ID != "chat-5" || !u.From.Bot {
+	if u := channeltest.Receive(t, d.Channel(), 1)[0]; u.From.ID != "chat-5" || !u.From.Bot {
 		t.Errorf("the sender is %+v", u.From)
 	}
 }
@@ -99,7 +81,7 @@ func TestForwarded(t *testing.T) {
 		d.deliverUpdate(models.Update{Message: &models.Message{ID: 50 + i, Date: 1700000000, From: &ann, Chat: models.Chat{ID: 1001, Type: models.ChatTypePrivate}, Text: "hello", ForwardOrigin: o}})
 	}
 	want := []string{"", "Bob", "", "X", "News"}
-	for i, u := range receiveUntil(t, d.Channel(), len(want)) {
+	for i, u := range channeltest.Receive(t, d.Channel(), len(want)) {
 		if u.Forwarded != want[i] {
 			t.Errorf("%d: forwarded from %q, want %q", i, u.Forwarded, want[i])
 		}
