@@ -22,8 +22,8 @@ import (
 const (
 	maxState    = 1 << 20
 	maxChannels = 1000
-	maxMissed   = 5000 // messages of a channel that are read after a gap
-	maxStuck    = 3    // connections that end before the same event; then its session is given up
+	maxMissed   = 100_000 // messages of a channel that are read after a gap; what is newer is left out, and the log says so
+	maxStuck    = 3       // connections that end before the same event; then its session is given up
 )
 
 // Operations of the gateway.
@@ -435,6 +435,9 @@ func (s *session) catchUp(ctx context.Context) error {
 			}
 			if n += len(page); s.Channels[at] == last {
 				break
+			}
+			if n >= maxMissed {
+				s.opt.Log.Warn("more messages of Discord were missed than are read; the newer ones are left out", "channel", at, "read", n)
 			}
 		}
 		if err := s.save(); err != nil {
