@@ -264,7 +264,7 @@ func (w *town) measure(t *testing.T, ix search.Index, kept bool) (f figures) {
 		if q.kept != kept {
 			continue
 		}
-		page, err := ix.Search(context.Background(), store.ForUser(owner), search.Query{Text: q.text, Limit: 100})
+		page, err := ix.Search(context.Background(), store.ForUser(owner), search.Query{Text: q.text, Limit: 30})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -34,11 +34,12 @@ type writing struct {
 	top        int64 // the highest number of all messages; -1: not known yet
 	words      []byte
 	stems      []byte
+	grown      map[int64]growth
 	tables     map[int64]bool // the spaces whose tables are known to exist
 }
 
 func newBatch(ctx context.Context, c *sqlite.Conn, st store.Store, log *slog.Logger) *writing {
-	return &writing{ctx: ctx, c: c, store: st, log: log, nums: map[string]int64{}, cuts: map[id.ID]bool{}, tables: map[int64]bool{}, top: -1}
+	return &writing{ctx: ctx, c: c, store: st, log: log, nums: map[string]int64{}, cuts: map[id.ID]bool{}, tables: map[int64]bool{}, grown: map[int64]growth{}, top: -1}
 }
 
 func (w *writing) exec(query string, args ...any) error { return exec(w.c, query, args...) }
@@ -244,19 +245,23 @@ func (w *writing) add(e *resource.Entry, m *message.Message, conv int64) error {
 		return err
 	}
 	inter, text := record.IDOf(e.URI, record.TypeInteraction), search.Read(m)
-	err = w.exec("INSERT INTO doc (id, seq, at, space, conv, inter, msg, prev, key, labels, asks, gone) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-		doc, int64(e.Seq), at.UnixMicro(), space, conv, inter[:], m.ID[:], m.Prev[:], e.URI.Key(), int64(text.Labels),
+	w.words, w.stems = w.words[:0], w.stems[:0]
+	size := 0
+	for t := range search.Tokens(text.Text) {
+		w.words = append(append(w.words, t.Text...), ' ')
+		size++
+	}
+	err = w.exec("INSERT INTO doc (id, seq, at, space, conv, inter, msg, prev, key, labels, size, asks, gone) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+		doc, int64(e.Seq), at.UnixMicro(), space, conv, inter[:], m.ID[:], m.Prev[:], e.URI.Key(), int64(text.Labels), size,
 		m.Role == message.User && asks(text.Text), e.State == record.StateDeleted)
 	if err != nil {
 		return err
 	}
-	w.words, w.stems = w.words[:0], w.stems[:0]
-	for t := range search.Tokens(text.Text) {
-		w.words = append(append(w.words, t.Text...), ' ')
-	}
-	if len(w.words) == 0 {
+	if size == 0 {
 		return nil
 	}
+	sum := w.grown[space]
+	w.grown[space] = growth{sum.docs + 1, sum.size + size}
 	search.StemWords(text.Text, func(stem string) { w.stems = append(append(w.stems, stem...), ' ') })
 	facets, err := w.facets(conv, m.Role, text.Tools)
 	if err != nil {
@@ -269,6 +274,20 @@ func (w *writing) add(e *resource.Entry, m *message.Message, conv int64) error {
 func asks(text string) bool {
 	r, _ := utf8.DecodeLastRuneInString(strings.TrimSpace(text))
 	return strings.ContainsRune("?？؟;", r)
+}
+
+// growth is what was added to a space: docs with words, and their words. What is erased is
+// not subtracted: these are statistics.
+type growth struct{ docs, size int }
+
+// count adds what was added to the statistics.
+func (w *writing) count() error {
+	for space, g := range w.grown {
+		if err := w.exec("UPDATE space SET docs = docs + ?, size = size + ? WHERE id = ?", g.docs, g.size, space); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // space returns the number of a space, with a table for its words.

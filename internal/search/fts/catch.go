@@ -123,6 +123,9 @@ func (x *Index) apply(ctx context.Context, c *sqlite.Conn, at string, page store
 			return false, err
 		}
 	}
+	if err := w.count(); err != nil {
+		return false, err
+	}
 	last := page.Entries[len(page.Entries)-1]
 	return false, w.exec("UPDATE state SET cursor = ?, seq = ?, at = ?, key = ?, erase = erase + ?",
 		string(page.Next), last.Seq, last.At.UnixMicro(), last.URI.Key(), w.erased)

@@ -27,18 +27,18 @@ const version = 2
 // the text, so that a search reads no list that holds another owner's messages, and the
 // weight of a word is the one that it has among the owner's messages. A doc is gone if a
 // person has deleted the message, and cut if only deleted branches hold it. It asks if it
-// is a person's question. A conversation has cut set if one of its docs is cut.
+// is a person's question. Its size is the number of its words. A conversation has cut set if one of its docs is cut.
 const schema = `
 CREATE TABLE state (id INTEGER PRIMARY KEY CHECK (id = 1), cursor TEXT NOT NULL DEFAULT '',
 	seq INTEGER NOT NULL DEFAULT 0, at INTEGER NOT NULL DEFAULT 0, key BLOB NOT NULL DEFAULT x'', erase INTEGER NOT NULL DEFAULT 0);
 INSERT INTO state (id) VALUES (1);
-CREATE TABLE space (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
+CREATE TABLE space (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, docs INTEGER NOT NULL DEFAULT 0, size INTEGER NOT NULL DEFAULT 0);
 CREATE TABLE tool (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
 CREATE TABLE conv (id INTEGER PRIMARY KEY, uid BLOB NOT NULL UNIQUE, agent TEXT NOT NULL DEFAULT '',
 	gone INTEGER NOT NULL DEFAULT 0, cut INTEGER NOT NULL DEFAULT 0);
 CREATE TABLE doc (id INTEGER PRIMARY KEY, seq INTEGER NOT NULL, at INTEGER NOT NULL, space INTEGER NOT NULL, conv INTEGER NOT NULL,
 	inter BLOB NOT NULL, msg BLOB NOT NULL, prev BLOB NOT NULL, key BLOB NOT NULL, labels INTEGER NOT NULL DEFAULT 0,
-	asks INTEGER NOT NULL DEFAULT 0, gone INTEGER NOT NULL DEFAULT 0, cut INTEGER NOT NULL DEFAULT 0);
+	size INTEGER NOT NULL DEFAULT 0, asks INTEGER NOT NULL DEFAULT 0, gone INTEGER NOT NULL DEFAULT 0, cut INTEGER NOT NULL DEFAULT 0);
 CREATE UNIQUE INDEX doc_msg ON doc (msg, conv);
 CREATE INDEX doc_prev ON doc (conv, prev);
 `

@@ -109,7 +109,9 @@ type searchRun struct {
 	q       *search.Query
 	terms   search.Terms
 	ranking Ranking
-	old     bool // the file has the tables of the version before this one
+	words   []word  // of the order search.Best
+	average float64 // length of a message
+	old     bool    // the file has the tables of the version before this one
 
 	spaces []int64 // of the scope
 	conv   int64

@@ -13,10 +13,11 @@ import (
 	"steward/internal/search"
 )
 
-// Ranking holds the weights of the order search.Best. FTS5 finds the candidates by BM25
-// over the words of one owner's messages. The neighbours of a candidate in its
-// conversation become candidates, too, and lend each other weight: what a question asks
-// about is often in the answer, which does not repeat it.
+// Ranking holds the weights of the order search.Best. The candidates are found by BM25
+// (Robertson and Zaragoza, The Probabilistic Relevance Framework, 2009) over the words of
+// one owner's messages. The neighbours of a candidate in its conversation become
+// candidates, too, and lend each other weight: what a question asks about is often in the
+// answer, which does not repeat it.
 type Ranking struct {
 	Exact  bool    // compare words as they are written, without stems
 	Body   float64 // weight of a word as it is written, beside 1 for its stem
@@ -24,16 +25,21 @@ type Ranking struct {
 	Far    float64 // share of the score of the messages next to those
 	Asks   float64 // factor for a person's own questions, which state nothing
 	Recent float64 // how much the newest candidate gains over the oldest of equal score
+
+	// Window compares a message together with its neighbours, word by word: a neighbour
+	// lends a word that the message does not have, and nothing twice.
+	Window   bool
+	Coverage float64 // how much it matters that all words are there
 }
 
 // DefaultRanking was chosen on questions that are not among those with which test/recall
 // measures it.
-var DefaultRanking = Ranking{Body: 0.3, Near: 0.3, Far: 0.1, Asks: 0.7, Recent: 0.15}
+var DefaultRanking = Ranking{Window: true, Body: 0.3, Near: 0.7, Far: 0.2, Asks: 0.5, Recent: 0.5, Coverage: 1.5}
 
 // Bounds of ranking.
 const (
-	maxCandidates = search.MaxRanked // by BM25
-	maxWalked     = 60               // candidates whose neighbours are read
+	maxCandidates = 100 // by BM25
+	maxWalked     = 24  // candidates whose neighbours are read
 )
 
 // candidate is a doc that may be among the hits.
@@ -42,6 +48,7 @@ type candidate struct {
 	bm25  float64
 	total float64
 	next  []byte // the message after it, if it is known
+	size  int    // in words
 }
 
 // place identifies a message in the index.
@@ -57,7 +64,11 @@ func (s *searchRun) best() ([]doc, error) {
 	pool := map[place]*candidate{}
 	var order []*candidate
 	for _, space := range s.spaces {
-		found, err := s.candidates(space)
+		find := s.candidates
+		if s.ranking.Window {
+			find = s.windows
+		}
+		found, err := find(space)
 		if err != nil {
 			return nil, err
 		}
@@ -194,10 +205,10 @@ func (s *searchRun) neighbour(from *candidate, is string, msg id.ID, pool map[pl
 	}
 	var got *candidate
 	cond, args := s.filtersOfPool()
-	err := sqlitex.Execute(s.c, "SELECT "+columns+", d.asks FROM doc d JOIN conv c ON c.id = d.conv WHERE "+is+" AND "+cond+" ORDER BY d.id DESC LIMIT 1",
+	err := sqlitex.Execute(s.c, "SELECT "+columns+", d.asks, d.size FROM doc d JOIN conv c ON c.id = d.conv WHERE "+is+" AND "+cond+" ORDER BY d.id DESC LIMIT 1",
 		&sqlitex.ExecOptions{Args: append([]any{from.conv, msg[:]}, args...), ResultFunc: func(r *sqlite.Stmt) error {
 			got = &candidate{doc: rowOf(r), total: -1}
-			got.asks = r.ColumnBool(8)
+			got.asks, got.size = r.ColumnBool(8), r.ColumnInt(9)
 			return nil
 		}})
 	if err != nil || got == nil {
@@ -242,16 +253,19 @@ func (s *searchRun) weigh(order []*candidate, pool map[place]*candidate) []doc {
 	}
 	top := 0.0
 	for _, c := range order {
-		before, after := pool[place{c.conv, id.ID(c.prev)}], behind[c.place()]
-		c.total = c.bm25 + s.ranking.Near*max(bm25(before), bm25(after))
-		far := 0.0
-		if before != nil {
-			far = max(far, bm25(pool[place{c.conv, id.ID(before.prev)}]))
+		near := [2]*candidate{pool[place{c.conv, id.ID(c.prev)}], behind[c.place()]}
+		var far [2]*candidate
+		if near[0] != nil {
+			far[0] = pool[place{c.conv, id.ID(near[0].prev)}]
 		}
-		if after != nil {
-			far = max(far, bm25(behind[after.place()]))
+		if near[1] != nil {
+			far[1] = behind[near[1].place()]
 		}
-		c.total += s.ranking.Far * far
+		if s.ranking.Window {
+			c.total = s.window(c, near, far)
+		} else {
+			c.total = c.bm25 + s.ranking.Near*max(bm25(near[0]), bm25(near[1])) + s.ranking.Far*max(bm25(far[0]), bm25(far[1]))
+		}
 		if c.asks && s.ranking.Asks > 0 {
 			c.total *= s.ranking.Asks
 		}
