@@ -69,7 +69,7 @@ func TestWhatStandsAroundAHit(t *testing.T) {
 		d.answer("Soup, rice and salad would be fine.")
 	}
 	page := w.search("ana", search.Query{Text: "the colour of the car", Order: search.Best})
-	if len(page.Hits) != 2 || page.Hits[1].Text != "It is dark blue." || page.Hits[0].Score != 1 || page.Hits[1].Score <= 0 || page.Hits[1].Score >= 1 {
+	if len(page.Hits) != 2 || page.Hits[0].Text != "It is dark blue." || page.Hits[0].Score != 1 || page.Hits[1].Score <= 0 || page.Hits[1].Score >= 1 {
 		t.Errorf("%+v", page.Hits)
 	}
 	if page := w.search("ana", search.Query{Text: "the colour of the car", Order: search.Best, Threshold: 0.99}); len(page.Hits) != 1 {

@@ -27,8 +27,8 @@ const (
 // Bounds of how many docs of a word are read, newest first. A word that more docs have
 // says little.
 const (
-	maxPostings = 40_000 // of all words together
-	minPostings = 2_000  // of each
+	maxPostings = 16_000 // of all words together
+	minPostings = 1_000  // of each
 )
 
 // windows returns the docs of a space in which the words occur that are worth most.
@@ -49,8 +49,13 @@ func (s *searchRun) windows(space int64) ([]*candidate, error) {
 				stems = append(stems, `"`+stem+`"`)
 			}
 		}
+		oldest := int64(math.MinInt64)
+		note := func(until int64, err error) error { // a list that was read in part ends at a doc
+			oldest = max(oldest, until)
+			return err
+		}
 		if len(stems) > 0 {
-			if err := s.postings(space, w.docs, "stem:("+strings.Join(stems, " OR ")+")", 1, most); err != nil {
+			if err := note(s.postings(space, w.docs, "stem:("+strings.Join(stems, " OR ")+")", 1, most)); err != nil {
 				return nil, err
 			}
 		}
@@ -58,11 +63,18 @@ func (s *searchRun) windows(space int64) ([]*candidate, error) {
 			if len(stems) == 0 {
 				written = 1
 			}
-			if err := s.postings(space, w.docs, "body:("+choice(group)+")", written, most); err != nil {
+			if err := note(s.postings(space, w.docs, "body:("+choice(group)+")", written, most)); err != nil {
 				return nil, err
 			}
 		}
 		n := float64(len(w.docs))
+		if oldest > math.MinInt64 {
+			more, err := s.stretch(oldest)
+			if err != nil {
+				return nil, err
+			}
+			n = min(n*more, total)
+		}
 		w.worth = math.Log(1 + (max(total, n)-n+0.5)/(n+0.5))
 		s.words = append(s.words, w)
 	}
@@ -79,19 +91,38 @@ func (s *searchRun) statistics(space int64) (docs, average float64, err error) {
 	return docs, max(1, average), err
 }
 
-// postings notes the docs that match a condition.
-func (s *searchRun) postings(space int64, docs map[int64]float64, is string, weight float64, most int) error {
+// stretch returns how many times as long as the time since a doc the time since the first
+// doc is. A word of which only the newest docs were read is taken to be as frequent before.
+func (s *searchRun) stretch(since int64) (more float64, err error) {
+	more = 1
+	err = sqlitex.Execute(s.c, "SELECT (SELECT min(id) FROM doc), (SELECT max(id) FROM doc)", &sqlitex.ExecOptions{ResultFunc: func(r *sqlite.Stmt) error {
+		first, last := r.ColumnFloat(0), r.ColumnFloat(1)
+		more = (last - first + 1) / (last - float64(since) + 1)
+		return nil
+	}})
+	return more, err
+}
+
+// postings notes the docs that match a condition. It returns the oldest one if there may be
+// more.
+func (s *searchRun) postings(space int64, docs map[int64]float64, is string, weight float64, most int) (until int64, err error) {
+	until = math.MinInt64
+	n := 0
 	table := wordTable(space)
 	from, to := int64(math.MinInt64), int64(math.MaxInt64)
 	if !s.q.Since.IsZero() {
 		from = rankOf(s.q.Since)
 	}
-	return sqlitex.Execute(s.c, "SELECT rowid FROM "+table+" WHERE "+table+" MATCH ? AND rowid >= ? AND rowid < ? ORDER BY rowid DESC LIMIT ?",
+	err = sqlitex.Execute(s.c, "SELECT rowid FROM "+table+" WHERE "+table+" MATCH ? AND rowid >= ? AND rowid < ? ORDER BY rowid DESC LIMIT ?",
 		&sqlitex.ExecOptions{Args: []any{s.match(is), from, to, most}, ResultFunc: func(r *sqlite.Stmt) error {
 			d := r.ColumnInt64(0)
 			docs[d] = max(docs[d], weight)
+			if n++; n == most {
+				until = d
+			}
 			return nil
 		}})
+	return until, err
 }
 
 // top reads the docs in which the words are worth most, as far as the filters admit them.
