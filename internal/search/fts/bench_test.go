@@ -66,6 +66,8 @@ func BenchmarkSearch(b *testing.B) {
 	}
 	b.Logf("100,000 messages were taken in within %v, into %d MB", took.Round(time.Millisecond), size.Size()>>20)
 	for name, q := range map[string]search.Query{
+		"best rare":   {Text: "needle word9000 word1", Order: search.Best},
+		"best common": {Text: "word3 word7 word30 word200 word1500", Order: search.Best},
 		"frequent":    {Text: "word1"},
 		"two words":   {Text: "word5 word9"},
 		"phrase":      {Text: `"word1 word2"`},
