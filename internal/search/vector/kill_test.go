@@ -1,0 +1,3 @@
+package vector_test
+
+func killed() bool { return false }
