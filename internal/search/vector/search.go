@@ -29,7 +29,7 @@ type Query struct {
 	Since        time.Time
 	Until        time.Time
 	Except       id.ID   // a message whose whole interaction is left out
-	Threshold    float64 // least similarity
+	Threshold    float64 // least similarity; zero: any
 	Limit        int     // at most MaxLimit; zero means DefaultLimit
 }
 
@@ -250,11 +250,14 @@ func (s *searching) searchPart(c *sqlite.Conn, p *part, v *quantised) ([]Match, 
 			return nil, err
 		}
 		out, err := s.matches(c, p.space, in, found)
-		if err != nil || len(out) >= s.q.Limit || len(found) < n || n >= 64*candidates ||
-			float64(found[len(found)-1].score) < s.q.Threshold {
+		if err != nil || len(out) >= s.q.Limit || len(found) < n || n >= 64*candidates || s.tooFar(found[len(found)-1]) {
 			return out, err
 		}
 	}
+}
+
+func (s *searching) tooFar(f scored) bool {
+	return s.q.Threshold != 0 && float64(f.score) < s.q.Threshold
 }
 
 // filter finds the numbers of the filters in a space. possible is false if nothing can match.
@@ -326,7 +329,7 @@ func (s *searching) matches(c *sqlite.Conn, space int64, in *partition, found []
 	text := fmt.Sprintf("SELECT d.seq, d.at, d.key FROM doc_%[1]d d CROSS JOIN conv_%[1]d v ON v.id = d.conv WHERE d.id = ? AND d.gone = 0 AND d.cut = 0 AND v.gone = 0"+except, space)
 	seen := map[int64]bool{}
 	for _, f := range found {
-		if len(out) == s.q.Limit || float64(f.score) < s.q.Threshold {
+		if len(out) == s.q.Limit || s.tooFar(f) {
 			break
 		}
 		r := &in.rows[f.row]

@@ -234,3 +234,7 @@ func TestMain(m *testing.M) {
 	}
 	leak.Main(m)
 }
+
+func userSays(s string) *message.Message {
+	return &message.Message{Role: message.User, Blocks: []message.Block{&message.Text{Text: s}}}
+}
