@@ -41,6 +41,7 @@ require (
 )
 
 require (
+	github.com/blevesearch/snowballstem v0.9.0
 	github.com/emersion/go-webdav v0.6.0
 	github.com/go-telegram/bot v1.19.0
 	github.com/slack-go/slack v0.35.0

@@ -1,6 +1,7 @@
 package search
 
 import (
+	"fmt"
 	"time"
 
 	"steward/internal/store"
@@ -24,5 +25,6 @@ func (q *Query) Place() (place int64, ok bool, err error) {
 // mark distinguishes this query's cursors from those of others.
 func (q *Query) mark() store.Mark {
 	at := func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
-	return store.NewMark('s', q.Text, q.Conversation.String(), string(q.Role), q.Tool, q.Except.String(), at(q.Since), at(q.Until))
+	return store.NewMark('s', q.Text, q.Conversation.String(), string(q.Role), q.Tool, q.Except.String(), at(q.Since), at(q.Until),
+		string(q.Ordered()), q.Agent, fmt.Sprint(q.Labels, q.Without, q.Threshold))
 }

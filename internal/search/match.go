@@ -17,12 +17,16 @@ const (
 // matches calls f for each occurrence of a phrase in a text, with the phrase's number
 // and the range of bytes, ordered by the ends of the ranges, until f returns false.
 func matches(text string, phrases []Phrase, f func(phrase int, s Span) bool) {
-	longest := 0
+	longest, stemmed := 0, false
 	for _, p := range phrases {
-		longest = max(longest, len(p.Words))
+		longest, stemmed = max(longest, len(p.Words)), stemmed || len(p.Stems) > 0
 	}
 	if longest == 0 {
 		return
+	}
+	var stems *stemmer
+	if stemmed {
+		stems = newStemmer(LanguageOf(text))
 	}
 	last := make([]Token, longest) // a ring
 	n := 0
@@ -30,7 +34,11 @@ func matches(text string, phrases []Phrase, f func(phrase int, s Span) bool) {
 		last[n%longest] = t
 		n++
 		for i, p := range phrases {
-			if s, ok := p.endsAt(last, n); ok && !f(i, s) {
+			s, ok := p.endsAt(last, n)
+			if !ok && len(p.Stems) > 0 && slices.Contains(p.Stems, stems.stem(t.Text)) {
+				s, ok = Span{t.From, t.To}, true
+			}
+			if ok && !f(i, s) {
 				return
 			}
 		}

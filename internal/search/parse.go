@@ -25,6 +25,11 @@ type Terms struct {
 type Phrase struct {
 	Words  []string // as in Token.Text; not empty
 	Prefix bool     // the last word is a prefix
+	Quoted bool     // the person wrote it in quotes
+
+	// Stems are the stems of the only word in several languages. If there are any, a word
+	// with one of these stems matches, too.
+	Stems []string
 }
 
 // Parse parses a person's query. All words must occur, in any order, and "words in
@@ -84,6 +89,7 @@ func (p *parser) next() bool {
 	}
 	ph, ok := phrase(text, strings.HasPrefix(p.rest, "*") || !quoted && strings.HasSuffix(text, "*"))
 	if ok {
+		ph.Quoted = quoted
 		p.add(ph, not)
 	}
 	return true

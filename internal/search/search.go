@@ -17,8 +17,8 @@ import (
 // Index finds messages. It is a projection of the log: if it is lost, it is rebuilt
 // from the log. It is safe for concurrent use.
 type Index interface {
-	// Search returns a page of the matching messages in the scope's readable spaces,
-	// newest first. It finds everything that was committed before the call, with one
+	// Search returns a page of the matching messages in the scope's readable spaces, in
+	// the order that the query asks for. It finds everything that was committed before the call, with one
 	// exception: if much is not indexed yet, as after an import, and Follow runs,
 	// Page.Behind says how much is missing. Error codes: search_empty,
 	// search_too_long, cursor_invalid, scope_missing, search_unavailable, and those
@@ -38,26 +38,45 @@ type Index interface {
 // answer; their zero values do not.
 type Query struct {
 	Text         string
+	Order        Order
 	Conversation id.ID
+	Message      id.ID // show this message instead of searching; Text is not needed
 	Role         message.Role
-	Tool         string    // only messages that call this tool or hold its result
-	Since        time.Time // written at this time or later
-	Until        time.Time // written before this time
-	Except       id.ID     // a message whose whole interaction is left out
-	Around       int       // how many messages to show before and after each hit, at most MaxAround
-	Limit        int       // hits in a page, at most MaxLimit; zero means DefaultLimit
+	Agent        string         // only conversations with this agent
+	Labels       message.Labels // only messages with all of these labels
+	Without      message.Labels // only messages with none of these labels
+	Threshold    float64        // leave out hits with a lower Score; only with the order Best
+	Tool         string         // only messages that call this tool or hold its result
+	Since        time.Time      // written at this time or later
+	Until        time.Time      // written before this time
+	Except       id.ID          // a message whose whole interaction is left out
+	Around       int            // how many messages to show before and after each hit, at most MaxAround
+	Limit        int            // hits in a page, at most MaxLimit; zero means DefaultLimit
 	After        Cursor
 }
+
+// Order is the order of the hits, and with it what matches.
+type Order string
+
+// The orders. Best is the default: any word of the query counts, in any of its forms
+// (Terms.Stemmed), and rare words count more than frequent ones. An answer in this order
+// has at most MaxRanked hits. Newest requires all words, exactly as they are written.
+const (
+	Best   Order = "best"
+	Newest Order = "newest"
+)
 
 // Bounds of a Query.
 const (
 	DefaultLimit = 20
 	MaxLimit     = 100
 	MaxAround    = 5
+	MaxRanked    = 200
 )
 
 // Cursor is an opaque position in the answer to a query. It is valid for that query
-// only, and stays valid when messages are added. Empty: the beginning.
+// only, and stays valid when messages are added. In the order Best, a message that was
+// added meanwhile can shift the hits behind it by one. Empty: the beginning.
 type Cursor string
 
 // Page is an answer to a Query.
@@ -79,6 +98,7 @@ type Hit struct {
 	Interaction  id.ID          `json:"interaction_id"`
 	Seq          uint64         `json:"seq"`              // the message's position in the log
 	Labels       message.Labels `json:"labels"`           // of everything that the hit shows, including its neighbours
+	Score        float64        `json:"score,omitzero"`   // from 0 to 1, relative to the best hit; only in the order Best
 	Spans        []Span         `json:"spans"`            // what matched, in Text
 	Before       []Line         `json:"before,omitempty"` // the messages before it, oldest first
 	After        []Line         `json:"after,omitempty"`  // the messages after it, oldest first
@@ -105,4 +125,12 @@ func (q *Query) PageSize() int {
 		return DefaultLimit
 	}
 	return min(q.Limit, MaxLimit)
+}
+
+// Ordered returns the order in effect.
+func (q *Query) Ordered() Order {
+	if q.Order == "" {
+		return Best
+	}
+	return q.Order
 }

@@ -335,15 +335,15 @@ There are more: search again with the cursor "c2".`, call, there)
 	if text.Text != want || res.Labels != message.Untrusted {
 		t.Errorf("%s\nnot\n%s", text.Text, want)
 	}
-	if s.asked.Text != "train" || s.asked.Limit != 10 || s.asked.Around != 1 || s.asked.Except != call || !s.asked.Conversation.Zero() || s.scope.Write != "user:ana" {
+	if s.asked.Text != "train" || s.asked.Limit != 5 || s.asked.Threshold != 0.7 || s.asked.Around != 1 || s.asked.Except != call || !s.asked.Conversation.Zero() || s.scope.Write != "user:ana" {
 		t.Errorf("%+v %+v", s.asked, s.scope)
 	}
-	in.Args = []byte(`{"query":"x","this_conversation":true,"limit":3,"cursor":"c"}`)
+	in.Args = []byte(`{"query":"x","this_conversation":true,"match_count":3,"match_threshold":0,"order":"newest","cursor":"c"}`)
 	s.page = search.Page{}
 	if res, err = search1.Call(t.Context(), in); err != nil || res.Content[0].(*message.Text).Text != `No message was found for "x".` {
 		t.Errorf("%+v %v", res, err)
 	}
-	if s.asked.Conversation != here || s.asked.Limit != 3 || s.asked.After != "c" {
+	if s.asked.Conversation != here || s.asked.Limit != 3 || s.asked.Threshold != 0 || s.asked.Order != search.Newest || s.asked.After != "c" {
 		t.Errorf("%+v", s.asked)
 	}
 	in.Conversation = resource.URI{}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"steward/internal/fault"
 	"steward/internal/id"
@@ -17,14 +18,22 @@ import (
 // ToolName is the name of the tool with which a model searches.
 const ToolName = "conversation.search"
 
-// toolHits is the number of hits that a model gets by default.
-const toolHits = 10
+// What a model gets by default.
+const (
+	toolHits      = 5
+	toolThreshold = 0.7
+)
 
 type toolArgs struct {
-	Query            string `json:"query" minlen:"1" maxlen:"1000" jsonschema:"words that must all occur; \"a phrase\" in quotes, word* for beginnings, -word to exclude, OR for a choice"`
-	ThisConversation bool   `json:"this_conversation,omitzero" jsonschema:"search the present conversation only" default:"false"`
-	Limit            int    `json:"limit,omitzero" min:"1" max:"20" default:"10" jsonschema:"how many messages at most"`
-	Cursor           string `json:"cursor,omitzero" jsonschema:"where to go on, from an earlier answer to the same query"`
+	Query            string       `json:"query" minlen:"1" maxlen:"1000" jsonschema:"a question or words; rare words count more. \"a phrase\" in quotes must occur, -word must not"`
+	MatchCount       int          `json:"match_count,omitzero" min:"1" max:"20" default:"5" jsonschema:"how many messages at most"`
+	MatchThreshold   *float64     `json:"match_threshold,omitzero" min:"0" max:"1" default:"0.7" jsonschema:"leave out messages that match less than this share of the best one"`
+	Order            Order        `json:"order,omitzero" enum:"best,newest" default:"best" jsonschema:"newest: all words must occur as they are written"`
+	Role             message.Role `json:"role,omitzero" enum:"user,assistant,tool" jsonschema:"only what this one said"`
+	Since            time.Time    `json:"since,omitzero" jsonschema:"only messages of this time or later"`
+	Until            time.Time    `json:"until,omitzero" jsonschema:"only messages before this time"`
+	ThisConversation bool         `json:"this_conversation,omitzero" jsonschema:"search the present conversation only" default:"false"`
+	Cursor           string       `json:"cursor,omitzero" jsonschema:"where to go on, from an earlier answer to the same query"`
 }
 
 // NewTool returns the tool with which a model searches earlier messages, in the scope
@@ -33,13 +42,17 @@ func NewTool(ix Index, scope func(tool.Invocation) store.Scope) (tool.Tool, erro
 	return tool.New(tool.Spec{
 		Name: ToolName, Effect: tool.Query, Version: "1", Yields: message.Private,
 		Description: "Searches the text of the user's earlier conversations and of this one: messages and tool results. " +
-			"Use it when the user refers to an earlier conversation. Newest first.",
-		Tidy: []tool.Strategy{{Kind: tool.ByParameters, Parameters: []string{"query", "this_conversation", "limit", "cursor"}}},
+			"Use it when the user refers to an earlier conversation. Best match first. If two messages contradict each other, the newer one holds.",
+		Tidy: []tool.Strategy{{Kind: tool.ByParameters, Parameters: []string{"query", "match_count", "match_threshold", "order", "role", "since", "until", "this_conversation", "cursor"}}},
 		Log:  tool.LogSpec{Summary: "Search conversations for {query}", Parameters: []string{"query", "this_conversation"}},
 	}, func(ctx context.Context, in tool.Invocation, args toolArgs) (tool.Result, error) {
-		q := Query{Text: args.Query, Limit: args.Limit, After: Cursor(args.Cursor), Around: 1, Except: in.Call.Message}
+		q := Query{Text: args.Query, Order: args.Order, Role: args.Role, Since: args.Since, Until: args.Until, Limit: args.MatchCount,
+			Threshold: toolThreshold, After: Cursor(args.Cursor), Around: 1, Except: in.Call.Message}
 		if q.Limit == 0 {
 			q.Limit = toolHits
+		}
+		if args.MatchThreshold != nil {
+			q.Threshold = *args.MatchThreshold
 		}
 		if args.ThisConversation {
 			if q.Conversation = conversationOf(in); q.Conversation.Zero() {

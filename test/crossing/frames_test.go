@@ -83,7 +83,7 @@ func toolNames() []entry {
 		}}
 	}
 	list := []entry{
-		one("", "conversation.search", `{"query":"`+bait+`","limit":20}`),
+		one("", "conversation.search", `{"query":"`+bait+`","match_count":20,"match_threshold":0}`),
 		of(one("", "files.list", `{}`), shared), of(one("", "files.read", `{"path":"notes/welcome.txt"}`), shared),
 		of(one("", "files.write", `{"path":"notes/x","content":"x"}`), shared), of(one("", "files.search", `{"query":"x"}`), shared),
 		of(one("", "files.edit", `{"path":"notes/none","old":"x","new":"y"}`), shared), of(one("", "files.move", `{"from":"notes/none","to":"notes/x"}`), shared),

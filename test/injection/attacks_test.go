@@ -94,7 +94,7 @@ func sources() []source {
 			for range 3 {
 				old.say(words("My zebra is well."), true)
 			}
-		}, put: func(w *world, o string) { w.seen = o }, reads: []call{{"conversation.search", raw(`{"query":"zebra", "limit":1}`)}}},
+		}, put: func(w *world, o string) { w.seen = o }, reads: []call{{"conversation.search", raw(`{"query":"zebra", "match_count":1}`)}}},
 		{name: "a message that is read as a resource", begin: func(s *scene) {
 			s.before("Tell me of the zebra.", call{"mail.read", raw(`{"id":"home/zebra"}`)})
 			s.seen = s.messageWith("OBEY")

@@ -23,14 +23,40 @@ import (
 
 func (a *program) searchCommand() *cobra.Command {
 	var q search.Query
-	var conversation string
+	var conversation, at, labels, without string
 	var limit int
+	var newest, ids bool
 	c := &cobra.Command{Use: "search WORDS…", Short: "Search your conversations", GroupID: "keep",
-		Long: "Find messages, newest first. All words must occur, in any order, regardless of case and accents.\n" +
-			"\"words in quotes\" must be adjacent, word* matches the beginning of a word, -word must not occur,\n" +
-			"and OR between two words requires one of them. Deleted and secret messages are not found.",
-		Example: "  steward search train rome\n  steward search '\"seven thirty\"' --since 7d -n 1\n  steward search -- train OR plane -delayed",
-		PreRunE: func(*cobra.Command, []string) error {
+		Long: "Find messages, best match first. Ask in plain words: any word counts, in any of its forms, and rare\n" +
+			"words count more. \"words in quotes\" must occur next to each other, word* matches the beginning of a\n" +
+			"word, and -word must not occur. With --newest, the newest message comes first, and all words must\n" +
+			"occur as they are written; OR between two words requires one of them. Case and accents do not\n" +
+			"matter. Deleted and secret messages are not found. --at shows one message among its neighbours.",
+		Example: "  steward search which train do I take to Rome\n  steward search '\"seven thirty\"' --since 7d -n 1\n" +
+			"  steward search --newest -- train OR plane -delayed\n  steward search --at 019a2b3c-4d5e-7f60-8a1b-2c3d4e5f6071 -n 5",
+		Args: cobra.ArbitraryArgs,
+		PreRunE: func(_ *cobra.Command, args []string) (err error) {
+			if at == "" && len(args) == 0 {
+				return command.Usage("give the words to search for, or --at with the id of a message")
+			}
+			if at != "" {
+				var ok bool
+				if q.Message, ok = id.Parse(at); !ok {
+					return command.Usage("--at takes the id of a message, as steward search --ids shows it, not %q", at)
+				}
+			}
+			if newest {
+				q.Order = search.Newest
+			}
+			if q.Labels, err = message.ParseLabels(labels); err != nil {
+				return err
+			}
+			if q.Without, err = message.ParseLabels(without); err != nil {
+				return err
+			}
+			if !(q.Threshold >= 0 && q.Threshold <= 1) {
+				return command.Usage("--threshold must be 0 to 1")
+			}
 			if !slices.Contains([]message.Role{"", message.User, message.Assistant, message.Tool}, q.Role) {
 				return command.Usage("--role must be user, assistant or tool, not %q", q.Role)
 			}
@@ -52,9 +78,16 @@ func (a *program) searchCommand() *cobra.Command {
 			if err != nil && !errors.Is(err, command.ErrNothingStored) {
 				return err
 			}
-			return a.printHits(page, limit)
+			return a.printHits(page, limit, ids)
 		}}
 	c.Flags().StringVar(&conversation, "conversation", "", "only in the conversation `ID`; last means the one used last")
+	c.Flags().BoolVar(&newest, "newest", false, "newest first; all words must occur as they are written")
+	c.Flags().StringVar(&at, "at", "", "show the message `ID` among its neighbours")
+	c.Flags().BoolVar(&ids, "ids", false, "also show the ids of the messages, for --at")
+	c.Flags().StringVar(&q.Agent, "agent", "", "only conversations with the agent `PATH`")
+	c.Flags().StringVar(&labels, "label", "", "only messages with these `LABELS`: private, untrusted")
+	c.Flags().StringVar(&without, "without-label", "", "only messages without these `LABELS`")
+	c.Flags().Float64Var(&q.Threshold, "threshold", 0, "leave out what matches less than this `SHARE` (0 to 1) of the best match")
 	c.Flags().StringVar((*string)(&q.Role), "role", "", "only what `WHO` said: user, assistant or tool")
 	c.Flags().StringVar(&q.Tool, "tool", "", "only calls and results of the tool `NAME`")
 	command.SinceUntil(c, &q.Since, &q.Until, "messages")
@@ -68,7 +101,14 @@ func (a *program) searchCommand() *cobra.Command {
 // searchMessages searches page by page until there are enough hits.
 func searchMessages(ctx context.Context, s *command.Session, q search.Query, conv string, limit int) (search.Page, error) {
 	p := client.Params{"q": q.Text, "around": strconv.Itoa(q.Around), "role": string(q.Role), "tool": q.Tool, "conversation": conv,
+		"order": string(q.Order), "agent": q.Agent, "labels": q.Labels.String(), "without": q.Without.String(),
 		"since": wireTime(q.Since), "until": wireTime(q.Until)}
+	if q.Threshold > 0 {
+		p["threshold"] = strconv.FormatFloat(q.Threshold, 'g', -1, 64)
+	}
+	if !q.Message.Zero() {
+		p["message"] = q.Message.String()
+	}
 	var all search.Page
 	for {
 		p["limit"] = strconv.Itoa(min(limit-len(all.Hits), search.MaxLimit))
@@ -91,7 +131,7 @@ func wireTime(t time.Time) string {
 	return t.Format(time.RFC3339Nano)
 }
 
-func (a *program) printHits(page search.Page, limit int) error {
+func (a *program) printHits(page search.Page, limit int, ids bool) error {
 	if a.JSON {
 		return a.PrintJSON(page)
 	}
@@ -102,7 +142,7 @@ func (a *program) printHits(page search.Page, limit int) error {
 		a.Note("nothing was found")
 		return nil
 	}
-	p := hitPrinter{colour: a.Colours(a.Stdout), width: a.Width()}
+	p := hitPrinter{ids: ids, colour: a.Colours(a.Stdout), width: a.Width()}
 	out := a.Stdout
 	if p.colour {
 		out = app.FileOf(a.Stdout) // unescaped, for the printer's colours; plainLine cleans the text
@@ -119,14 +159,16 @@ func (a *program) printHits(page search.Page, limit int) error {
 // hitPrinter formats hits for people.
 type hitPrinter struct {
 	colour  bool
-	width   int // of the terminal; 0: none
-	speaker int // the width of the speaker's column
+	ids     bool // show the messages' ids
+	width   int  // of the terminal; 0: none
+	speaker int  // the width of the speaker's column
 	out     strings.Builder
 }
 
 const (
-	hitTime   = "2006-01-02 15:04"
-	narrowest = 50 // columns; below, nothing is wrapped
+	hitTime    = "2006-01-02 15:04"
+	widestTool = 18 // columns of a tool's name
+	narrowest  = 40 // columns; below, nothing is wrapped
 )
 
 // page formats hits under the titles of their conversations.
@@ -176,6 +218,9 @@ func (p *hitPrinter) hit(h search.Hit) {
 	l := h.Line
 	l.Text = text.String()
 	p.line(h.At.Local().Format(hitTime), l, "")
+	if p.ids {
+		p.out.WriteString("  " + strings.Repeat(" ", len(hitTime)) + "  " + p.style("2", "message "+h.Message.String()) + "\n")
+	}
 	for _, l := range h.After {
 		p.line("", l, "2")
 	}
@@ -213,7 +258,15 @@ func speaker(l search.Line) string {
 	case l.Role == message.User:
 		return "you"
 	case l.Tool != "":
-		return command.PlainLine(l.Tool)
+		return clip(command.PlainLine(l.Tool), widestTool)
 	}
 	return string(l.Role)
+}
+
+// clip cuts a text after so many characters.
+func clip(s string, most int) string {
+	if r := []rune(s); len(r) > most {
+		return string(r[:most-1]) + "…"
+	}
+	return s
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"zombiezen.com/go/sqlite"
 
@@ -32,10 +33,12 @@ type writing struct {
 	rank, last int64 // of the last message: the rank of its time, and the number that it got
 	top        int64 // the highest number of all messages; -1: not known yet
 	words      []byte
+	stems      []byte
+	tables     map[int64]bool // the spaces whose tables are known to exist
 }
 
 func newBatch(ctx context.Context, c *sqlite.Conn, st store.Store, log *slog.Logger) *writing {
-	return &writing{ctx: ctx, c: c, store: st, log: log, nums: map[string]int64{}, cuts: map[id.ID]bool{}, top: -1}
+	return &writing{ctx: ctx, c: c, store: st, log: log, nums: map[string]int64{}, cuts: map[id.ID]bool{}, tables: map[int64]bool{}, top: -1}
 }
 
 func (w *writing) exec(query string, args ...any) error { return exec(w.c, query, args...) }
@@ -84,7 +87,10 @@ func (w *writing) conversation(e *resource.Entry) error {
 	}
 	// Conversations between agents are not searched: neither the user nor the assistant
 	// wrote them, and their result is in the conversation that asked.
-	return w.conversationGone(uid, !c.Deleted.IsZero() || e.State == record.StateDeleted || !c.Asked.Zero())
+	if err := w.conversationGone(uid, !c.Deleted.IsZero() || e.State == record.StateDeleted || !c.Asked.Zero()); err != nil {
+		return err
+	}
+	return w.exec("UPDATE conv SET agent = ? WHERE uid = ? AND agent <> ?", c.Agent, uid[:], c.Agent)
 }
 
 func (w *writing) conversationGone(uid id.ID, gone bool) error {
@@ -107,8 +113,14 @@ func (w *writing) eraseConversation(uid id.ID) error {
 		return err
 	}
 	w.erased = true
-	if err := w.exec("DELETE FROM fts WHERE rowid IN (SELECT id FROM doc WHERE conv = ?)", n); err != nil {
+	all, err := spaces(w.c)
+	if err != nil {
 		return err
+	}
+	for _, space := range all {
+		if err := w.exec("DELETE FROM "+wordTable(space)+" WHERE rowid IN (SELECT id FROM doc WHERE conv = ? AND space = ?)", n, space); err != nil {
+			return err
+		}
 	}
 	if err := w.exec("DELETE FROM doc WHERE conv = ?", n); err != nil {
 		return err
@@ -207,7 +219,11 @@ func (w *writing) message(e *resource.Entry) error {
 }
 
 func (w *writing) forget(doc int64) error {
-	if err := w.exec("DELETE FROM fts WHERE rowid = ?", doc); err != nil {
+	space, _, err := w.number("SELECT space FROM doc WHERE id = ?", doc)
+	if err != nil {
+		return err
+	}
+	if err := w.exec("DELETE FROM "+wordTable(space)+" WHERE rowid = ?", doc); err != nil {
 		return err
 	}
 	return w.exec("DELETE FROM doc WHERE id = ?", doc)
@@ -215,7 +231,7 @@ func (w *writing) forget(doc int64) error {
 
 // add indexes a message. A message without words is only kept as a neighbour.
 func (w *writing) add(e *resource.Entry, m *message.Message, conv int64) error {
-	space, err := w.named("space", "name", string(e.Space))
+	space, err := w.space(string(e.Space))
 	if err != nil {
 		return err
 	}
@@ -227,30 +243,48 @@ func (w *writing) add(e *resource.Entry, m *message.Message, conv int64) error {
 	if err != nil {
 		return err
 	}
-	inter := record.IDOf(e.URI, record.TypeInteraction)
-	err = w.exec("INSERT INTO doc (id, seq, at, space, conv, inter, msg, prev, key, gone) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-		doc, int64(e.Seq), at.UnixMicro(), space, conv, inter[:], m.ID[:], m.Prev[:], e.URI.Key(), e.State == record.StateDeleted)
+	inter, text := record.IDOf(e.URI, record.TypeInteraction), search.Read(m)
+	err = w.exec("INSERT INTO doc (id, seq, at, space, conv, inter, msg, prev, key, labels, asks, gone) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+		doc, int64(e.Seq), at.UnixMicro(), space, conv, inter[:], m.ID[:], m.Prev[:], e.URI.Key(), int64(text.Labels),
+		m.Role == message.User && asks(text.Text), e.State == record.StateDeleted)
 	if err != nil {
 		return err
 	}
-	text := search.Read(m)
-	w.words = w.words[:0]
+	w.words, w.stems = w.words[:0], w.stems[:0]
 	for t := range search.Tokens(text.Text) {
 		w.words = append(append(w.words, t.Text...), ' ')
 	}
 	if len(w.words) == 0 {
 		return nil
 	}
-	facets, err := w.facets(space, conv, m.Role, text.Tools)
+	search.StemWords(text.Text, func(stem string) { w.stems = append(append(w.stems, stem...), ' ') })
+	facets, err := w.facets(conv, m.Role, text.Tools)
 	if err != nil {
 		return err
 	}
-	return w.exec("INSERT INTO fts (rowid, facets, body) VALUES (?, ?, ?)", doc, facets, string(w.words))
+	return w.exec("INSERT INTO "+wordTable(space)+" (rowid, facets, body, stem) VALUES (?, ?, ?, ?)", doc, facets, string(w.words), string(w.stems))
 }
 
-func (w *writing) facets(space, conv int64, role message.Role, tools []string) (string, error) {
+// asks reports whether a text ends with a question mark of any script.
+func asks(text string) bool {
+	r, _ := utf8.DecodeLastRuneInString(strings.TrimSpace(text))
+	return strings.ContainsRune("?？؟;", r)
+}
+
+// space returns the number of a space, with a table for its words.
+func (w *writing) space(name string) (int64, error) {
+	n, err := w.named("space", "name", name)
+	if err == nil && !w.tables[n] {
+		if err = makeWordTable(w.c, n); err == nil {
+			w.tables[n] = true
+		}
+	}
+	return n, err
+}
+
+func (w *writing) facets(conv int64, role message.Role, tools []string) (string, error) {
 	var b strings.Builder
-	fmt.Fprintf(&b, "s%d c%d r%s", space, conv, role)
+	fmt.Fprintf(&b, "c%d r%s", conv, role)
 	for _, name := range tools {
 		n, err := w.named("tool", "name", name)
 		if err != nil {

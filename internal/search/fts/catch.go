@@ -36,7 +36,10 @@ func (x *Index) catchUp(ctx context.Context, rest time.Duration) error {
 				return ctx.Err()
 			}
 		}
-		return d.use(ctx, expunge)
+		if err := d.use(ctx, expunge); err != nil {
+			return err
+		}
+		return x.dropOld()
 	})
 }
 
@@ -132,9 +135,15 @@ func expunge(c *sqlite.Conn) error {
 	if err != nil || due == 0 {
 		return err
 	}
-	for pages, more := -mergePages, true; more; pages = mergePages { // a negative number starts merging all segments
-		if more, err = merge(c, pages); err != nil {
-			return err
+	all, err := spaces(c)
+	if err != nil {
+		return err
+	}
+	for _, space := range all {
+		for pages, more := -mergePages, true; more; pages = mergePages { // a negative number starts merging all segments
+			if more, err = merge(c, wordTable(space), pages); err != nil {
+				return err
+			}
 		}
 	}
 	busy, _, err := number(c, "PRAGMA wal_checkpoint(TRUNCATE)")
@@ -154,12 +163,12 @@ const mergePages = 500
 
 // merge continues to merge all segments into one without deleted words. It returns false
 // when that is done.
-func merge(c *sqlite.Conn, pages int) (more bool, err error) {
+func merge(c *sqlite.Conn, table string, pages int) (more bool, err error) {
 	before, _, err := number(c, "SELECT total_changes()")
 	if err != nil {
 		return false, err
 	}
-	if err := exec(c, "INSERT INTO fts (fts, rank) VALUES ('merge', ?)", pages); err != nil {
+	if err := exec(c, "INSERT INTO "+table+" ("+table+", rank) VALUES ('merge', ?)", pages); err != nil {
 		return false, err
 	}
 	after, _, err := number(c, "SELECT total_changes()")

@@ -16,33 +16,52 @@ import (
 	"steward/internal/store"
 )
 
-// version is the version of the tables and their content. It changes when search.Tokens
-// or search.Read change the words of a message.
-const version = 1
+// version is the version of the tables and their content. It changes when search.Tokens,
+// search.StemWords or search.Read change the words of a message.
+const version = 2
 
 // schema creates the tables.
 //
 // A doc is a message. Its number grows with the message's time, so the lists of words are
-// already in the order of time. The words are in fts, without the text. The column facets
-// holds the filters as words, too (s1: the space with number 1, c: the conversation, t: a
-// tool, r: the role), so that FTS5 skips documents that cannot match. A doc is gone if a
-// person has deleted the message, and cut if only deleted branches hold it. A
-// conversation has cut set if one of its docs is cut.
+// already in the order of time. Each space has its own list of words (wordTable), without
+// the text, so that a search reads no list that holds another owner's messages, and the
+// weight of a word is the one that it has among the owner's messages. A doc is gone if a
+// person has deleted the message, and cut if only deleted branches hold it. It asks if it
+// is a person's question. A conversation has cut set if one of its docs is cut.
 const schema = `
 CREATE TABLE state (id INTEGER PRIMARY KEY CHECK (id = 1), cursor TEXT NOT NULL DEFAULT '',
 	seq INTEGER NOT NULL DEFAULT 0, at INTEGER NOT NULL DEFAULT 0, key BLOB NOT NULL DEFAULT x'', erase INTEGER NOT NULL DEFAULT 0);
 INSERT INTO state (id) VALUES (1);
 CREATE TABLE space (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
 CREATE TABLE tool (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
-CREATE TABLE conv (id INTEGER PRIMARY KEY, uid BLOB NOT NULL UNIQUE,
+CREATE TABLE conv (id INTEGER PRIMARY KEY, uid BLOB NOT NULL UNIQUE, agent TEXT NOT NULL DEFAULT '',
 	gone INTEGER NOT NULL DEFAULT 0, cut INTEGER NOT NULL DEFAULT 0);
 CREATE TABLE doc (id INTEGER PRIMARY KEY, seq INTEGER NOT NULL, at INTEGER NOT NULL, space INTEGER NOT NULL, conv INTEGER NOT NULL,
-	inter BLOB NOT NULL, msg BLOB NOT NULL, prev BLOB NOT NULL, key BLOB NOT NULL,
-	gone INTEGER NOT NULL DEFAULT 0, cut INTEGER NOT NULL DEFAULT 0);
-CREATE UNIQUE INDEX doc_msg ON doc (conv, msg);
+	inter BLOB NOT NULL, msg BLOB NOT NULL, prev BLOB NOT NULL, key BLOB NOT NULL, labels INTEGER NOT NULL DEFAULT 0,
+	asks INTEGER NOT NULL DEFAULT 0, gone INTEGER NOT NULL DEFAULT 0, cut INTEGER NOT NULL DEFAULT 0);
+CREATE UNIQUE INDEX doc_msg ON doc (msg, conv);
 CREATE INDEX doc_prev ON doc (conv, prev);
-CREATE VIRTUAL TABLE fts USING fts5 (facets, body, content='', contentless_delete=1, tokenize='ascii');
 `
+
+// wordTable returns the name of the table with the words of a space. Its column body has
+// the words as they are written, and stem their stems without function words. The column
+// facets holds filters as words, too (c1: the conversation with number 1, t: a tool, r:
+// the role), so that FTS5 skips documents that cannot match.
+func wordTable(space int64) string { return fmt.Sprintf("fts_%d", space) }
+
+func makeWordTable(c *sqlite.Conn, space int64) error {
+	return sqlitex.ExecuteTransient(c, "CREATE VIRTUAL TABLE IF NOT EXISTS "+wordTable(space)+
+		" USING fts5 (facets, body, stem, content='', contentless_delete=1, tokenize='ascii')", nil)
+}
+
+// spaces returns the numbers of all spaces.
+func spaces(c *sqlite.Conn) (all []int64, err error) {
+	err = sqlitex.Execute(c, "SELECT id FROM space ORDER BY id", &sqlitex.ExecOptions{ResultFunc: func(st *sqlite.Stmt) error {
+		all = append(all, st.ColumnInt64(0))
+		return nil
+	}})
+	return all, err
+}
 
 // database is an open file.
 type database struct {
@@ -66,7 +85,7 @@ var settings = []struct{ name, set, want string }{
 	{"journal_size_limit", "16777216", "16777216"},
 }
 
-func openDatabase(ctx context.Context, path string) (*database, error) {
+func openDatabase(ctx context.Context, path string, watch func(*sqlite.Conn) error) (*database, error) {
 	if err := makeFile(path); err != nil {
 		return nil, err
 	}
@@ -75,7 +94,12 @@ func openDatabase(ctx context.Context, path string) (*database, error) {
 		return nil, err
 	}
 	d := &database{path: path, file: file}
-	d.conns, err = sqlitex.NewPool(path, sqlitex.PoolOptions{Flags: sqlite.OpenReadWrite, PoolSize: maxConns, PrepareConn: configure})
+	d.conns, err = sqlitex.NewPool(path, sqlitex.PoolOptions{Flags: sqlite.OpenReadWrite, PoolSize: maxConns, PrepareConn: func(c *sqlite.Conn) error {
+		if err := configure(c); err != nil || watch == nil {
+			return err
+		}
+		return watch(c)
+	}})
 	if err != nil {
 		return nil, err
 	}
@@ -197,6 +221,8 @@ func prepare(c *sqlite.Conn) (err error) {
 	switch {
 	case err != nil:
 		return err
+	case have == oldVersion:
+		return errOld
 	case have != 0 || tables != 0:
 		return broken("it has version %d, but this Steward writes version %d", have, version)
 	}

@@ -17,6 +17,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"zombiezen.com/go/sqlite"
+
 	"steward/internal/fault"
 	"steward/internal/search"
 	"steward/internal/store"
@@ -35,13 +37,18 @@ type Options struct {
 	// even though it is not quiet; zero: 50,000.
 	Backlog uint64
 	Log     *slog.Logger // nil: nothing is logged
+	Ranking *Ranking     // of the order search.Best; nil: DefaultRanking
+	// Watch is called with each new connection to the file. Tests see with it what is read.
+	Watch func(*sqlite.Conn) error
 }
 
 // Index is a search.Index. Its file is opened on first use.
 type Index struct {
-	opt  Options
-	log  *slog.Logger
-	turn chan struct{} // holds a token while the file is being written
+	opt     Options
+	log     *slog.Logger
+	ranking Ranking
+	old     atomic.Bool   // the file of the version before this one is still needed
+	turn    chan struct{} // holds a token while the file is being written
 
 	followed atomic.Bool   // Follow runs
 	hurry    chan struct{} // wakes Follow when a search finds a backlog
@@ -66,7 +73,11 @@ func New(opt Options) *Index {
 	if opt.Log == nil {
 		opt.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Index{opt: opt, log: opt.Log, turn: make(chan struct{}, 1), hurry: make(chan struct{}, 1)}
+	ranking := DefaultRanking
+	if opt.Ranking != nil {
+		ranking = *opt.Ranking
+	}
+	return &Index{opt: opt, ranking: ranking, log: opt.Log, turn: make(chan struct{}, 1), hurry: make(chan struct{}, 1)}
 }
 
 // Close closes the file. Later calls return search_closed.
@@ -151,8 +162,14 @@ func (x *Index) open(ctx context.Context) error {
 	case x.db != nil:
 		return nil
 	}
-	db, err := openDatabase(ctx, x.opt.Path)
+	db, err := openDatabase(ctx, x.opt.Path, x.opt.Watch)
+	if errors.Is(err, errOld) {
+		if err = x.setAside(); err == nil {
+			db, err = openDatabase(ctx, x.opt.Path, x.opt.Watch)
+		}
+	}
 	if err == nil {
+		x.old.Store(exists(x.oldPath()))
 		if err = db.checkOrigin(ctx, x.opt.Store); err != nil {
 			err = errors.Join(err, db.close())
 		}
@@ -185,7 +202,7 @@ func (x *Index) recreate(ctx context.Context, found *database, why error) error 
 	if err := removeDatabase(x.opt.Path); err != nil {
 		return err
 	}
-	db, err := openDatabase(ctx, x.opt.Path)
+	db, err := openDatabase(ctx, x.opt.Path, x.opt.Watch)
 	if err == nil {
 		x.db, x.idle = db, time.AfterFunc(idleFor, x.rest)
 	}

@@ -208,6 +208,7 @@ func TestPages(t *testing.T) {
 	}
 	other := q
 	other.Text = "same"
+	q.Order = search.Newest
 	for _, q := range []search.Query{other, {Text: "word", After: "!"}, {Text: "word", After: "AAAA"}, {Text: "word", After: q.After + "AAAAAAAAAAAAAAAA"}} {
 		if _, err := w.index.Search(context.Background(), store.ForUser("ana"), q); !fault.HasCode(err, "cursor_invalid") {
 			t.Errorf("%q: %v", q.After, err)

@@ -226,7 +226,7 @@ func (m *machine) term() term {
 }
 
 func (m *machine) search() {
-	var q search.Query
+	q := search.Query{Order: search.Newest}
 	var text []string
 	var tests []func(*said) bool
 	for range 1 + m.pick("groups", 2) {

@@ -1,6 +1,7 @@
 package fts
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -25,16 +26,9 @@ func (x *Index) Search(ctx context.Context, sc store.Scope, q search.Query) (sea
 	if err := sc.CanRead(); err != nil {
 		return search.Page{}, err
 	}
-	terms, err := search.Parse(q.Text)
+	r, err := x.request(ctx, sc, &q)
 	if err != nil {
 		return search.Page{}, err
-	}
-	below, more, err := q.Place()
-	if err != nil {
-		return search.Page{}, err
-	}
-	if !more {
-		below = math.MaxInt64
 	}
 	var found []doc
 	var page search.Page
@@ -43,21 +37,19 @@ func (x *Index) Search(ctx context.Context, sc store.Scope, q search.Query) (sea
 			return err
 		}
 		return d.use(ctx, func(c *sqlite.Conn) error {
-			s := searchRun{c: c, sc: sc, q: &q, terms: terms}
-			found, err = s.find(below)
+			s := searchRun{c: c, sc: sc, q: &q, terms: r.terms, ranking: x.ranking}
+			found, page.Next, err = s.find(r.place)
 			return err
 		})
 	})
+	if err == nil && x.old.Load() {
+		found, err = x.addOld(ctx, sc, &q, r, found, page.Behind)
+	}
 	if err != nil {
 		return search.Page{}, err
 	}
-	if size := q.PageSize(); len(found) > size {
-		found = found[:size]
-		page.Next = q.Seal(found[size-1].id)
-	}
-	r := reading{ctx: ctx, st: x.opt.Store, sc: sc, titles: map[id.ID]string{}}
 	for i := range found {
-		hit, ok, err := r.hit(&found[i], &terms)
+		hit, ok, err := r.hit(&found[i])
 		if err != nil {
 			return search.Page{}, err
 		}
@@ -66,6 +58,34 @@ func (x *Index) Search(ctx context.Context, sc store.Scope, q search.Query) (sea
 		}
 	}
 	return page, nil
+}
+
+// request parses a query.
+func (x *Index) request(ctx context.Context, sc store.Scope, q *search.Query) (r reading, err error) {
+	r = reading{ctx: ctx, st: x.opt.Store, sc: sc, titles: map[id.ID]string{}}
+	if q.Message.Zero() || q.Text != "" {
+		if r.terms, err = search.Parse(q.Text); err != nil {
+			return r, err
+		}
+	}
+	r.exact = r.terms
+	switch q.Ordered() {
+	case search.Best:
+		if !x.ranking.Exact {
+			r.terms = r.terms.Stemmed()
+		}
+	case search.Newest:
+	default:
+		return r, fault.New(fault.Invalid, "order_unknown", "unknown order %.40q", q.Order).WithHint("use best or newest")
+	}
+	at, more, err := q.Place()
+	switch {
+	case err != nil:
+		return r, err
+	case more:
+		r.place = &at
+	}
+	return r, nil
 }
 
 // doc is a row of the index.
@@ -77,42 +97,108 @@ type doc struct {
 	conv          int64
 	msg, prev     []byte
 	before, after [][]byte // keys of its neighbours, nearest first
+	score         float64
+	asks          bool
+	inter         []byte
 }
 
 // searchRun is a search in the index.
 type searchRun struct {
-	c     *sqlite.Conn
-	sc    store.Scope
-	q     *search.Query
-	terms search.Terms
+	c       *sqlite.Conn
+	sc      store.Scope
+	q       *search.Query
+	terms   search.Terms
+	ranking Ranking
+	old     bool // the file has the tables of the version before this one
 
-	spaces []int64
+	spaces []int64 // of the scope
 	conv   int64
 	tool   int64
 }
 
-// find returns the matching docs with lower numbers, newest first: one more than a page
-// holds.
-func (s *searchRun) find(below int64) ([]doc, error) {
+// find returns a page of the matching docs after a place, with their neighbours.
+func (s *searchRun) find(place *int64) (out []doc, next search.Cursor, err error) {
 	possible, err := s.resolve()
 	if err != nil || !possible {
-		return nil, err
+		return nil, "", err
 	}
-	out, err := s.docs(below)
+	size := s.q.PageSize()
+	switch {
+	case !s.q.Message.Zero():
+		out, err = s.one()
+	case s.q.Ordered() == search.Newest:
+		below := int64(math.MaxInt64)
+		if place != nil {
+			below = *place
+		}
+		out, err = s.newest(below)
+		if len(out) > size {
+			out = out[:size]
+			next = s.q.Seal(out[size-1].id)
+		}
+	default:
+		from := 0
+		if place != nil {
+			from = int(max(0, min(*place, search.MaxRanked)))
+		}
+		out, err = s.best()
+		out = out[min(from, len(out)):]
+		if len(out) > size {
+			out = out[:size]
+			next = s.q.Seal(int64(from + size))
+		}
+	}
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	return out, s.around(out[:min(len(out), s.q.PageSize())])
+	return out, next, s.around(out)
 }
 
-func (s *searchRun) docs(below int64) (out []doc, err error) {
-	text, args := s.statement(below)
-	err = sqlitex.ExecuteTransient(s.c, text, &sqlitex.ExecOptions{Args: args, ResultFunc: func(r *sqlite.Stmt) error {
-		out = append(out, doc{id: r.ColumnInt64(0), seq: uint64(r.ColumnInt64(1)), at: time.UnixMicro(r.ColumnInt64(2)).UTC(),
-			key: blob(r, 3), conv: r.ColumnInt64(4), msg: blob(r, 5), prev: blob(r, 6)})
+// columns are what rowOf reads.
+const columns = "d.id, d.seq, d.at, d.key, d.conv, d.msg, d.prev, d.inter"
+
+func rowOf(r *sqlite.Stmt) doc {
+	return doc{id: r.ColumnInt64(0), seq: uint64(r.ColumnInt64(1)), at: time.UnixMicro(r.ColumnInt64(2)).UTC(),
+		key: blob(r, 3), conv: r.ColumnInt64(4), msg: blob(r, 5), prev: blob(r, 6), inter: blob(r, 7)}
+}
+
+// newest returns the docs with lower numbers that have all words, newest first: one more
+// than a page holds.
+func (s *searchRun) newest(below int64) (out []doc, err error) {
+	for _, space := range s.spaces {
+		text, args := s.statement(space, below)
+		err = sqlitex.ExecuteTransient(s.c, text, &sqlitex.ExecOptions{Args: args, ResultFunc: func(r *sqlite.Stmt) error {
+			out = append(out, rowOf(r))
+			return nil
+		}})
+		if err != nil {
+			return nil, err
+		}
+	}
+	if len(s.spaces) > 1 {
+		slices.SortFunc(out, func(a, b doc) int { return cmp.Compare(b.id, a.id) })
+		out = out[:min(len(out), s.q.PageSize()+1)]
+	}
+	return out, nil
+}
+
+// one returns the message that the query names.
+func (s *searchRun) one() (out []doc, err error) {
+	cond, args := s.inSpaces("d.space")
+	err = sqlitex.ExecuteTransient(s.c, "SELECT "+columns+" FROM doc d JOIN conv c ON c.id = d.conv WHERE d.msg = ? AND d.gone = 0 AND d.cut = 0 AND c.gone = 0 AND "+
+		cond+" LIMIT 1", &sqlitex.ExecOptions{Args: append([]any{s.q.Message[:]}, args...), ResultFunc: func(r *sqlite.Stmt) error {
+		out = append(out, rowOf(r))
 		return nil
 	}})
 	return out, err
+}
+
+// inSpaces returns the condition that a column has the number of a space of the scope.
+func (s *searchRun) inSpaces(column string) (cond string, args []any) {
+	for _, n := range s.spaces {
+		args = append(args, n)
+	}
+	return column + " IN (" + strings.Repeat(", ?", len(s.spaces))[2:] + ")", args
 }
 
 // resolve finds the numbers of the filters. It returns false if one of them is unknown, so
@@ -128,10 +214,17 @@ func (s *searchRun) resolve() (bool, error) {
 				s.spaces = append(s.spaces, n)
 			}
 		}
-		if len(s.spaces) == 0 {
-			return false, nil
+	} else {
+		var err error
+		if s.spaces, err = spaces(s.c); err != nil {
+			return false, err
 		}
 	}
+	if len(s.spaces) == 0 {
+		return false, nil
+	}
+	slices.Sort(s.spaces)
+	s.spaces = slices.Compact(s.spaces)
 	var ok bool
 	var err error
 	if !s.q.Conversation.Zero() {
@@ -151,32 +244,31 @@ func (s *searchRun) number(query string, arg any) (n int64, found bool, err erro
 	return number(s.c, query, arg)
 }
 
-// statement returns the SQL. FTS5 walks the lists of words from the newest doc on until the
-// page is full. The spaces occur in the condition twice: as words to make it fast, and as
-// numbers to make it certain.
-func (s *searchRun) statement(below int64) (string, []any) {
-	var b strings.Builder
-	b.WriteString(`SELECT d.id, d.seq, d.at, d.key, d.conv, d.msg, d.prev
-		FROM fts CROSS JOIN doc d ON d.id = fts.rowid CROSS JOIN conv c ON c.id = d.conv
-		WHERE fts MATCH ? AND fts.rowid < ? AND d.gone = 0 AND d.cut = 0 AND c.gone = 0`)
+// statement returns the SQL for newest in one space. FTS5 walks the lists of words from
+// the newest doc on until the page is full.
+func (s *searchRun) statement(space, below int64) (string, []any) {
+	table := wordTable(space)
+	match := s.match(s.all())
+	if s.old {
+		table, match = "fts", fmt.Sprintf("facets:s%d AND ", space)+match
+	}
 	if !s.q.Until.IsZero() {
 		// If many messages have the same time, their numbers are above it.
 		below = min(below, rankOf(s.q.Until)+int64(time.Minute/time.Millisecond)<<6)
 	}
-	args := []any{s.match(), below}
-	add := func(cond string, more ...any) {
-		b.WriteString(" AND " + cond)
-		args = append(args, more...)
-	}
-	if !s.sc.All() {
-		marks := strings.Repeat(", ?", len(s.spaces))[2:]
-		add("d.space IN (" + marks + ")")
-		for _, n := range s.spaces {
-			args = append(args, n)
-		}
-	}
+	cond, args := s.filters(space)
+	return "SELECT " + columns + " FROM " + table + " w CROSS JOIN doc d ON d.id = w.rowid CROSS JOIN conv c ON c.id = d.conv WHERE w." + table +
+		" MATCH ? AND w.rowid < ? AND " + cond + " ORDER BY w.rowid DESC LIMIT ?", slices.Concat([]any{match, below}, args, []any{s.q.PageSize() + 1})
+}
+
+// filters returns the condition for a doc of a space. The space is compared although the
+// table with the words has no others.
+func (s *searchRun) filters(space int64) (string, []any) {
+	cond := []string{"d.gone = 0 AND d.cut = 0 AND c.gone = 0 AND d.space = ?"}
+	args := []any{space}
+	add := func(text string, more ...any) { cond, args = append(cond, text), append(args, more...) }
 	if !s.q.Since.IsZero() {
-		add("fts.rowid >= ? AND d.at >= ?", rankOf(s.q.Since), s.q.Since.UnixMicro())
+		add("d.id >= ? AND d.at >= ?", rankOf(s.q.Since), s.q.Since.UnixMicro())
 	}
 	if !s.q.Until.IsZero() {
 		add("d.at < ?", s.q.Until.UnixMicro())
@@ -184,21 +276,31 @@ func (s *searchRun) statement(below int64) (string, []any) {
 	if !s.q.Except.Zero() {
 		add("NOT EXISTS (SELECT 1 FROM doc e WHERE e.conv = d.conv AND e.msg = ? AND e.inter = d.inter)", s.q.Except[:])
 	}
-	b.WriteString(" ORDER BY fts.rowid DESC LIMIT ?")
-	return b.String(), append(args, s.q.PageSize()+1)
+	if s.q.Agent != "" {
+		add("c.agent = ?", s.q.Agent)
+	}
+	if l := int64(s.q.Labels); l != 0 {
+		add("d.labels & ? = ?", l, l)
+	}
+	if s.q.Without != 0 {
+		add("d.labels & ? = 0", int64(s.q.Without))
+	}
+	return strings.Join(cond, " AND "), args
 }
 
-// match returns the condition in FTS5's query language. Words from the user are quoted, and
-// contain neither quotes nor spaces (search.Token).
-func (s *searchRun) match() string {
+// all returns the condition that all groups occur, as they are written.
+func (s *searchRun) all() string {
 	var all []string
-	if !s.sc.All() {
-		var spaces []string
-		for _, n := range s.spaces {
-			spaces = append(spaces, fmt.Sprintf("s%d", n))
-		}
-		all = append(all, "facets:("+strings.Join(spaces, " OR ")+")")
+	for _, group := range s.terms.All {
+		all = append(all, "body:("+choice(group)+")")
 	}
+	return strings.Join(all, " AND ")
+}
+
+// match adds the filters that are words to a condition in FTS5's query language. Words
+// from the user are quoted, and contain neither quotes nor spaces (search.Token).
+func (s *searchRun) match(words string) string {
+	all := []string{"(" + words + ")"}
 	if s.conv != 0 {
 		all = append(all, fmt.Sprintf("facets:c%d", s.conv))
 	}
@@ -207,9 +309,6 @@ func (s *searchRun) match() string {
 	}
 	if s.q.Role != "" {
 		all = append(all, `facets:"r`+strings.Map(letters, string(s.q.Role))+`"`)
-	}
-	for _, group := range s.terms.All {
-		all = append(all, "body:("+choice(group)+")")
 	}
 	text := strings.Join(all, " AND ")
 	if len(s.terms.None) > 0 {
@@ -260,11 +359,8 @@ func (s *searchRun) around(docs []doc) error {
 
 // step returns the statement that finds a message's neighbour. Deleted messages come last.
 func (s *searchRun) step(is, next string) string {
-	query := "SELECT d.key, d.gone OR d.cut, " + next + " FROM doc d WHERE d.conv = ? AND " + is
-	if !s.sc.All() {
-		query += " AND d.space IN (" + strings.Repeat(", ?", len(s.spaces))[2:] + ")"
-	}
-	return query + " ORDER BY d.gone OR d.cut, d.id DESC LIMIT 1"
+	cond, _ := s.inSpaces("d.space")
+	return "SELECT d.key, d.gone OR d.cut, " + next + " FROM doc d WHERE d.conv = ? AND " + is + " AND " + cond + " ORDER BY d.gone OR d.cut, d.id DESC LIMIT 1"
 }
 
 // walk goes from neighbour to neighbour and skips deleted ones.
@@ -300,10 +396,13 @@ type reading struct {
 	st     store.Store
 	sc     store.Scope
 	titles map[id.ID]string
+
+	terms, exact search.Terms // as they are searched, and as they are written
+	place        *int64       // nil: the beginning
 }
 
 // hit reads a doc. It returns false if the message no longer exists.
-func (r *reading) hit(d *doc, terms *search.Terms) (h search.Hit, ok bool, err error) {
+func (r *reading) hit(d *doc) (h search.Hit, ok bool, err error) {
 	u, m, ok, err := r.message(d.key)
 	if !ok {
 		return h, false, err
@@ -315,8 +414,8 @@ func (r *reading) hit(d *doc, terms *search.Terms) (h search.Hit, ok bool, err e
 	}
 	text := search.Read(m)
 	h.Line, h.Labels = line(m), text.Labels
-	h.At = d.at
-	h.Text, h.Spans = terms.Snippet(text.Text)
+	h.At, h.Score = d.at, d.score
+	h.Text, h.Spans = r.terms.Snippet(text.Text)
 	if h.Before, err = r.lines(d.before, &h.Labels); err != nil {
 		return h, false, err
 	}

@@ -156,6 +156,9 @@ func (c *talk) mark(msg id.ID, changes ...record.Change) {
 
 func (w *world) search(user string, q search.Query) search.Page {
 	w.t.Helper()
+	if q.Order == "" {
+		q.Order = search.Newest
+	}
 	page, err := w.index.Search(context.Background(), store.ForUser(user), q)
 	if err != nil {
 		w.t.Fatalf("%+v: %v", q, err)

@@ -14,6 +14,7 @@ import (
 
 	"steward/internal/fault"
 	"steward/internal/id"
+	"steward/internal/message"
 	"steward/internal/server/auth"
 )
 
@@ -207,6 +208,18 @@ func (f field) read(s string, v reflect.Value) error {
 			return invalid("out of range", "use a number from %d to %d", f.least, f.most)
 		}
 		*to = n
+	case *float64:
+		x, err := strconv.ParseFloat(s, 64)
+		if err != nil || !(x >= float64(f.least) && x <= float64(f.most)) {
+			return invalid("out of range", "use a number from %d to %d", f.least, f.most)
+		}
+		*to = x
+	case *message.Labels:
+		l, err := message.ParseLabels(s)
+		if err != nil {
+			return err
+		}
+		*to = l
 	case *uint64:
 		n, err := strconv.ParseUint(s, 10, 64)
 		if err != nil || n == 0 {

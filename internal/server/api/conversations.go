@@ -121,21 +121,28 @@ func (f *server) export(ctx context.Context, c *call, in struct {
 
 // search answers with a page of matching messages.
 func (f *server) search(ctx context.Context, c *call, in struct {
-	Text         string        `query:"q"`
-	Role         message.Role  `query:"role"`
-	Tool         string        `query:"tool"`
-	Conversation id.ID         `query:"conversation"`
-	Since        time.Time     `query:"since"`
-	Until        time.Time     `query:"until"`
-	Limit        int           `query:"limit" range:"1,100"`
-	Around       int           `query:"around" range:"0,5"`
-	After        search.Cursor `query:"after"`
+	Text         string         `query:"q"`
+	Order        search.Order   `query:"order"`
+	Role         message.Role   `query:"role"`
+	Tool         string         `query:"tool"`
+	Agent        string         `query:"agent"`
+	Labels       message.Labels `query:"labels"`
+	Without      message.Labels `query:"without"`
+	Conversation id.ID          `query:"conversation"`
+	Message      id.ID          `query:"message"`
+	Since        time.Time      `query:"since"`
+	Until        time.Time      `query:"until"`
+	Limit        int            `query:"limit" range:"1,100"`
+	Threshold    float64        `query:"threshold" range:"0,1"`
+	Around       int            `query:"around" range:"0,5"`
+	After        search.Cursor  `query:"after"`
 }) (search.Page, error) {
 	switch in.Role {
 	case "", message.User, message.Assistant, message.Tool:
 	default:
 		return search.Page{}, fault.New(fault.Invalid, "role_unknown", "unknown role %.40q", in.Role).WithHint("use user, assistant or tool")
 	}
-	return f.Node.Search(ctx, c.User, search.Query{Text: in.Text, Role: in.Role, Tool: in.Tool, Conversation: in.Conversation,
-		Since: in.Since, Until: in.Until, Limit: in.Limit, Around: in.Around, After: in.After})
+	return f.Node.Search(ctx, c.User, search.Query{Text: in.Text, Order: in.Order, Role: in.Role, Tool: in.Tool, Agent: in.Agent,
+		Labels: in.Labels, Without: in.Without, Conversation: in.Conversation, Message: in.Message, Since: in.Since, Until: in.Until,
+		Limit: in.Limit, Threshold: in.Threshold, Around: in.Around, After: in.After})
 }

@@ -80,7 +80,7 @@ func (f *Server) queryMessages(ctx context.Context, in *queryRequest) (out query
 }
 
 func (in *queryRequest) query() (q search.Query, err error) {
-	q = search.Query{Text: in.Query, Role: in.Role, Tool: in.Tool, Since: in.Since, Until: in.Until, After: in.After}
+	q = search.Query{Text: in.Query, Order: search.Newest, Role: in.Role, Tool: in.Tool, Since: in.Since, Until: in.Until, After: in.After}
 	switch q.Role {
 	case "", message.User, message.Assistant, message.Tool:
 	default:
