@@ -120,23 +120,28 @@ func (x *Index) embed(ctx context.Context, again bool) (wait time.Duration, err 
 	}
 	defer func() { <-x.embedding }()
 	err = x.with(ctx, func(d *database) error {
-		r := &embedding{Index: x, d: d, want: x.configured(), again: again, models: map[string]Model{}}
+		want, sure := x.configured()
+		r := &embedding{Index: x, d: d, want: want, sure: sure, again: again, models: map[string]Model{}}
 		wait, err = r.run(ctx)
 		return err
 	})
 	return wait, err
 }
 
-// configured returns the configured model.
-func (x *Index) configured() Model {
+// configured returns the model for new vectors. sure is false if that is Lexical only
+// because the configured model cannot be found.
+func (x *Index) configured() (m Model, sure bool) {
 	if x.opt.Model == nil {
-		return Lexical()
+		return Lexical(), true
 	}
 	m, err := x.opt.Model("")
-	if err != nil || m.Name == LexicalName {
-		return Lexical()
+	switch {
+	case err != nil:
+		return Lexical(), false
+	case m.Name == LexicalName:
+		return Lexical(), true
 	}
-	return m
+	return m, true
 }
 
 // model returns a model by name.
@@ -155,6 +160,7 @@ type embedding struct {
 	*Index
 	d      *database
 	want   Model
+	sure   bool // see configured
 	again  bool
 	models map[string]Model // of the parts that are in use; without an Embedder: not available
 }
@@ -222,6 +228,9 @@ func (r *embedding) serve(ctx context.Context, p *place) (more bool, err error) 
 		if err := r.activate(ctx, p); err != nil {
 			return false, err
 		}
+	}
+	if p.active != r.want.Name && !r.sure {
+		return false, nil
 	}
 	if p.active != r.want.Name {
 		old, ok := r.models[p.active]

@@ -68,7 +68,12 @@ func TestChangeOfModel(t *testing.T) {
 		t.Errorf("%+v", n)
 	}
 
-	w.reopen(vector.Options{}) // without any model
+	w.reopen(vector.Options{Model: only()}) // it cannot be found
+	w.catchUp()
+	if m := w.modelOf("ana"); m != "test/new" {
+		t.Errorf("searches use %s", m)
+	}
+	w.reopen(vector.Options{}) // none is configured
 	w.catchUp()
 	if m := w.modelOf("ana"); m != vector.LexicalName {
 		t.Errorf("searches use %s", m)

@@ -17,3 +17,8 @@ func (x *Index) NearestNow(ctx context.Context, sc store.Scope, q Query) (Answer
 	x.followed.Store(true)
 	return x.Nearest(ctx, sc, q)
 }
+
+func Similar(a, b string) float32 {
+	p, q := quantise(lexicalVector(a)), quantise(lexicalVector(b))
+	return p.dot(q.num, q.scale)
+}

@@ -41,6 +41,10 @@ var DefaultWeights = Weights{Semantic: 1, Lexical: 0.3}
 const (
 	fusionRank  = 60 // the constant of reciprocal rank fusion
 	fusionDepth = 60 // places that are merged
+
+	// fusionLeast is the least similarity of a message that is found by its vector. Below,
+	// texts that have nothing to do with each other are as similar.
+	fusionLeast = 0.2
 )
 
 // Search implements search.Index. If the embedding model cannot be asked, the answer is
@@ -146,7 +150,7 @@ func (f *fusion) collect() error {
 		}
 	}
 	answer, err := f.h.Vectors.Nearest(f.ctx, f.sc, Query{Text: f.q.Text, Conversation: f.q.Conversation, Role: f.q.Role,
-		Since: f.q.Since, Until: f.q.Until, Except: f.q.Except, Limit: fusionDepth})
+		Since: f.q.Since, Until: f.q.Until, Except: f.q.Except, Limit: fusionDepth, Threshold: fusionLeast})
 	switch {
 	case err != nil && (f.q.Mode == search.ByVectors || f.ctx.Err() != nil):
 		return err

@@ -114,7 +114,7 @@ func (x *Index) freshen(ctx context.Context) error {
 	if err := x.CatchUp(ctx); err != nil {
 		return err
 	}
-	if !x.configured().Lexical {
+	if m, _ := x.configured(); !m.Lexical {
 		return nil
 	}
 	_, err := x.embed(ctx, false)

@@ -34,6 +34,9 @@
 // goes on to receive new messages if its model can still be asked. The new part takes its
 // place, and the old one is erased, once the new one is complete.
 //
+// An owner's vectors of a model stay when the model cannot be found any more, since they
+// were paid for: Lexical takes its place only where it is configured.
+//
 // Without a model, a message's vector is made of its stems and of the built-in word vectors
 // (Lexical). Answers say so: Answer.Semantic is false.
 package vector
@@ -67,7 +70,8 @@ type Options struct {
 	Store store.Store
 
 	// Model returns a model by its "provider/model", or the configured one for the empty
-	// name. nil, or an error for the empty name: Lexical.
+	// name. nil: Lexical. After an error for the empty name, owners whose messages have
+	// vectors of a model keep them, and those of others are made by Lexical.
 	Model func(name string) (Model, error)
 
 	// Allow returns an error if content with the request's labels may not go to a model. nil:
