@@ -117,7 +117,7 @@ func (p *partition) load(c *sqlite.Conn, part int64) error {
 	if bad {
 		return broken("a code has another length than its model's vectors")
 	}
-	if len(p.rows) > exactRows {
+	if len(p.rows) > heldRows {
 		p.nums, p.scales = nil, nil
 		return nil
 	}

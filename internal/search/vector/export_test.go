@@ -18,7 +18,8 @@ func (x *Index) NearestNow(ctx context.Context, sc store.Scope, q Query) (Answer
 	return x.Nearest(ctx, sc, q)
 }
 
-func Similar(a, b string) float32 {
-	p, q := quantise(lexicalVector(a)), quantise(lexicalVector(b))
-	return p.dot(q.num, q.scale)
+// Quantised returns a vector as the file holds it.
+func Quantised(v []float32) (code []uint64, scale float32, num []byte) {
+	q := quantise(v)
+	return q.code, q.scale, unsigned(q.num)
 }

@@ -8,9 +8,12 @@ import (
 	"steward/internal/message"
 )
 
-// exactRows is the size up to which a partition is scanned exactly. Its 8-bit numbers are
-// then kept in memory.
-const exactRows = 20_000
+// exactRows is the size up to which a partition is scanned exactly, and heldRows the one up
+// to which its 8-bit numbers are kept in memory.
+const (
+	exactRows = 2000
+	heldRows  = 20_000
+)
 
 // candidates is the number of vectors that the codes select for an exact comparison.
 const candidates = 400

@@ -285,12 +285,18 @@ func (s *searching) filter(c *sqlite.Conn, space int64) (f filter, possible bool
 
 // nearest returns the n best rows, or fewer if there are no more.
 func (s *searching) nearest(c *sqlite.Conn, p *part, in *partition, v *quantised, f *filter, n int) ([]scored, error) {
-	if in.nums != nil || len(in.rows) == 0 {
+	if len(in.rows) <= exactRows {
 		return in.exact(v, f, n), nil
 	}
 	rows := in.near(v.code, f, n)
-	slices.Sort(rows) // the order of the file
 	found := make([]scored, 0, len(rows))
+	if in.nums != nil {
+		for _, r := range rows {
+			found = append(found, scored{r, v.dot(in.nums[r*in.dims:(r+1)*in.dims], in.scales[r])})
+		}
+		return best(found, n), nil
+	}
+	slices.Sort(rows) // the order of the file
 	buf, num := make([]byte, in.dims), make([]int8, in.dims)
 	text := fmt.Sprintf("SELECT scale, num FROM vec_%d WHERE id = ?", p.id)
 	st, err := c.Prepare(text)

@@ -6,8 +6,8 @@
 // A message's text (search.Read, which leaves out what is secret) is cut into pieces. An
 // embedder turns each piece into a vector. The vector is turned and rounded: to one bit for
 // each dimension (the code), and to eight bits. A search compares the codes of all pieces,
-// takes the 400 nearest ones, and compares those exactly by their eight bits. In a small
-// partition it compares all of them exactly.
+// takes the 400 nearest ones, and compares those exactly by their eight bits. Among few
+// pieces it compares all of them exactly.
 //
 // # Partitions
 //
