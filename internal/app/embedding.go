@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"steward/internal/llm"
-	"steward/internal/provider/offline"
 	"steward/internal/search/vector"
 	"steward/internal/settings"
 )
@@ -19,12 +18,16 @@ func (l *Local) embedding(set *settings.Loaded) vector.Options {
 	return vector.Options{PerMinute: set.Embed.PerMinute, DayCost: set.Embed.DayCost, Allow: ModelGate(l.Judge, local),
 		Model: func(name string) (vector.Model, error) {
 			e, err := l.Found.Models.Embedder(name)
-			switch {
-			case err != nil:
+			if err != nil {
 				return vector.Model{}, err
-			case strings.HasPrefix(e.Name, offline.ProviderName+"/") && chosen:
+			}
+			provider, _, _ := strings.Cut(e.Name, "/")
+			vendor, _ := Vendors().Named(provider)
+			builtIn := vendor.Access == llm.BuiltIn
+			switch {
+			case builtIn && chosen:
 				return vector.Lexical(), nil
-			case strings.HasPrefix(e.Name, offline.ProviderName+"/"), name == "" && !chosen && !local(e.Name):
+			case builtIn, name == "" && !chosen && !local(e.Name):
 				return vector.Model{}, errNoEmbedder // a local server may only be down
 			}
 			price, _ := l.Found.Models.Price(e.Name)
