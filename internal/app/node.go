@@ -29,7 +29,6 @@ import (
 	"steward/internal/policy/rego"
 	"steward/internal/routing"
 	"steward/internal/runtime"
-	"steward/internal/search/fts"
 	"steward/internal/secret"
 	"steward/internal/server/auth"
 	"steward/internal/server/openai"
@@ -65,7 +64,7 @@ type Local struct {
 	User   string
 	engine *conversation.Engine
 	Store  *sqlite.Store
-	index  *fts.Index
+	index  *index
 	Keys   *identity.Registry
 	Judge  *rego.Authorizer
 	Found  *Supply
@@ -194,7 +193,7 @@ func (l *Local) wire(ctx context.Context, a *App, set *settings.Loaded, log *slo
 	}
 	docs := a.documents(l, set)
 	l.openMessaging(ctx, a, set, docs)
-	l.index = newIndex(set.Data, l.Store, log)
+	l.index = newIndex(set.Data, l.Store, l.embedding(set), log)
 	l.node, err = runtime.Open(ctx, runtime.Options{
 		Vendors:   Vendors(),
 		ExportKey: a.exportKey, Forget: func(user string) error {

@@ -16,6 +16,7 @@ import (
 	domainlocal "steward/internal/tools/local"
 
 	"steward/internal/search/fts"
+	"steward/internal/search/vector"
 	"steward/internal/store"
 
 	"steward/internal/effect"
@@ -40,7 +41,7 @@ func (a *App) Stored(st *sqlite.Store, set *settings.Loaded, log *slog.Logger) (
 		s, ok := specs()[name]
 		return s, ok
 	}
-	people, index := identity.New(st), newIndex(set.Data, st, log)
+	people, index := identity.New(st), newIndex(set.Data, st, vector.Options{Model: noModels}, log)
 	l := &Local{Keys: people, alarms: jobs.New(jobs.Options{Store: st, Log: log}), stays: func(ctx context.Context) bool { return a.stays(ctx, set) }}
 	zone := l.zone(set)
 	node := &runtime.Node{Records: runtime.NewRecords(runtime.RecordsOptions{Store: st, Conversations: a.engine(st), Search: index, Price: price,
@@ -73,10 +74,25 @@ func (a *App) knownSpecs(set *settings.Loaded, log *slog.Logger) map[string]tool
 // searchFile returns the path of the search index in a data folder.
 func searchFile(data string) string { return filepath.Join(data, "search.db") }
 
-// newIndex makes the search index over a store.
-func newIndex(data string, st store.Store, log *slog.Logger) *fts.Index {
-	return fts.New(fts.Options{Path: searchFile(data), Store: st, Log: log})
+// vectorsFile returns the path of the vector index in a data folder.
+func vectorsFile(data string) string { return filepath.Join(data, "vectors.db") }
+
+// index is the search in messages, by words and by vectors.
+type index struct {
+	*vector.Hybrid
+	words *fts.Index
 }
+
+// newIndex makes the search over a store. The options say with which model; without them,
+// vectors of a model are left as they are.
+func newIndex(data string, st store.Store, opt vector.Options, log *slog.Logger) *index {
+	opt.Path, opt.Store, opt.Log = vectorsFile(data), st, log
+	words := fts.New(fts.Options{Path: searchFile(data), Store: st, Log: log})
+	return &index{&vector.Hybrid{Text: words, Vectors: vector.New(opt), Log: log}, words}
+}
+
+// Close closes the files.
+func (x *index) Close() error { return errors.Join(x.Vectors.Close(), x.words.Close()) }
 
 // Specs returns the specs of all built-in tools, so that calls of tools that are no longer
 // granted are described too.

@@ -26,5 +26,5 @@ func (q *Query) Place() (place int64, ok bool, err error) {
 func (q *Query) mark() store.Mark {
 	at := func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 	return store.NewMark('s', q.Text, q.Conversation.String(), string(q.Role), q.Tool, q.Except.String(), at(q.Since), at(q.Until),
-		string(q.Ordered()), q.Agent, fmt.Sprint(q.Labels, q.Without, q.Threshold))
+		string(q.Ordered()), string(q.Mode), q.Agent, fmt.Sprint(q.Labels, q.Without, q.Threshold))
 }

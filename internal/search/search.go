@@ -39,6 +39,7 @@ type Index interface {
 type Query struct {
 	Text         string
 	Order        Order
+	Mode         Mode // what messages are found by; an index without vectors ignores it
 	Conversation id.ID
 	Message      id.ID // show this message instead of searching; Text is not needed
 	Role         message.Role
@@ -87,6 +88,11 @@ type Page struct {
 	// Behind is the number of log entries that are not indexed yet. Zero: the answer is
 	// complete.
 	Behind uint64 `json:"behind,omitzero"`
+
+	// By says what found the hits besides their words: BySemantic or ByLexical vectors.
+	By string `json:"by,omitzero"`
+	// Notice says why vectors were not searched although they were asked for.
+	Notice string `json:"notice,omitzero"`
 }
 
 // Hit is a message that matches.

@@ -37,6 +37,7 @@ type Settings struct {
 	Providers map[string]Provider `yaml:"providers" names:"provider" doc:"Those that are known by name ({providers}), and other servers that speak OpenAI's protocol, under names of your own."`
 	ModelsURL string              `yaml:"models_url" form:"file_url" doc:"Where steward models update fetches prices, windows and abilities of models."`
 	Models    map[string]Alias    `yaml:"models" names:"alias" doc:"Names for models: default, fast, strong and embed are used by Steward, others are yours."`
+	Embed     Embed               `yaml:"embed" doc:"Vectors of messages, by which search finds what other words say."`
 	Limits    Limits              `yaml:"limits" doc:"Limits of one turn and one user; 0 means no limit."`
 	Prices    map[string]Price    `yaml:"prices" names:"model" doc:"Prices of models in US dollars per million tokens, which override the built-in ones."`
 	Windows   map[string]int      `yaml:"windows" names:"model" min:"1024" max:"100000000" doc:"Context windows of models in tokens, which override those that Steward knows. Conversations are fitted to them."`
@@ -124,6 +125,12 @@ type Price struct {
 type Keep struct {
 	Deleted time.Duration `yaml:"deleted" min:"0s" max:"87600h" doc:"How long deleted data can be restored before it is erased for good."`
 	Unused  time.Duration `yaml:"unused" min:"1h" max:"87600h" doc:"After this time an unused conversation is stored compressed. It reads as before."`
+}
+
+// Embed is how messages get vectors.
+type Embed struct {
+	PerMinute int     `yaml:"per_minute" min:"1" max:"1000000" doc:"How many pieces of messages are embedded in a minute at most."`
+	DayCost   float64 `yaml:"day_cost" min:"0" max:"1000" doc:"How many US dollars embeddings may cost in a day; 0 means no limit. The rest is embedded on the next day."`
 }
 
 // Audit says what is recorded besides changes.
@@ -265,6 +272,7 @@ func Defaults() Settings {
 		Tools:     Tools{Timeout: 30 * time.Second, ResultCap: 32 << 10, Expired: "under_pressure", Shown: 40, ShownTokens: 10000},
 		Profile:   Profile{Units: "metric"},
 		Log:       Log{Level: "info", Format: "text"},
+		Embed:     Embed{PerMinute: 3000, DayCost: 0.5},
 		Audit:     Audit{AnchorEvery: time.Hour},
 		Keep:      Keep{Deleted: 30 * 24 * time.Hour, Unused: 30 * 24 * time.Hour},
 		Timeouts:  Timeouts{FirstByte: 2 * time.Minute, Idle: time.Minute, Approval: 7 * 24 * time.Hour, Shutdown: 10 * time.Second},

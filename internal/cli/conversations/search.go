@@ -54,6 +54,9 @@ func (a *program) searchCommand() *cobra.Command {
 			if q.Without, err = message.ParseLabels(without); err != nil {
 				return err
 			}
+			if err := q.Mode.Check(); err != nil {
+				return err
+			}
 			if !(q.Threshold >= 0 && q.Threshold <= 1) {
 				return command.Usage("--threshold must be 0 to 1")
 			}
@@ -82,6 +85,7 @@ func (a *program) searchCommand() *cobra.Command {
 		}}
 	c.Flags().StringVar(&conversation, "conversation", "", "only in the conversation `ID`; last means the one used last")
 	c.Flags().BoolVar(&newest, "newest", false, "newest first; all words must occur as they are written")
+	c.Flags().StringVar((*string)(&q.Mode), "mode", "", "find by `WHAT`: hybrid (the default), text, or vectors")
 	c.Flags().StringVar(&at, "at", "", "show the message `ID` among its neighbours")
 	c.Flags().BoolVar(&ids, "ids", false, "also show the ids of the messages, for --at")
 	c.Flags().StringVar(&q.Agent, "agent", "", "only conversations with the agent `PATH`")
@@ -94,6 +98,7 @@ func (a *program) searchCommand() *cobra.Command {
 	command.LimitFlag(c, &limit, search.DefaultLimit, "show at most `N`")
 	c.Flags().IntVarP(&q.Around, "neighbours", "n", 0, "also show `N` messages before and after each")
 	command.CompleteFlag(c, "conversation", a.CompleteConversations)
+	command.CompleteFlag(c, "mode", command.Words(string(search.Hybrid), string(search.ByText), string(search.ByVectors)))
 	command.CompleteFlag(c, "role", command.Words("user", "assistant", "tool"))
 	return c
 }
@@ -101,7 +106,7 @@ func (a *program) searchCommand() *cobra.Command {
 // searchMessages searches page by page until there are enough hits.
 func searchMessages(ctx context.Context, s *command.Session, q search.Query, conv string, limit int) (search.Page, error) {
 	p := client.Params{"q": q.Text, "around": strconv.Itoa(q.Around), "role": string(q.Role), "tool": q.Tool, "conversation": conv,
-		"order": string(q.Order), "agent": q.Agent, "labels": q.Labels.String(), "without": q.Without.String(),
+		"order": string(q.Order), "mode": string(q.Mode), "agent": q.Agent, "labels": q.Labels.String(), "without": q.Without.String(),
 		"since": wireTime(q.Since), "until": wireTime(q.Until)}
 	if q.Threshold > 0 {
 		p["threshold"] = strconv.FormatFloat(q.Threshold, 'g', -1, 64)
@@ -116,7 +121,8 @@ func searchMessages(ctx context.Context, s *command.Session, q search.Query, con
 		if err := s.Call(ctx, "GET /search", p, nil, &page); err != nil {
 			return search.Page{}, err
 		}
-		all.Hits, all.Next, all.Behind = append(all.Hits, page.Hits...), page.Next, page.Behind
+		page.Hits = append(all.Hits, page.Hits...)
+		all = page
 		if page.Next == "" || len(all.Hits) >= limit {
 			return all, nil
 		}
@@ -137,6 +143,9 @@ func (a *program) printHits(page search.Page, limit int, ids bool) error {
 	}
 	if page.Behind > 0 {
 		a.Note("incomplete: %d new entries are still being indexed; search again in a while", page.Behind)
+	}
+	if page.Notice != "" {
+		a.Note("%s", page.Notice)
 	}
 	if len(page.Hits) == 0 {
 		a.Note("nothing was found")

@@ -123,6 +123,7 @@ func (f *server) export(ctx context.Context, c *call, in struct {
 func (f *server) search(ctx context.Context, c *call, in struct {
 	Text         string         `query:"q"`
 	Order        search.Order   `query:"order"`
+	Mode         search.Mode    `query:"mode"`
 	Role         message.Role   `query:"role"`
 	Tool         string         `query:"tool"`
 	Agent        string         `query:"agent"`
@@ -142,7 +143,7 @@ func (f *server) search(ctx context.Context, c *call, in struct {
 	default:
 		return search.Page{}, fault.New(fault.Invalid, "role_unknown", "unknown role %.40q", in.Role).WithHint("use user, assistant or tool")
 	}
-	return f.Node.Search(ctx, c.User, search.Query{Text: in.Text, Order: in.Order, Role: in.Role, Tool: in.Tool, Agent: in.Agent,
+	return f.Node.Search(ctx, c.User, search.Query{Text: in.Text, Order: in.Order, Mode: in.Mode, Role: in.Role, Tool: in.Tool, Agent: in.Agent,
 		Labels: in.Labels, Without: in.Without, Conversation: in.Conversation, Message: in.Message, Since: in.Since, Until: in.Until,
 		Limit: in.Limit, Threshold: in.Threshold, Around: in.Around, After: in.After})
 }

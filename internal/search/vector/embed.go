@@ -1,0 +1,717 @@
+package vector
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"zombiezen.com/go/sqlite"
+
+	"steward/internal/fault"
+	"steward/internal/llm"
+	"steward/internal/message"
+	"steward/internal/record"
+	"steward/internal/resource"
+	"steward/internal/search"
+	"steward/internal/store/follow"
+)
+
+// Bounds of what is embedded.
+const (
+	pieceLen  = 2000 // bytes of a piece, about 500 tokens
+	maxPieces = 48   // of a message; the rest of a longer one has no vector
+	batchDocs = 256  // messages in one transaction
+	batchSize = 96   // pieces in one request
+	maxDims   = 4096
+
+	maxRefused = 3 // messages that a model refuses one after the other before it counts as failing
+)
+
+// Why a message has no vector.
+const (
+	heldHidden  = iota // it is deleted, or of a conversation that is not searched
+	heldRefused        // policy does not allow it
+	heldFailed         // the model does not take it
+)
+
+// Follow keeps the index up to date while the log is quiet, until ctx ends or the store or
+// the index is closed.
+func (x *Index) Follow(ctx context.Context) {
+	x.followed.Store(true)
+	defer x.followed.Store(false)
+	var loops sync.WaitGroup
+	loops.Go(func() {
+		follow.Project(ctx, x.opt.Store, follow.Projection{Name: "the vector index", Quiet: x.opt.Quiet, Backlog: x.opt.Backlog, Log: x.log,
+			CatchUp: func(ctx context.Context) error {
+				err := x.CatchUp(ctx)
+				if err == nil {
+					x.wake()
+				}
+				return err
+			}})
+	})
+	loops.Go(func() { x.embedWhenDue(ctx) })
+	loops.Wait()
+}
+
+func (x *Index) wake() {
+	select {
+	case x.due <- struct{}{}:
+	default: // it has been woken already
+	}
+}
+
+// embedWhenDue embeds after every reading of the log, and tries again after errors and when
+// a day's budget begins.
+func (x *Index) embedWhenDue(ctx context.Context) {
+	const first, longest = 10 * time.Second, 10 * time.Minute
+	pause := first
+	again := true // what was refused or failed before this start
+	for {
+		wait, err := x.embed(ctx, again)
+		switch {
+		case ctx.Err() != nil, fault.HasCode(err, "store_closed"), fault.HasCode(err, "search_closed"):
+			return
+		case err != nil:
+			x.log.Warn("embedding is interrupted", "error", err, "again_in", pause)
+			wait, pause = pause, min(2*pause, longest)
+		default:
+			again, pause = false, first
+		}
+		if wait > 0 {
+			if !fault.Pause(ctx, wait) {
+				return
+			}
+			continue
+		}
+		select {
+		case <-x.due:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Embed embeds everything that is noted. Its error code embed_budget says that the day's
+// budget is spent.
+func (x *Index) Embed(ctx context.Context) error {
+	wait, err := x.embed(ctx, true)
+	if err == nil && wait > 0 {
+		err = fault.New(fault.Exhausted, "embed_budget", "today's budget for embeddings is spent").
+			WithHint("the rest is embedded tomorrow; the setting of the budget is embed.day_cost")
+	}
+	return err
+}
+
+// embed embeds what is noted, in turns between the spaces. wait is how long until the next
+// day's budget, if the present one is spent. again: try once more what was refused or failed.
+func (x *Index) embed(ctx context.Context, again bool) (wait time.Duration, err error) {
+	select {
+	case x.embedding <- struct{}{}:
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+	defer func() { <-x.embedding }()
+	err = x.with(ctx, func(d *database) error {
+		want, sure := x.configured()
+		r := &embedding{Index: x, d: d, want: want, sure: sure, again: again, models: map[string]Model{}}
+		wait, err = r.run(ctx)
+		return err
+	})
+	return wait, err
+}
+
+// configured returns the model for new vectors. sure is false if that is Lexical only
+// because the configured model cannot be found.
+func (x *Index) configured() (m Model, sure bool) {
+	if x.opt.Model == nil {
+		return Lexical(), true
+	}
+	m, err := x.opt.Model("")
+	switch {
+	case err != nil:
+		return Lexical(), false
+	case m.Name == LexicalName:
+		return Lexical(), true
+	}
+	return m, true
+}
+
+// model returns a model by name.
+func (x *Index) model(name string) (Model, error) {
+	if name == LexicalName {
+		return Lexical(), nil
+	}
+	if x.opt.Model == nil {
+		return Model{}, fault.New(fault.NotFound, "model_not_found", "the embedding model %s is not set up any more", name)
+	}
+	return x.opt.Model(name)
+}
+
+// embedding is one run of embed.
+type embedding struct {
+	*Index
+	d      *database
+	want   Model
+	sure   bool // see configured
+	again  bool
+	models map[string]Model // of the parts that are in use; without an Embedder: not available
+}
+
+// place is a space with the model that its searches use.
+type place struct {
+	id     int64
+	name   resource.Space
+	active string // empty: none yet
+}
+
+func (r *embedding) run(ctx context.Context) (wait time.Duration, err error) {
+	var places []place
+	err = r.d.use(ctx, func(c *sqlite.Conn) error {
+		return query(c, "SELECT s.id, s.name, COALESCE(m.name, '') FROM space s LEFT JOIN model m ON m.id = s.active ORDER BY s.id", nil, func(s *sqlite.Stmt) {
+			places = append(places, place{s.ColumnInt64(0), resource.Space(s.ColumnText(1)), s.ColumnText(2)})
+		})
+	})
+	if err != nil {
+		return 0, err
+	}
+	if r.again {
+		if err := r.d.write(ctx, retryHeld); err != nil {
+			return 0, err
+		}
+	}
+	for len(places) > 0 {
+		var rest []place
+		for _, p := range places {
+			more, err := r.serve(ctx, &p)
+			if fault.HasCode(err, "embed_budget") {
+				return untilTomorrow(), nil
+			}
+			if err != nil {
+				return 0, err
+			}
+			if more {
+				rest = append(rest, p)
+			}
+		}
+		places = rest
+	}
+	return 0, nil
+}
+
+// retryHeld makes the next run try what was refused or failed before.
+func retryHeld(c *sqlite.Conn) error {
+	parts, err := numbers(c, "SELECT id FROM part")
+	if err != nil {
+		return err
+	}
+	for _, p := range parts {
+		if err := exec(c, fmt.Sprintf("UPDATE held_%d SET why = ? WHERE why <> ?", p), heldHidden, heldHidden); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// serve embeds one batch of a space with the model that its searches use and, when that has
+// everything, with the wanted one.
+func (r *embedding) serve(ctx context.Context, p *place) (more bool, err error) {
+	if p.active == "" {
+		p.active = r.want.Name
+		if err := r.activate(ctx, p); err != nil {
+			return false, err
+		}
+	}
+	if p.active != r.want.Name && !r.sure {
+		return false, nil
+	}
+	if p.active != r.want.Name {
+		old, ok := r.models[p.active]
+		if !ok {
+			if old, err = r.model(p.active); err != nil {
+				r.log.Info("the former embedding model cannot be asked any more", "model", p.active, "error", err)
+			}
+			r.models[p.active] = old
+		}
+		if old.Embedder != nil {
+			switch more, err := r.fill(ctx, p, old); {
+			case ctx.Err() != nil:
+				return false, ctx.Err()
+			case err != nil: // the new one is what counts
+				r.log.Info("the former embedding model failed", "model", p.active, "error", err)
+				r.models[p.active] = Model{}
+			case more:
+				return true, nil
+			}
+		}
+	}
+	more, err = r.fill(ctx, p, r.want)
+	if err != nil || more || p.active == r.want.Name {
+		return more, err
+	}
+	p.active = r.want.Name
+	r.log.Info("searches use another embedding model", "model", p.active)
+	return false, r.activate(ctx, p)
+}
+
+// activate makes searches in a space use its wanted model, and erases the other parts.
+func (r *embedding) activate(ctx context.Context, p *place) error {
+	var dropped []int64
+	err := r.d.write(ctx, func(c *sqlite.Conn) error {
+		part, err := partOf(c, p.id, p.active)
+		if err != nil {
+			return err
+		}
+		if err := exec(c, "UPDATE space SET active = (SELECT model FROM part WHERE id = ?) WHERE id = ?", part, p.id); err != nil {
+			return err
+		}
+		if dropped, err = numbers(c, "SELECT id FROM part WHERE space = ? AND id <> ?", p.id, part); err != nil {
+			return err
+		}
+		for _, old := range dropped {
+			if err := script(c, fmt.Sprintf("DROP TABLE code_%[1]d;\nDROP TABLE vec_%[1]d;\nDROP TABLE held_%[1]d;\nDELETE FROM part WHERE id = %[1]d;\n", old)); err != nil {
+				return err
+			}
+		}
+		return exec(c, "UPDATE state SET erase = erase + ?", len(dropped))
+	})
+	for _, old := range dropped {
+		r.cache.drop(old)
+	}
+	return err
+}
+
+// partOf returns a space's part of a model, which is created if missing.
+func partOf(c *sqlite.Conn, space int64, name string) (int64, error) {
+	model, found, err := number(c, "SELECT id FROM model WHERE name = ?", name)
+	if err == nil && !found {
+		if err = exec(c, "INSERT INTO model (name) VALUES (?)", name); err == nil {
+			model = c.LastInsertRowID()
+		}
+	}
+	if err != nil {
+		return 0, err
+	}
+	part, found, err := number(c, "SELECT id FROM part WHERE space = ? AND model = ?", space, model)
+	if err != nil || found {
+		return part, err
+	}
+	if err := exec(c, "INSERT INTO part (space, model) VALUES (?, ?)", space, model); err != nil {
+		return 0, err
+	}
+	part = c.LastInsertRowID()
+	return part, script(c, fmt.Sprintf(partSchema, part))
+}
+
+// job is a batch of one part.
+type job struct {
+	*embedding
+	p     *place
+	model Model
+	part  int64
+	upto  int64 // before the batch
+	docs  []*work
+	sent  []*piece // in the order of the texts of the requests
+}
+
+// work is a message to embed.
+type work struct {
+	doc, conv, at int64
+	role          uint8
+	key           []byte
+	hidden        bool
+	held          bool // it was held back before
+	why           int  // it is held back, if there are no pieces: heldRefused or heldFailed
+	pieces        []*piece
+}
+
+type piece struct {
+	text   string
+	hash   [sha256.Size]byte
+	known  bool // an equal piece has a vector already
+	vector quantised
+}
+
+// fill embeds one batch of a space's messages with a model. It returns false if there are
+// none left.
+func (r *embedding) fill(ctx context.Context, p *place, m Model) (more bool, err error) {
+	j := &job{embedding: r, p: p, model: m}
+	if err := r.d.write(ctx, j.choose); err != nil || len(j.docs) == 0 {
+		return false, err
+	}
+	if err := j.read(ctx); err != nil {
+		return false, err
+	}
+	tokens, err := j.ask(ctx)
+	if err != nil {
+		return false, err
+	}
+	if err := r.d.write(ctx, func(c *sqlite.Conn) error { return j.save(c, tokens) }); err != nil {
+		return false, err
+	}
+	if n := len(j.sent); n > 0 && r.opt.PerMinute > 0 && !m.Lexical {
+		if !fault.Pause(ctx, time.Duration(n)*time.Minute/time.Duration(r.opt.PerMinute)) {
+			return false, ctx.Err()
+		}
+	}
+	return true, nil
+}
+
+// choose lists the messages of the batch: those that were held back and may be embedded
+// now, or the ones after the last.
+func (j *job) choose(c *sqlite.Conn) (err error) {
+	if j.part, err = partOf(c, j.p.id, j.model.Name); err != nil {
+		return err
+	}
+	if j.upto, _, err = number(c, "SELECT upto FROM part WHERE id = ?", j.part); err != nil {
+		return err
+	}
+	const columns = "SELECT d.id, d.conv, d.at, d.role, d.key, d.gone OR d.cut OR v.gone"
+	add := func(held bool) func(*sqlite.Stmt) {
+		return func(s *sqlite.Stmt) {
+			j.docs = append(j.docs, &work{doc: s.ColumnInt64(0), conv: s.ColumnInt64(1), at: s.ColumnInt64(2), role: uint8(s.ColumnInt64(3)), key: blob(s, 4), hidden: s.ColumnBool(5), held: held})
+		}
+	}
+	err = query(c, fmt.Sprintf(columns+" FROM held_%[1]d h CROSS JOIN doc_%[2]d d ON d.id = h.doc CROSS JOIN conv_%[2]d v ON v.id = d.conv "+
+		"WHERE h.why = ? AND d.gone = 0 AND d.cut = 0 AND v.gone = 0 LIMIT ?", j.part, j.p.id), []any{heldHidden, batchDocs}, add(true))
+	if err != nil || len(j.docs) > 0 {
+		return err
+	}
+	return query(c, fmt.Sprintf(columns+" FROM doc_%[1]d d CROSS JOIN conv_%[1]d v ON v.id = d.conv WHERE d.id > ? ORDER BY d.id LIMIT ?", j.p.id),
+		[]any{j.upto, batchDocs}, add(false))
+}
+
+// read reads the texts from the store and cuts them into pieces. It shortens the batch to
+// what fits into one request.
+func (j *job) read(ctx context.Context) error {
+	allowed := map[message.Labels]error{}
+	seen := map[[sha256.Size]byte]bool{}
+	for i, w := range j.docs {
+		if len(j.sent) >= batchSize {
+			j.docs = j.docs[:i]
+			break
+		}
+		if w.hidden {
+			continue
+		}
+		u, err := resource.FromKey(w.key)
+		if err != nil {
+			return broken("%w", err)
+		}
+		res, err := j.opt.Store.Get(ctx, nodeScope(), u)
+		if fault.Is(err, fault.NotFound) {
+			continue // erased: CatchUp will remove it
+		}
+		if err != nil {
+			return err
+		}
+		m, err := record.DecodeMessage(u, res.Body)
+		if err != nil {
+			continue // CatchUp has logged it
+		}
+		text := search.Read(m)
+		if strings.TrimSpace(text.Text) == "" {
+			continue
+		}
+		refusal, ok := allowed[text.Labels]
+		if !ok {
+			refusal = j.allow(ctx, j.model, j.p.name, text.Labels)
+			allowed[text.Labels] = refusal
+		}
+		if refusal != nil {
+			w.why = heldRefused
+			continue
+		}
+		for _, t := range cut(text.Text) {
+			p := &piece{text: t, hash: sha256.Sum256([]byte(t))}
+			w.pieces = append(w.pieces, p)
+			if p.known = seen[p.hash]; p.known {
+				continue
+			}
+			if p.known, err = j.known(ctx, p.hash[:]); err != nil {
+				return err
+			}
+			if seen[p.hash] = true; !p.known {
+				j.sent = append(j.sent, p)
+			}
+		}
+	}
+	return nil
+}
+
+// known reports whether an equal piece has a vector.
+func (j *job) known(ctx context.Context, hash []byte) (found bool, err error) {
+	err = j.d.use(ctx, func(c *sqlite.Conn) error {
+		_, found, err = number(c, fmt.Sprintf("SELECT 1 FROM code_%d WHERE hash = ? LIMIT 1", j.part), hash)
+		return err
+	})
+	return found, err
+}
+
+// allow returns an error if content with these labels may not go to the model. What is
+// secret may go nowhere, whatever policy says.
+func (x *Index) allow(ctx context.Context, m Model, space resource.Space, l message.Labels) error {
+	switch {
+	case l.Has(message.Secret):
+		return llm.NotAllowed(m.Name, "what is secret is not embedded")
+	case m.Lexical || x.opt.Allow == nil:
+		return nil
+	}
+	user, _ := space.User()
+	return x.opt.Allow(ctx, m.Name, &llm.Request{User: user, Labels: l})
+}
+
+// ask has the texts embedded. If the model refuses them together, it is asked for each
+// message alone, and messages that it does not take are held back.
+func (j *job) ask(ctx context.Context) (tokens int64, err error) {
+	if len(j.sent) == 0 {
+		return 0, nil
+	}
+	size := 0
+	for _, p := range j.sent {
+		size += len(p.text)
+	}
+	if err := j.afford(ctx, int64(size)/3); err != nil {
+		return 0, err
+	}
+	tokens, err = j.embedPieces(ctx, j.sent)
+	if !unusable(err) {
+		return tokens, err
+	}
+	refused, asked := 0, 0
+	for _, w := range j.docs {
+		var own []*piece
+		for _, p := range w.pieces {
+			if !p.known {
+				own = append(own, p)
+			}
+		}
+		if len(own) == 0 {
+			continue
+		}
+		n, single := j.embedPieces(ctx, own)
+		tokens += n
+		asked++
+		if unusable(single) {
+			if refused++; refused == asked && refused > maxRefused {
+				return tokens, single // it is not the texts
+			}
+			j.log.Warn("a message cannot be embedded", "doc", w.doc, "model", j.model.Name, "error", single)
+			w.pieces, w.why = nil, heldFailed
+			continue
+		}
+		if single != nil {
+			return tokens, single
+		}
+	}
+	return tokens, nil
+}
+
+// unusable reports whether an error is about the texts and not about the service.
+func unusable(err error) bool {
+	return fault.Is(err, fault.Invalid) || fault.Is(err, fault.TooLarge)
+}
+
+func (j *job) embedPieces(ctx context.Context, pieces []*piece) (tokens int64, err error) {
+	if len(pieces) == 0 {
+		return 0, nil
+	}
+	before, _ := prefixes(j.model.Name)
+	texts := make([]string, len(pieces))
+	size := 0
+	for i, p := range pieces {
+		texts[i] = before + p.text
+		size += len(texts[i])
+	}
+	v, err := j.model.Embedder.Embed(ctx, texts)
+	if err != nil {
+		return 0, err
+	}
+	if len(v.Values) != len(texts) {
+		return 0, fault.New(fault.Unavailable, "provider_error", "%s returned %d vectors for %d texts", j.model.Name, len(v.Values), len(texts))
+	}
+	for i, p := range pieces {
+		if n := len(v.Values[i]); n == 0 || n > maxDims {
+			return 0, fault.New(fault.Unavailable, "provider_error", "%s returned a vector of %d dimensions", j.model.Name, n)
+		}
+		p.vector = quantise(v.Values[i])
+	}
+	return cmp.Or(v.Tokens, int64(size)/4), nil
+}
+
+// afford returns embed_budget if so many tokens would exceed the day's budget.
+func (j *job) afford(ctx context.Context, tokens int64) error {
+	if j.opt.DayCost <= 0 || j.model.Price <= 0 {
+		return nil
+	}
+	var spent float64
+	err := j.d.use(ctx, func(c *sqlite.Conn) error {
+		return query(c, "SELECT cost FROM spend WHERE day = ?", []any{today()}, func(s *sqlite.Stmt) { spent = s.ColumnFloat(0) })
+	})
+	if err == nil && spent+float64(tokens)*j.model.Price/1e6 > j.opt.DayCost {
+		err = fault.New(fault.Exhausted, "embed_budget", "today's budget for embeddings is spent")
+	}
+	return err
+}
+
+// save commits a batch: its vectors, what it cost, and how far the part has got.
+func (j *job) save(c *sqlite.Conn, tokens int64) error {
+	now, _, err := number(c, "SELECT upto FROM part WHERE id = ?", j.part)
+	if err != nil || now != j.upto {
+		return err // another process has embedded it meanwhile
+	}
+	if err := j.saveDims(c); err != nil {
+		return err
+	}
+	last := j.upto
+	for _, w := range j.docs {
+		if err := j.saveDoc(c, w); err != nil {
+			return err
+		}
+		last = max(last, w.doc)
+	}
+	if tokens > 0 {
+		cost := float64(tokens) * j.model.Price / 1e6
+		err := exec(c, "INSERT INTO spend VALUES (?, ?, ?) ON CONFLICT (day) DO UPDATE SET tokens = tokens + excluded.tokens, cost = cost + excluded.cost", today(), tokens, cost)
+		if err != nil {
+			return err
+		}
+	}
+	return exec(c, "UPDATE part SET upto = ?, gen = gen + 1 WHERE id = ?", last, j.part)
+}
+
+// saveDims notes the length of the model's vectors, and refuses another one.
+func (j *job) saveDims(c *sqlite.Conn) error {
+	have, _, err := number(c, "SELECT dims FROM model WHERE name = ?", j.model.Name)
+	if err != nil {
+		return err
+	}
+	for _, p := range j.sent {
+		switch n := int64(len(p.vector.num)); {
+		case n == 0 || n == have:
+		case have != 0:
+			return fault.New(fault.Unavailable, "embed_dimensions", "%s now returns vectors of %d dimensions instead of %d", j.model.Name, n, have).
+				WithHint("use another name for the changed model, or delete %s to compute all vectors again", j.opt.Path)
+		default:
+			if err := exec(c, "UPDATE model SET dims = ? WHERE name = ?", n, j.model.Name); err != nil {
+				return err
+			}
+			have = n
+		}
+	}
+	return nil
+}
+
+func (j *job) saveDoc(c *sqlite.Conn, w *work) error {
+	_, there, err := number(c, fmt.Sprintf("SELECT 1 FROM doc_%d WHERE id = ?", j.p.id), w.doc)
+	if err != nil || !there {
+		return err // erased meanwhile
+	}
+	if w.held {
+		if err := exec(c, fmt.Sprintf("DELETE FROM held_%d WHERE doc = ?", j.part), w.doc); err != nil || c.Changes() == 0 {
+			return err
+		}
+	}
+	if w.hidden || w.why != heldHidden {
+		return j.hold(c, w.doc, w.why)
+	}
+	type stored struct {
+		code, num []byte
+		scale     float64
+	}
+	rows := make([]stored, len(w.pieces))
+	for i, p := range w.pieces {
+		rows[i] = stored{packed(p.vector.code), unsigned(p.vector.num), float64(p.vector.scale)}
+		if !p.known {
+			continue
+		}
+		found := false
+		err := query(c, fmt.Sprintf("SELECT c.code, v.num, v.scale FROM code_%[1]d c JOIN vec_%[1]d v ON v.id = c.id WHERE c.hash = ? LIMIT 1", j.part), []any{p.hash[:]}, func(s *sqlite.Stmt) {
+			found, rows[i] = true, stored{blob(s, 0), blob(s, 1), s.ColumnFloat(2)}
+		})
+		if err != nil {
+			return err
+		}
+		if !found && i > 0 { // a text may repeat itself
+			if at := slices.IndexFunc(w.pieces[:i], func(o *piece) bool { return o.hash == p.hash }); at >= 0 {
+				found, rows[i] = true, rows[at]
+			}
+		}
+		if !found { // the only equal text was erased, or held back, meanwhile
+			return j.hold(c, w.doc, heldHidden)
+		}
+	}
+	for i, p := range w.pieces {
+		err := exec(c, fmt.Sprintf("INSERT INTO code_%d (doc, piece, conv, at, role, hash, code) VALUES (?, ?, ?, ?, ?, ?, ?)", j.part),
+			w.doc, i, w.conv, w.at, int64(w.role), p.hash[:], rows[i].code)
+		if err != nil {
+			return err
+		}
+		if err := exec(c, fmt.Sprintf("INSERT INTO vec_%d (id, scale, num) VALUES (?, ?, ?)", j.part), c.LastInsertRowID(), rows[i].scale, rows[i].num); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (j *job) hold(c *sqlite.Conn, doc int64, why int) error {
+	return exec(c, fmt.Sprintf("INSERT OR REPLACE INTO held_%d (doc, why) VALUES (?, ?)", j.part), doc, why)
+}
+
+func packed(code []uint64) []byte {
+	out := make([]byte, 0, 8*len(code))
+	for _, w := range code {
+		out = binary.LittleEndian.AppendUint64(out, w)
+	}
+	return out
+}
+
+func today() string { return time.Now().UTC().Format(time.DateOnly) }
+
+func untilTomorrow() time.Duration {
+	now := time.Now().UTC()
+	return now.Truncate(24 * time.Hour).Add(24 * time.Hour).Sub(now)
+}
+
+// prefixes returns what a model wants before a document and before a query, as the cards of
+// nomic-embed-text and EmbeddingGemma say.
+func prefixes(model string) (document, query string) {
+	switch {
+	case strings.Contains(model, "nomic-embed-text"):
+		return "search_document: ", "search_query: "
+	case strings.Contains(model, "embeddinggemma"):
+		return "title: none | text: ", "task: search result | query: "
+	}
+	return "", ""
+}
+
+// cut divides a text into pieces: at the end of a line or a word, if there is one in the
+// second half of the piece.
+func cut(text string) (out []string) {
+	for text != "" && len(out) < maxPieces {
+		n := len(text)
+		if n > pieceLen {
+			n = pieceLen
+			for !utf8.RuneStart(text[n]) {
+				n--
+			}
+			if at := strings.LastIndexByte(text[:n], '\n'); at > n/2 {
+				n = at + 1
+			} else if at := strings.LastIndexByte(text[:n], ' '); at > n/2 {
+				n = at + 1
+			}
+		}
+		if s := strings.TrimSpace(text[:n]); s != "" {
+			out = append(out, s)
+		}
+		text = text[n:]
+	}
+	return out
+}

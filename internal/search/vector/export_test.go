@@ -1,0 +1,25 @@
+package vector
+
+import (
+	"context"
+
+	"steward/internal/store"
+)
+
+// Stored returns a vector as the file holds it.
+func Stored(v []float32) []byte {
+	q := quantise(v)
+	return unsigned(q.num)
+}
+
+// NearestNow is Nearest without reading the log first, as while Follow runs.
+func (x *Index) NearestNow(ctx context.Context, sc store.Scope, q Query) (Answer, error) {
+	x.followed.Store(true)
+	return x.Nearest(ctx, sc, q)
+}
+
+// Quantised returns a vector as the file holds it.
+func Quantised(v []float32) (code []uint64, scale float32, num []byte) {
+	q := quantise(v)
+	return q.code, q.scale, unsigned(q.num)
+}
