@@ -28,6 +28,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -74,8 +75,13 @@ type Similarity interface {
 
 // Engine keeps facts. Safe for concurrent use.
 type Engine struct {
-	opt Options
+	opt   Options
+	epoch atomic.Uint64
 }
+
+// Epoch counts what has changed how facts are shown that were recalled before: what was forgotten, or
+// confirmed. What was rendered at an earlier epoch must not be used any more.
+func (e *Engine) Epoch() uint64 { return e.epoch.Load() }
 
 // New returns an engine.
 func New(opt Options) *Engine {
@@ -88,7 +94,7 @@ func New(opt Options) *Engine {
 	if opt.Similar == nil {
 		opt.Similar = Words{}
 	}
-	return &Engine{opt}
+	return &Engine{opt: opt}
 }
 
 // Off reports whether memory is off.
@@ -149,8 +155,12 @@ func (e *Engine) place(ctx context.Context, user string, all []stored, in client
 		return Saved{}, nil, err
 	}
 	f.Subject = cmp.Or(f.Subject, subjectOf(f.Text))
-	if in.Type == nil && isInstruction(f.Text) {
+	switch {
+	case in.Type != nil && *in.Type != "":
+	case isInstruction(f.Text):
 		f.Type = record.FactInstruction
+	case f.Subject != subjectUser:
+		f.Type = record.FactPerson
 	}
 	if f.Foreign() && f.Type == record.FactInstruction { // text of others instructs nobody
 		f.Type = record.FactPlain
@@ -288,6 +298,9 @@ func (e *Engine) Change(ctx context.Context, user, which string, in client.FactI
 		}
 		note(&f, by, now, what)
 		err = e.commit(ctx, user, []store.Change{put(&f, store.If{Version: s.version})})
+		if in.Trusted != nil || in.Type != nil || in.Subject != nil {
+			e.epoch.Add(1)
+		}
 		if !fault.Is(err, fault.Conflict) || try == maxTries {
 			return f, err
 		}
@@ -453,7 +466,7 @@ func (e *Engine) now() time.Time { return e.opt.Now().UTC().Truncate(time.Millis
 
 func (e *Engine) on() error {
 	if e.Off() {
-		return fault.New(fault.Unsupported, "memory_off", "memory is off").WithHint("set memory.on to true in the settings")
+		return fault.New(fault.Unsupported, "memory_off", "memory is off").WithHint("remove memory.off from the settings")
 	}
 	return nil
 }
@@ -478,6 +491,9 @@ func (e *Engine) all(ctx context.Context, user string) (out []stored, err error)
 
 func (e *Engine) commit(ctx context.Context, user string, changes []store.Change) error {
 	_, err := e.opt.Store.Commit(ctx, store.ForUser(user), store.Batch{Changes: changes})
+	if slices.ContainsFunc(changes, func(c store.Change) bool { return c.Op == store.Erase }) {
+		e.epoch.Add(1)
+	}
 	return err
 }
 

@@ -33,6 +33,7 @@ import (
 	"steward/internal/kits"
 	"steward/internal/lifetime"
 	"steward/internal/llm"
+	"steward/internal/memory"
 	"steward/internal/message"
 	"steward/internal/planning"
 	"steward/internal/policy"
@@ -97,6 +98,8 @@ type Options struct {
 	// Zone returns a user's time zone, in which models are told when messages were sent. If it is nil,
 	// they are not told. It may return nil for UTC.
 	Zone func(user string) *time.Location
+	// Memory has the facts that turns begin with. May be nil.
+	Memory *memory.Engine
 	// Skills returns what an agent with the tool skills.read is told about the
 	// skills that a user has when a turn begins. May be nil.
 	Skills func(user string) (string, error)
@@ -264,7 +267,7 @@ func (n *Node) connect() {
 		}, Life: n.life, Go: n.life.Go, Log: opt.Log})
 	n.Turns = turn.New(turn.Options{Store: opt.Store, Models: opt.Models, Kits: n.Kits, Routing: n.Routing, Conversations: conversations, Effects: effects,
 		Requests: n.Records.Engine, Life: n.life, Parallel: opt.Parallel, ExpireAtOnce: opt.ExpireAtOnce, ToolBudget: opt.ToolBudget, Profile: opt.Profile,
-		Zone: opt.Zone, Skills: opt.Skills, Documents: opt.Documents, Secrets: opt.Secrets, IdleFor: opt.IdleFor, IdleBytes: opt.IdleBytes, IdleChats: opt.IdleChats, Log: opt.Log})
+		Zone: opt.Zone, Memory: opt.Memory, Skills: opt.Skills, Documents: opt.Documents, Secrets: opt.Secrets, IdleFor: opt.IdleFor, IdleBytes: opt.IdleBytes, IdleChats: opt.IdleChats, Log: opt.Log})
 	n.Work = work.New(work.Options{Store: opt.Store, Turns: n.Turns, Kits: n.Kits, Conversations: conversations, Effects: effects, Requests: n.Records.Engine,
 		Life: n.life, Log: opt.Log})
 	n.Planning = planning.New(planning.Options{Store: opt.Store, Turns: n.Turns, Work: n.Work, Kits: n.Kits, Routing: n.Routing, Effects: effects, Requests: n.Records.Engine,
