@@ -216,6 +216,7 @@ func (l *Local) wire(ctx context.Context, a *App, set *settings.Loaded, log *slo
 		},
 		Zone:         l.zone(set),
 		Memory:       l.memory,
+		ReadAfter:    readAfter(set), ReadPerDay: set.Memory.PerDay,
 		Skills:       skillsOf(set),
 		Documents:    docs.read,
 		Limits:       agent.Limits{Iterations: set.Limits.Iterations, Time: set.Limits.Time, Calls: set.Limits.Calls},

@@ -1,6 +1,8 @@
 package app
 
 import (
+	"time"
+
 	factmem "steward/internal/memory"
 	"steward/internal/settings"
 	"steward/internal/store"
@@ -12,6 +14,14 @@ import (
 // memory returns the engine that keeps facts in a store.
 func (a *App) memory(st store.Store, set *settings.Loaded) *factmem.Engine {
 	return factmem.New(factmem.Options{Store: st, Off: set.Memory.Off, Mask: a.Hidden().Mask})
+}
+
+// readAfter is how long a conversation rests before it is read for facts; zero: none is read.
+func readAfter(set *settings.Loaded) time.Duration {
+	if !set.Memory.Read {
+		return 0
+	}
+	return set.Memory.Rest
 }
 
 // memoryTools are the tools for facts. They change nothing but what is remembered of the user.

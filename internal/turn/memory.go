@@ -132,3 +132,10 @@ func (r *recaller) read(epoch uint64, refs []memory.Ref) map[id.ID]*record.Fact 
 	}
 	return r.facts
 }
+
+// Notice shows a line to those who watch a conversation.
+func (e *Engine) Notice(user string, conv id.ID, text string) {
+	c := e.Enter(user, conv)
+	defer e.Exit(c)
+	c.Feed.notice(text, false)
+}
