@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"steward/internal/id"
+	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/record"
 )
@@ -43,14 +44,20 @@ func (l *loop) recall(ctx context.Context) error {
 	if asked == "" {
 		return nil
 	}
-	m, err := l.Recall(ctx, asked)
-	if m == nil || err != nil {
-		return err
+	began := time.Now()
+	m, note := l.Recall(ctx, asked)
+	l.active += time.Since(began)
+	if m == nil {
+		return nil
 	}
 	if err := l.ready(); err != nil {
 		return err
 	}
-	return l.append(ctx, m)
+	if err := l.append(ctx, m); err != nil {
+		return err
+	}
+	l.Emit(Event{Kind: Delta, ID: m.ID, Stream: llm.Event{Kind: llm.Notice, Text: note}})
+	return nil
 }
 
 // after is the hook that sees what the model wrote, before anyone else does.

@@ -41,18 +41,17 @@ func (e *Engine) remember(ctx context.Context, c *Conversation, s *conversation.
 		}
 	}
 	r := &recaller{engine: e, ctx: context.WithoutCancel(ctx), user: c.User, zone: zone}
-	job.Recall = func(ctx context.Context, asked string) (*message.Message, error) {
+	job.Recall = func(ctx context.Context, asked string) (*message.Message, string) {
 		found, err := e.opt.Memory.Recall(ctx, c.User, asked, shownIn(s.Transcript().Messages()), memory.RecallTokens)
 		if err != nil {
 			e.log.Warn("cannot recall facts", "conversation", c.ID.String(), "error", err)
-			return nil, nil
+			return nil, ""
 		}
 		if len(found.Facts) == 0 {
-			return nil, nil
+			return nil, ""
 		}
-		c.Feed.notice(noticeOf(found.Facts, zone), false)
 		common := message.Common{Origin: record.OriginMemory, Labels: found.Labels, Sources: found.Sources}
-		return &message.Message{ID: id.New(), Role: message.User, Blocks: []message.Block{&message.Text{Common: common, Text: memory.Reference(found.Facts)}}}, nil
+		return &message.Message{ID: id.New(), Role: message.User, Blocks: []message.Block{&message.Text{Common: common, Text: memory.Reference(found.Facts)}}}, noticeOf(found.Facts, zone)
 	}
 	next := job.View
 	job.View = func(t *llm.Transcript) *llm.Transcript {
