@@ -214,9 +214,9 @@ func (l *Local) wire(ctx context.Context, a *App, set *settings.Loaded, log *slo
 			p, err := l.profile(ctx, set, user)
 			return strings.TrimSpace(about(p) + "\n\n" + p.PersonaLines(speaks)), err
 		},
-		Zone:         l.zone(set),
-		Memory:       l.memory,
-		ReadAfter:    readAfter(set), ReadPerDay: set.Memory.PerDay,
+		Zone:      l.zone(set),
+		Memory:    l.memory,
+		ReadAfter: readAfter(set), ReadPerDay: set.Memory.PerDay,
 		Skills:       skillsOf(set),
 		Documents:    docs.read,
 		Limits:       agent.Limits{Iterations: set.Limits.Iterations, Time: set.Limits.Time, Calls: set.Limits.Calls},
