@@ -26,6 +26,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -37,6 +38,7 @@ import (
 	"steward/internal/id"
 	"steward/internal/message"
 	"steward/internal/record"
+	"steward/internal/resource"
 	"steward/internal/store"
 	"steward/internal/tools/local"
 )
@@ -320,23 +322,39 @@ func (e *Engine) Forget(ctx context.Context, user, which string) (record.Fact, e
 	return f.Fact, e.commit(ctx, user, []store.Change{{Op: store.Erase, URI: f.URI()}})
 }
 
-// ForgetSource erases the facts that come from a resource or from one below it, such as a conversation
-// that is erased. It returns how many there were.
-func (e *Engine) ForgetSource(ctx context.Context, user, uri string) (int, error) {
-	all, err := e.all(ctx, user)
-	if err != nil {
-		return 0, err
+// ForgetErased erases the facts that come from messages that were erased, and what says how far a
+// conversation was read that was erased: those of a user, or of all users if user is empty.
+func (e *Engine) ForgetErased(ctx context.Context, user string) error {
+	sc := store.ForUser(user)
+	if user == "" {
+		sc = store.ForNode("")
 	}
-	var changes []store.Change
-	for i := range all {
-		if s := all[i].Source; s == uri || strings.HasPrefix(s, uri+"/") {
-			changes = append(changes, store.Change{Op: store.Erase, URI: all[i].URI()})
+	gone := map[string][]store.Change{}
+	for it, err := range store.Items(ctx, e.opt.Store, sc, store.Query{Type: record.TypeFact, Limit: store.DefaultLimit}) {
+		if err != nil {
+			return err
+		}
+		f, err := record.DecodeFact(it.URI, it.Body)
+		if err != nil {
+			return err
+		}
+		at, err := resource.Parse(f.Source)
+		if f.Source == "" || err != nil {
+			continue
+		}
+		switch _, err := e.opt.Store.Get(ctx, store.ForUser(f.User), at); {
+		case fault.Is(err, fault.NotFound):
+			gone[f.User] = append(gone[f.User], store.Change{Op: store.Erase, URI: it.URI})
+		case err != nil:
+			return err
 		}
 	}
-	if len(changes) == 0 {
-		return 0, nil
+	for _, owner := range slices.Sorted(maps.Keys(gone)) {
+		if err := e.commit(ctx, owner, gone[owner]); err != nil {
+			return err
+		}
 	}
-	return len(changes), e.commit(ctx, user, changes)
+	return nil
 }
 
 // Get returns a fact. which is as for Change. Error codes: fact_not_found, fact_ambiguous.

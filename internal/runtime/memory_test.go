@@ -182,6 +182,23 @@ func TestReadForFacts(t *testing.T) {
 	}
 }
 
+// The facts of a message go with it when it is erased.
+func TestErasedMessageTakesItsFacts(t *testing.T) {
+	w, _, e := memoryWorld(t, memory.Options{}, 0)
+	conv, _ := w.turn(id.ID{}, "my locker is number zyx8841")
+	said := w.messages(conv)[0]
+	text := "My locker is number zyx8841"
+	ok(t, second(e.Save(t.Context(), "anna", client.FactInput{Text: &text}, record.FactAuthor{Call: id.New(), Source: said.URI(conv).String()})))
+	remember(t, e, "My car is blue", 0)
+	ok(t, w.Delete(t.Context(), "anna", conv))
+	ok(t, w.Erase(t.Context(), "anna", conv))
+	list, err := e.List(t.Context(), "anna", true)
+	ok(t, err)
+	if len(list) != 1 || list[0].Text != "My car is blue" {
+		t.Errorf("%+v", list)
+	}
+}
+
 // With memory off nothing is read, recalled or written.
 func TestMemoryOff(t *testing.T) {
 	w, a, _ := memoryWorld(t, memory.Options{Off: true}, time.Nanosecond)
