@@ -32,6 +32,7 @@ const persistedTypes = `
 	lease.Beat lease.Work
 	llm.Calibration llm.Usage
 	mail.Account mail.Message
+	memory.Fact memory.Reading
 	messaging.Account messaging.Chat messaging.Code messaging.Person messaging.Post messaging.Preference messaging.Update
 	plan.Plan plan.Task
 	runtime.Life
@@ -48,6 +49,7 @@ const exampleTypes = `data.NAME email.Message home.Note unknown.Message`
 var persistedWords = map[string]string{
 	"status of a goal or project": `active paused completed dropped archived`,
 	"kind of a goal or project":   `goal project`,
+	"type of a fact":              `fact preference person place event instruction`,
 	"term": `about branch call cancelled_by children conversation effect.dead effect.intent effect.intents effect.key
 		group_member key_hash key_user message named opened plan plans request requests routed stands task`,
 	"state of a resource": `active answered approved awaiting_approval deleted due executing lease.held lease.waiting
@@ -65,7 +67,7 @@ var persistedWords = map[string]string{
 	"effect of a tool":         `query action`,
 	"delivery of an action":    `inline deferred`,
 	"role of a message":        `system user assistant tool`,
-	"origin of a message":      `user alarm: steward/repeat`,
+	"origin of a message":      `user alarm: steward/repeat hook:memory`,
 	"role of a user":           `admin guest member service`,
 	"beginning of a space":     `user: group: system`,
 	"beginning of a source":    `user: service: agent:`,
@@ -74,7 +76,7 @@ var persistedWords = map[string]string{
 
 // derivedIDs are the first parts of what IDs are derived from. Steward derives them
 // again, after a crash for example, and then finds what it has stored.
-const derivedIDs = `alarm again ask asked calendar call cancel chat concluded contact conversation effect event files files.write
+const derivedIDs = `alarm again ask asked calendar call cancel chat concluded contact conversation effect event fact files files.write
 	goal grant intent job mail occurrence opened plan.task post probe question regenerate resolved sender task undo update view`
 
 var typeLike = regexp.MustCompile(`^[a-z]+\.[A-Z][A-Za-z]+$`)

@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"steward/internal/id"
+	"steward/internal/llm"
 	"steward/internal/message"
+	"steward/internal/record"
 )
 
 // begin is the hook that sees what was asked, before the run's first model call.
@@ -17,12 +19,45 @@ func (l *loop) begin() func(context.Context) (string, error) {
 	}
 	return func(ctx context.Context) (string, error) {
 		for _, m := range slices.Backward(l.Journal.Transcript().Messages()) {
-			if m.Role == message.User {
+			if m.Role == message.User && origin(m) != record.OriginMemory {
 				return l.Hooks.Begin(ctx, m.Text())
 			}
 		}
 		return l.Hooks.Begin(ctx, "")
 	}
+}
+
+// recall appends what is remembered for what a person asked, unless that has been done before a crash.
+func (l *loop) recall(ctx context.Context) error {
+	if l.Recall == nil || l.calls > 0 {
+		return nil
+	}
+	asked := ""
+	for _, m := range slices.Backward(l.Journal.Transcript().Messages()) {
+		if from := origin(m); m.Role != message.User || from == record.OriginMemory {
+			return nil
+		} else if from == record.OriginUser {
+			asked = m.Text()
+			break
+		}
+	}
+	if asked == "" {
+		return nil
+	}
+	began := time.Now()
+	m, note := l.Recall(ctx, asked)
+	l.active += time.Since(began)
+	if m == nil {
+		return nil
+	}
+	if err := l.ready(); err != nil {
+		return err
+	}
+	if err := l.append(ctx, m); err != nil {
+		return err
+	}
+	l.Emit(Event{Kind: Delta, ID: m.ID, Stream: llm.Event{Kind: llm.Notice, Text: note}})
+	return nil
 }
 
 // after is the hook that sees what the model wrote, before anyone else does.
@@ -44,7 +79,11 @@ func (l *loop) hook(ctx context.Context, place string, call func(context.Context
 		return true, notReadyError{err}
 	}
 	msgs := l.Journal.Transcript().Messages()
-	if n := len(msgs); n > 0 && origin(msgs[n-1]) == OriginHook+place {
+	n := len(msgs)
+	for n > 0 && origin(msgs[n-1]) == record.OriginMemory { // it follows the note
+		n--
+	}
+	if n > 0 && origin(msgs[n-1]) == OriginHook+place {
 		return false, nil
 	}
 	began := time.Now()

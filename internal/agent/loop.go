@@ -51,6 +51,9 @@ func Run(ctx context.Context, j Job) (Outcome, error) {
 	if over, err := l.hook(ctx, tool.BeforeRequest, l.begin()); over {
 		return l.refused(ctx, nil, err)
 	}
+	if err := l.recall(ctx); err != nil {
+		return l.unrecorded(ctx, err)
+	}
 	for {
 		if err := l.steer(ctx); err != nil {
 			return Failure, err

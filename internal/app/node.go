@@ -24,6 +24,7 @@ import (
 	"steward/internal/jobs"
 	"steward/internal/kits"
 	"steward/internal/llm"
+	factmem "steward/internal/memory"
 	"steward/internal/message"
 	"steward/internal/messaging"
 	"steward/internal/policy/rego"
@@ -86,6 +87,7 @@ type Local struct {
 	Messages *messaging.Engine
 	alarms   *jobs.Scheduler
 	goals    *goals.Engine
+	memory   *factmem.Engine
 
 	grace   time.Duration
 	outside Outside
@@ -125,6 +127,7 @@ func (a *App) OpenLocal(ctx context.Context, set *settings.Loaded, log *slog.Log
 		User: a.User(), engine: a.engine(st), alarms: jobs.New(jobs.Options{Store: st, Log: log}), Resolver: a.Resolver(set), private: a.private(set),
 		stays: func(ctx context.Context) bool { return a.stays(ctx, set) }}
 	l.goals = a.goals(st, l.zone(set))
+	l.memory = a.memory(st, set)
 	if err := l.wire(ctx, a, set, log); err != nil {
 		return nil, errors.Join(err, l.ClosePolicies(), st.Close())
 	}
@@ -210,7 +213,9 @@ func (l *Local) wire(ctx context.Context, a *App, set *settings.Loaded, log *slo
 			p, err := l.profile(ctx, set, user)
 			return strings.TrimSpace(about(p) + "\n\n" + p.PersonaLines(speaks)), err
 		},
-		Zone:         l.zone(set),
+		Zone:      l.zone(set),
+		Memory:    l.memory,
+		ReadAfter: readAfter(set), ReadPerDay: set.Memory.PerDay,
 		Skills:       skillsOf(set),
 		Documents:    docs.read,
 		Limits:       agent.Limits{Iterations: set.Limits.Iterations, Time: set.Limits.Time, Calls: set.Limits.Calls},

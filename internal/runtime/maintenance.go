@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"time"
 
@@ -96,10 +97,17 @@ func (n *Node) dropErased(ctx context.Context, user string, erased int) error {
 	if erased > 0 {
 		n.Planning.Examples.Forget(user)
 	}
-	if erased == 0 || n.opt.Erased == nil {
+	if erased == 0 {
 		return nil
 	}
-	return n.opt.Erased(ctx, user)
+	var err error
+	if n.opt.Memory != nil {
+		err = n.opt.Memory.ForgetErased(ctx, user)
+	}
+	if n.opt.Erased != nil {
+		err = errors.Join(err, n.opt.Erased(ctx, user))
+	}
+	return err
 }
 
 func orDefault(d, std time.Duration) time.Duration {

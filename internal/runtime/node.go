@@ -33,6 +33,7 @@ import (
 	"steward/internal/kits"
 	"steward/internal/lifetime"
 	"steward/internal/llm"
+	"steward/internal/memory"
 	"steward/internal/message"
 	"steward/internal/planning"
 	"steward/internal/policy"
@@ -97,6 +98,12 @@ type Options struct {
 	// Zone returns a user's time zone, in which models are told when messages were sent. If it is nil,
 	// they are not told. It may return nil for UTC.
 	Zone func(user string) *time.Location
+	// Memory has the facts that turns begin with. May be nil.
+	Memory *memory.Engine
+	// ReadAfter is how long a conversation rests before it is read for facts; zero: none is read.
+	// ReadPerDay is how many of a user's conversations are read in a day.
+	ReadAfter  time.Duration
+	ReadPerDay int
 	// Skills returns what an agent with the tool skills.read is told about the
 	// skills that a user has when a turn begins. May be nil.
 	Skills func(user string) (string, error)
@@ -179,6 +186,7 @@ type Node struct {
 	events    *events.Engine
 	resources *tree.Service
 	reminders reminders
+	reader    *memory.Reader // of conversations that rest; nil: none is read
 	jobTools  jobTools
 	beats     sync.Map // *beats, by user
 	life      *lifetime.Lifetime
@@ -264,12 +272,13 @@ func (n *Node) connect() {
 		}, Life: n.life, Go: n.life.Go, Log: opt.Log})
 	n.Turns = turn.New(turn.Options{Store: opt.Store, Models: opt.Models, Kits: n.Kits, Routing: n.Routing, Conversations: conversations, Effects: effects,
 		Requests: n.Records.Engine, Life: n.life, Parallel: opt.Parallel, ExpireAtOnce: opt.ExpireAtOnce, ToolBudget: opt.ToolBudget, Profile: opt.Profile,
-		Zone: opt.Zone, Skills: opt.Skills, Documents: opt.Documents, Secrets: opt.Secrets, IdleFor: opt.IdleFor, IdleBytes: opt.IdleBytes, IdleChats: opt.IdleChats, Log: opt.Log})
+		Zone: opt.Zone, Memory: opt.Memory, Rested: n.rested, Skills: opt.Skills, Documents: opt.Documents, Secrets: opt.Secrets, IdleFor: opt.IdleFor, IdleBytes: opt.IdleBytes, IdleChats: opt.IdleChats, Log: opt.Log})
 	n.Work = work.New(work.Options{Store: opt.Store, Turns: n.Turns, Kits: n.Kits, Conversations: conversations, Effects: effects, Requests: n.Records.Engine,
 		Life: n.life, Log: opt.Log})
 	n.Planning = planning.New(planning.Options{Store: opt.Store, Turns: n.Turns, Work: n.Work, Kits: n.Kits, Routing: n.Routing, Effects: effects, Requests: n.Records.Engine,
 		Life: n.life, Tools: opt.Tools, Catalog: opt.Catalog, Limits: opt.Limits, Log: opt.Log})
 	n.Turns.Connect(n.Work, n.Planning)
+	n.reader = n.newReader(conversations)
 }
 
 // Close suspends all runs, to be resumed at the next start. It returns when
@@ -277,6 +286,7 @@ func (n *Node) connect() {
 func (n *Node) Close(ctx context.Context) error {
 	first := n.life.End(request.ErrSuspend)
 	n.Turns.StopEviction()
+	n.reader.Close()
 	done := make(chan struct{})
 	go func() {
 		n.entries.Close()

@@ -50,6 +50,7 @@ type Settings struct {
 	Browser   Browser             `yaml:"browser" doc:"Pages that need a real browser."`
 	Weather   Weather             `yaml:"weather" doc:"Forecasts."`
 	Heartbeat Heartbeat           `yaml:"heartbeat" doc:"How Steward speaks up by itself, once you have turned that on (steward heartbeat on)."`
+	Memory    Memory              `yaml:"memory" doc:"What Steward remembers about you beyond a conversation."`
 	Notify    Notify              `yaml:"notify" doc:"How Steward reaches you outside of a chat."`
 	Home      Home                `yaml:"home" doc:"The home that Home Assistant runs."`
 	Channels  map[string]Channel  `yaml:"channels" names:"word" doc:"Accounts at messengers in which people reach Steward, each under a name of yours. steward channels add sets one up."`
@@ -161,6 +162,14 @@ type Heartbeat struct {
 	Cost  float64       `yaml:"cost" min:"0" project:"less" doc:"US dollars that they may cost in a day; 0 means no limit."`
 }
 
+// Memory says what Steward remembers about its users beyond a conversation.
+type Memory struct {
+	Off    bool          `yaml:"off" doc:"Remember nothing: no fact is saved, recalled or read from conversations. Facts that are there stay until you forget them."`
+	Read   bool          `yaml:"read" doc:"Read conversations that rest for facts, with the model fast. false: only what you or an agent saves is remembered."`
+	Rest   time.Duration `yaml:"rest" min:"1s" max:"24h" doc:"How long a conversation rests before it is read for facts."`
+	PerDay int           `yaml:"per_day" min:"1" max:"1000" project:"less" doc:"Conversations of one user that are read in a day."`
+}
+
 // Tools limits tool calls.
 type Tools struct {
 	Timeout   time.Duration            `yaml:"timeout" min:"100ms" max:"24h" project:"less" doc:"Time limit of a call, unless the tool has its own."`
@@ -269,6 +278,7 @@ func Defaults() Settings {
 		Limits: Limits{Iterations: 20, Time: 10 * time.Minute, Calls: 64, Parallel: 8,
 			DayStorage: 2_000_000_000, GuestStorage: 200_000_000},
 		Heartbeat: Heartbeat{Every: 15 * time.Minute, At: "08:00", Quiet: "22:00-07:00", Calls: 40, Cost: 0.5},
+		Memory:    Memory{Read: true, Rest: 5 * time.Minute, PerDay: 50},
 		Tools:     Tools{Timeout: 30 * time.Second, ResultCap: 32 << 10, Expired: "under_pressure", Shown: 40, ShownTokens: 10000},
 		Profile:   Profile{Units: "metric"},
 		Log:       Log{Level: "info", Format: "text"},

@@ -200,10 +200,10 @@ func TestAliases(t *testing.T) {
 		}
 		return &r
 	}
-	own := with("web.search", "web.fetch", "weather.forecast", "notify.send", "notes.append")
+	own := with("web.search", "web.fetch", "weather.forecast", "notify.send", "memory.save", "memory.search")
 	for _, c := range []struct{ patterns, want string }{
 		{"search.web_search", "web.search"}, {"search", "web.fetch web.search"}, {"notification", "notify.send"},
-		{"weather.get_forecast", "weather.forecast"}, {"weather", "weather.forecast"}, {"memory.*", "notes.append"}, {"timer", ""},
+		{"weather.get_forecast", "weather.forecast"}, {"weather", "weather.forecast"}, {"memory", "memory.save memory.search"}, {"save_memory", "memory.save"}, {"search_memories", "memory.search"}, {"timer", ""},
 		{"web.* !search.web_search", "web.fetch"},
 	} {
 		var names []string

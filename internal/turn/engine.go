@@ -8,9 +8,11 @@ import (
 
 	"steward/internal/conversation"
 	"steward/internal/effect"
+	"steward/internal/id"
 	"steward/internal/kits"
 	"steward/internal/lifetime"
 	"steward/internal/llm"
+	"steward/internal/memory"
 	"steward/internal/message"
 	"steward/internal/request"
 	"steward/internal/requests"
@@ -46,6 +48,10 @@ type Options struct {
 	// Zone returns a user's time zone, in which models are shown when messages were sent. If it is nil,
 	// they are not shown it. It may return nil for UTC.
 	Zone func(user string) *time.Location
+	// Memory has the facts that a turn begins with. May be nil.
+	Memory *memory.Engine
+	// Rested is told when a turn has ended in a conversation that a person talks in. May be nil.
+	Rested func(user string, conv id.ID)
 	// Skills lists the skills that a user has when a turn begins, for an agent with the tool
 	// skills.read. May be nil.
 	Skills func(user string) (string, error)

@@ -81,6 +81,9 @@ func (e *Engine) Job(ctx context.Context, c *Conversation, s *conversation.Sessi
 	if !llm.Offline(model.Models) {
 		job.View = e.timeNotes(c.User)
 	}
+	if len(rc.Lineage) == 0 && !llm.Offline(model.Models) {
+		e.remember(ctx, c, s, &job)
+	}
 	if kit.Name == kits.PlannerAgent {
 		job.Write = func(ctx context.Context, failed error) (*message.Message, error) {
 			return e.plans.AfterPlan(ctx, x, failed)

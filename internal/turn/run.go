@@ -116,6 +116,9 @@ func (e *Engine) run(ctx context.Context, c *Conversation, s *conversation.Sessi
 	live.Err, ended = err, true
 	close(live.Done)
 	c.Unlock()
+	if e.opt.Rested != nil && err == nil {
+		e.opt.Rested(c.User, c.ID)
+	}
 	if hasRequests {
 		e.work.Settle(c.User, record.InteractionURI(c.ID, live.Interaction), out == agent.Stopped)
 	}

@@ -58,7 +58,7 @@ func (f *fitter) extendTools(msgs []*message.Message) bool {
 
 // requestText returns what a message asks the agent to do, or "".
 func requestText(m *message.Message) string {
-	if m.Role != message.User || len(m.Blocks) == 0 || m.Blocks[0].Base().Origin == "system" {
+	if m.Role != message.User || len(m.Blocks) == 0 || isFromSteward(m) {
 		return ""
 	}
 	return m.Text()

@@ -9,6 +9,7 @@ import (
 	"steward/internal/id"
 	"steward/internal/llm"
 	"steward/internal/message"
+	"steward/internal/record"
 	"steward/internal/store"
 )
 
@@ -201,7 +202,7 @@ func isUnfinished(m *message.Message) bool {
 
 // isFromSteward reports whether Steward itself speaks as the user.
 func isFromSteward(m *message.Message) bool {
-	return m.Role == message.User && len(m.Blocks) > 0 && m.Blocks[0].Base().Origin == "system"
+	return m.Role == message.User && len(m.Blocks) > 0 && (m.Blocks[0].Base().Origin == "system" || m.Blocks[0].Base().Origin == record.OriginMemory)
 }
 
 // replayed returns the frames of a durable message, without what the cursor has

@@ -82,6 +82,9 @@ func toolNames() []entry {
 			return []step{execute("", name, fmt.Sprintf(args, x.Goal)), execute("", name, fmt.Sprintf(args, x.Project))}
 		}}
 	}
+	facts := func(name, args string) entry {
+		return entry{route: " " + name, want: own, turn: last, calls: func(x things) []step { return []step{execute("", name, fmt.Sprintf(args, x.Fact))} }}
+	}
 	list := []entry{
 		one("", "conversation.search", `{"query":"`+bait+`","match_count":20,"match_threshold":0}`),
 		of(one("", "files.list", `{}`), shared), of(one("", "files.read", `{"path":"notes/welcome.txt"}`), shared),
@@ -102,6 +105,7 @@ func toolNames() []entry {
 		one("", "goal.list", `{"status":"all"}`), one("", "goal.changes", `{}`), one("", "project.list", `{"status":"all"}`),
 		efforts("goal.show", `{"which":"%s"}`), efforts("goal.progress", `{"project_id":"%s","summary":"x"}`), efforts("goal.update", `{"which":"%s","next_actions":["x"]}`),
 		of(one("", "goal.create", `{"title":"x"}`), aims), of(one("", "project.create", `{"title":"x"}`), aims),
+		one("", "memory.search", `{"query":"`+bait+`","match_threshold":0}`), of(one("", "memory.save", `{"content":"x y z"}`), aims), facts("memory.forget", `{"which":"%s"}`),
 		one("", "reminder.list", `{}`), one("", "timer.list", `{}`),
 		one("", "todo.list", `{}`), one("", "todo.add", `{"title":"`+bait+`"}`), later(one("", "todo.complete", `{"task":"`+bait+`"}`)), later(one("", "todo.delete", `{"task":"`+bait+`"}`)),
 		one("", "calendar.list", `{"date":"2030-01-02"}`), one("", "calendar.search", `{"query":"`+bait+`"}`), one("", "calendar.free", `{"date":"2030-01-02"}`),

@@ -114,6 +114,9 @@ func apiRoutes() []entry {
 		{route: "GET /api/v1/goals", want: own, calls: to(get(api + "/goals"))},
 		{route: "GET /api/v1/goals/changes", want: own, calls: to(get(api + "/goals/changes"))},
 		{route: "GET /api/v1/goals/{id}", want: []string{"goal_not_found"}, calls: func(x things) []step { return []step{get(api + "/goals/" + x.Goal)} }},
+		{route: "GET /api/v1/memory/facts", want: own, calls: to(get(api+"/memory/facts"), get(api+"/memory/facts?all=true&query="+bait))},
+		{route: "GET /api/v1/memory/facts/{id}", want: []string{"fact_not_found"}, calls: func(x things) []step { return []step{get(api + "/memory/facts/" + x.Fact)} }},
+		{route: "GET /api/v1/memory/profile", want: own, calls: to(get(api + "/memory/profile"))},
 		{route: "GET /api/v1/projects", want: own, calls: to(get(api + "/projects"))},
 		{route: "GET /api/v1/projects/{id}", want: []string{"project_not_found"}, calls: func(x things) []step { return []step{get(api + "/projects/" + x.Project)} }},
 		{route: "GET /api/v1/profile", want: own, calls: to(get(api + "/profile"))},
@@ -248,6 +251,16 @@ func apiRoutes() []entry {
 			return []step{patch(api+"/goals/"+x.Goal, `{"progress":{"summary":"hello"}}`)}
 		}},
 		{route: "DELETE /api/v1/goals/{id}", want: []string{"goal_not_found"}, turn: last, calls: func(x things) []step { return []step{del(api + "/goals/" + x.Goal)} }},
+		{route: "POST /api/v1/memory/facts", want: []string{"fact_not_found"}, calls: func(x things) []step {
+			return []step{post(api+"/memory/facts", `{"text":"instead of another one","replaces":["`+x.Fact+`"]}`)}
+		}},
+		{route: "PATCH /api/v1/memory/facts/{id}", want: []string{"fact_not_found"}, calls: func(x things) []step {
+			return []step{patch(api+"/memory/facts/"+x.Fact, `{"importance":1}`)}
+		}},
+		{route: "DELETE /api/v1/memory/facts/{id}", want: []string{"fact_not_found"}, turn: last, calls: func(x things) []step { return []step{del(api + "/memory/facts/" + x.Fact)} }},
+		{route: "PUT /api/v1/memory/profile", want: []string{"profile_invalid"}, turn: late, calls: func(x things) []step {
+			return []step{put(api+"/memory/profile", `{"text":"# Who I am\n- mine now [`+x.Fact+`]\n"}`)}
+		}},
 		{route: "POST /api/v1/projects", want: []string{"goal_not_found"}, calls: func(x things) []step {
 			return []step{post(api+"/projects", `{"title":"of a goal","goal_id":"`+x.Goal+`"}`)}
 		}},

@@ -1,5 +1,5 @@
 // Package activity has the commands about what happened and what still runs: log, requests, plans, intents,
-// events, audit and resources.
+// events, audit and resources; and memory, about what is remembered of it.
 //
 // They show the same record from different sides. The log of an instance is a list of changes to resources.
 // resources reads the tree of them, with their history, and stores a person's own. events follows the changes
@@ -32,5 +32,5 @@ type program struct {
 // Commands returns the commands of this package, for the run p.
 func Commands(p *command.Program) []*cobra.Command {
 	a := &program{Program: p}
-	return []*cobra.Command{a.logCommand(), a.auditCommand(), a.eventsCommand(), a.requestsCommand(), a.plansCommand(), a.intentsCommand(), a.resourcesCommand()}
+	return []*cobra.Command{a.logCommand(), a.auditCommand(), a.eventsCommand(), a.requestsCommand(), a.plansCommand(), a.intentsCommand(), a.resourcesCommand(), a.memoryCommand()}
 }

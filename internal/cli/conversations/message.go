@@ -82,7 +82,7 @@ func stateWord(v record.Validity) string {
 // who names the speaker.
 func (m *apiMessage) who() string {
 	switch {
-	case m.Role == message.User && len(m.Blocks) > 0 && m.Blocks[0].Base().Origin == "system":
+	case m.Role == message.User && len(m.Blocks) > 0 && (m.Blocks[0].Base().Origin == "system" || m.Blocks[0].Base().Origin == record.OriginMemory):
 		return "steward"
 	case m.Role == message.User:
 		return "you"

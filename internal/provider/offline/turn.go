@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"steward/internal/message"
+	"steward/internal/record"
 )
 
 // turn is a request of the user and what has happened since.
@@ -48,9 +49,13 @@ func turnOf(msgs []*message.Message) *turn {
 	return cur
 }
 
-// says reports whether a message is the user's own. Steward's have the origin "system".
+// says reports whether a message is the user's own. Steward's have the origin "system", or name what was recalled.
 func says(m *message.Message) bool {
-	return m.Role == message.User && (len(m.Blocks) == 0 || m.Blocks[0].Base().Origin != "system")
+	if m.Role != message.User || len(m.Blocks) == 0 {
+		return m.Role == message.User
+	}
+	from := m.Blocks[0].Base().Origin
+	return from != "system" && from != record.OriginMemory
 }
 
 // noted returns what Steward noted beside the newest message of the user.

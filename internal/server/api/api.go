@@ -17,6 +17,7 @@ import (
 	"steward/internal/goals"
 	"steward/internal/heartbeat"
 	"steward/internal/identity"
+	"steward/internal/memory"
 	"steward/internal/policy"
 	"steward/internal/record"
 	"steward/internal/runtime"
@@ -42,6 +43,7 @@ type Options struct {
 	Channels  Channels          // nil: there are none
 	Heartbeat heartbeat.Service // without Jobs in it, the heartbeat is not served
 	Goals     *goals.Engine     // nil: goals and projects are not served
+	Memory    *memory.Engine    // nil: facts are not served
 
 	Own identity.Profile // what the settings say about the machine's own user
 
@@ -209,6 +211,14 @@ func (f *server) routes() []route {
 		on("GET /resources/history", f.resourceHistory),
 
 		on("GET /goals/changes", f.goalChanges),
+
+		on("GET /memory/facts", f.facts),
+		created(on("POST /memory/facts", f.saveFact)),
+		on("GET /memory/facts/{id}", f.fact),
+		on("PATCH /memory/facts/{id}", f.changeFact),
+		on("DELETE /memory/facts/{id}", f.forgetFact),
+		on("GET /memory/profile", f.memoryProfile),
+		on("PUT /memory/profile", f.setMemoryProfile),
 	}, f.effortRoutes(record.KindGoal, "/goals"), f.effortRoutes(record.KindProject, "/projects"))
 }
 

@@ -1,0 +1,296 @@
+package memory
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"unicode"
+
+	"steward/client"
+	"steward/internal/record"
+	"steward/internal/search/meaning"
+	"steward/internal/search/words"
+)
+
+// A new fact is compared with the current ones about the same subject, or with those that it is said to
+// replace. Without a model, two facts contradict each other if they fill the same slot with other
+// values: a person lives in one place, has one employer, and a thing has one colour. "likes tea" and
+// "likes coffee" have no slot, and both stay.
+
+const subjectUser = "user"
+
+// Thresholds of similarity.
+const (
+	sameKind  = 0.3 // of two values of "is": blue and red are alike, blue and fast are not
+	knownPart = 0.5 // of the words of the longer fact that a shorter one has, to be part of it
+	negated   = 0.6 // of the words that two facts share of which one denies the other
+)
+
+// compare decides what becomes of a new fact, and which facts that is about: the one that is merged or
+// makes it superfluous, or those that it supersedes.
+func (e *Engine) compare(ctx context.Context, f *record.Fact, all, replaced []stored) (how string, old []stored, err error) {
+	if f.Foreign() {
+		replaced = nil // text of others changes nothing
+	}
+	if len(replaced) > 0 {
+		return client.FactSuperseded, replaced, nil
+	}
+	own := contentOf(f)
+	for _, s := range all {
+		if !s.Until.IsZero() || !strings.EqualFold(s.Subject, f.Subject) || s.Type == record.FactInstruction != (f.Type == record.FactInstruction) {
+			continue
+		}
+		foreign := s.Foreign()
+		if f.Foreign() && !foreign {
+			if sameText(s.Text, f.Text) {
+				return client.FactDropped, []stored{s}, nil
+			}
+			continue
+		}
+		other := contentOf(&s.Fact)
+		switch relation(f, &s.Fact, own, other) {
+		case known:
+			if foreign && !f.Foreign() { // the person says so now: this is no quotation any more
+				old = append(old, s)
+				continue
+			}
+			return client.FactDropped, []stored{s}, nil
+		case extends:
+			if !foreign || f.Foreign() {
+				return client.FactMerged, []stored{s}, nil
+			}
+			old = append(old, s)
+		case contradicts:
+			if s.From.After(f.From) { // it became true later, such as in an import of old messages
+				if f.Until.IsZero() {
+					f.Until = s.From
+					f.Successor = s.ID
+				}
+				continue
+			}
+			old = append(old, s)
+		}
+	}
+	if len(old) > 0 {
+		return client.FactSuperseded, old, nil
+	}
+	return client.FactAdded, nil, nil
+}
+
+// The relations of a new fact to another one.
+const (
+	unrelated   = iota
+	known       // the other one says as much
+	extends     // it says what the other one says, and more
+	contradicts // both cannot be true at once
+)
+
+func relation(f, other *record.Fact, own, others content) int {
+	if sameText(f.Text, other.Text) {
+		return known
+	}
+	shared := own.shared(others)
+	if own.negative != others.negative {
+		if len(own.stems) > 0 && shared >= negated*float64(max(len(own.stems), len(others.stems))) {
+			return contradicts
+		}
+		return unrelated
+	}
+	if own.slot != "" && own.slot == others.slot && !slices.Equal(own.value, others.value) {
+		if within(own.value, others.value) {
+			return known
+		}
+		if within(others.value, own.value) {
+			return extends
+		}
+		if own.exclusive || alike(own.words, others.words) {
+			return contradicts
+		}
+		return unrelated
+	}
+	few, many := float64(min(len(own.stems), len(others.stems))), float64(max(len(own.stems), len(others.stems)))
+	if few == 0 || shared < few || few < knownPart*many {
+		return unrelated
+	}
+	if len(own.stems) <= len(others.stems) {
+		return known
+	}
+	return extends
+}
+
+// content is what matters of a fact's text for a comparison.
+type content struct {
+	stems     []string // of its words, without function words and the subject
+	negative  bool
+	slot      string   // what can have only one value at a time; empty: unknown
+	value     []string // the stems of the value
+	words     []string // its words
+	exclusive bool     // any other value contradicts, not only one of the same kind
+}
+
+func (c content) shared(o content) (n float64) {
+	for _, s := range c.stems {
+		if slices.Contains(o.stems, s) {
+			n++
+		}
+	}
+	return n
+}
+
+// slots are the verbs that can have one object at a time, by stem.
+func slots() map[string]string {
+	return map[string]string{
+		"live": "home", "liv": "home", "mov": "home", "move": "home", "resid": "home", "wohn": "home", "wohnt": "home", "wohne": "home", "lebt": "home", "leb": "home", "lebe": "home", "zieh": "home", "zieht": "home", "umgezogen": "home",
+		"work": "work", "employ": "work", "arbeit": "work", "arbeitet": "work", "arbeite": "work",
+		"nam": "name", "call": "name", "heisst": "name", "heißt": "name", "heiß": "name", "heiss": "name",
+		"driv": "drives", "drive": "drives", "driven": "drives", "fährt": "drives", "fahr": "drives",
+		"marri": "partner", "marry": "partner", "verheiratet": "partner",
+		"weigh": "weight", "wiegt": "weight",
+	}
+}
+
+func contentOf(f *record.Fact) (c content) {
+	list := words.Split(f.Text)
+	var subject []string
+	for _, w := range words.Split(f.Subject) {
+		subject = append(subject, words.Stem(w))
+	}
+	known := slots()
+	verb, at := "", -1
+	for i, w := range list {
+		stem := words.Stem(w)
+		switch {
+		case isNegation(w):
+			c.negative = true
+			continue
+		case verb == "" && known[stem] != "":
+			verb, at = known[stem], i
+			c.exclusive = true
+			continue
+		case verb == "" && i > 0 && isCopula(w):
+			verb, at = "is", i
+			continue
+		}
+		if isUser(w) || words.Common(w) || filler(w) || slices.Contains(subject, stem) {
+			continue
+		}
+		c.stems = append(c.stems, stem)
+		if at >= 0 {
+			c.value, c.words = append(c.value, stem), append(c.words, w)
+		}
+	}
+	switch {
+	case verb == "" || len(c.value) == 0:
+		c.value, c.exclusive = nil, false
+	case verb == "is":
+		about := c.stems[:len(c.stems)-len(c.value)]
+		c.slot = "is " + strings.Join(about, " ")
+		// A phone number or a birthday has one value of any kind; a person is many things.
+		c.exclusive = slices.ContainsFunc(about, unique)
+	case verb == "work" && slices.Contains(list, "on"):
+		c.value, c.exclusive = nil, false // nobody works on one thing only
+	default:
+		c.slot = verb
+	}
+	slices.Sort(c.value)
+	return c
+}
+
+// unique reports whether one has one of these at a time, by the stem.
+func unique(stem string) bool {
+	switch stem {
+	case "phon", "number", "email", "mail", "addres", "address", "birthday", "ag", "age", "nam", "name", "siz", "size", "height", "weight", "colour", "color", "favourit", "favorit", "password", "pin",
+		"employer", "boss", "doctor", "dentist", "bank", "telefonnummer", "adress", "geburtstag", "alter", "größe", "farbe", "lieblingsfarb", "lieblingsessen", "arzt", "hausarzt":
+		return true
+	}
+	return strings.HasPrefix(stem, "lieblings")
+}
+
+func isNegation(w string) bool {
+	switch w {
+	case "not", "no", "never", "longer", "don't", "doesn't", "isn't", "dont", "doesnt", "isnt", "cannot", "can't", "stopped", "nicht", "kein", "keine", "keinen", "nie", "niemals", "hasn't", "won't", "don’t", "doesn’t", "isn’t", "can’t":
+		return true
+	}
+	return false
+}
+
+func isCopula(w string) bool {
+	switch w {
+	case "is", "are", "am", "was", "were", "be", "ist", "sind", "bin", "war":
+		return true
+	}
+	return false
+}
+
+// filler reports whether a word says only when something became true.
+func filler(w string) bool {
+	switch w {
+	case "now", "currently", "since", "again", "just", "recently", "today", "new", "really", "still", "meanwhile", "jetzt", "seit", "nun", "neu", "neue", "neues", "gerade", "mittlerweile", "in", "im", "der", "die", "das", "ein", "eine", "nach", "bei", "to", "at":
+		return true
+	}
+	return false
+}
+
+func isUser(w string) bool {
+	switch strings.ToLower(strings.TrimSpace(w)) {
+	case "user", "the user", "i", "i'm", "i’m", "i've", "me", "my", "myself", "mine", "ich", "mir", "mich", "mein", "meine", "meinen", "meinem", "meiner", "der benutzer", "benutzer":
+		return true
+	}
+	return false
+}
+
+// subjectOf returns whom a text is about: the user, unless it begins with the name of somebody else.
+func subjectOf(text string) string {
+	first, rest, _ := strings.Cut(text, " ")
+	first = strings.TrimRight(first, ",:;'’")
+	name := strings.TrimSuffix(strings.TrimSuffix(first, "'s"), "’s")
+	if r := []rune(name); len(r) < 2 || !unicode.IsUpper(r[0]) || isUser(name) || words.Common(strings.ToLower(name)) || isInstruction(text) {
+		return subjectUser
+	}
+	second, _, _ := strings.Cut(rest, " ")
+	if first != name || isCopula(second) || slots()[words.Stem(strings.ToLower(second))] != "" || strings.HasSuffix(second, "s") || strings.HasSuffix(second, "t") {
+		return name
+	}
+	return subjectUser
+}
+
+// isInstruction reports whether a text is a standing instruction.
+func isInstruction(text string) bool {
+	first := words.Split(text)
+	if len(first) < 2 {
+		return false
+	}
+	switch first[0] {
+	case "always", "never", "immer", "niemals":
+		return true
+	case "please", "bitte":
+		return first[1] == "always" || first[1] == "never" || first[1] == "immer" || first[1] == "nie"
+	}
+	return false
+}
+
+func sameText(a, b string) bool { return slices.Equal(words.Split(a), words.Split(b)) }
+
+// within reports whether all words of a are in b.
+func within(a, b []string) bool {
+	for _, w := range a {
+		if !slices.Contains(b, w) {
+			return false
+		}
+	}
+	return len(a) > 0
+}
+
+// alike reports whether two values are of the same kind, such as two colours.
+func alike(a, b []string) bool {
+	x, y := sum(a), sum(b)
+	return x.Dot(&y) >= sameKind
+}
+
+func sum(list []string) (s meaning.Sum) {
+	for _, w := range list {
+		s.Add(w, 1)
+	}
+	s.Unit()
+	return s
+}

@@ -1,0 +1,220 @@
+package runtime_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"iter"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"steward/client"
+	"steward/internal/id"
+	"steward/internal/llm"
+	"steward/internal/memory"
+	"steward/internal/message"
+	"steward/internal/record"
+	"steward/internal/store"
+	"steward/internal/store/sqlite"
+	"steward/internal/turn"
+)
+
+// attentive is a provider that records what its model is shown. It answers "ok", or the facts that a test
+// has set if it is asked for some.
+type attentive struct {
+	mu     sync.Mutex
+	shown  [][]string // the texts of the messages of each request of a turn
+	read   []string   // what it was asked to read for facts
+	labels []message.Labels
+	facts  string
+}
+
+func (a *attentive) Name() string                               { return "test" }
+func (a *attentive) Model(string) llm.Model                     { return a }
+func (a *attentive) Models(context.Context) ([]llm.Info, error) { return nil, nil }
+func (a *attentive) Stream(_ context.Context, r *llm.Request) iter.Seq2[llm.Event, error] {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	answer := "ok"
+	var texts []string
+	for _, m := range r.Transcript.Messages() {
+		texts = append(texts, m.Text())
+	}
+	if r.Schema != nil && r.Schema.Name == "facts" {
+		a.read, answer = append(a.read, texts[0]), a.facts
+	} else {
+		a.shown, a.labels = append(a.shown, texts), append(a.labels, r.Labels)
+	}
+	return func(yield func(llm.Event, error) bool) {
+		yield(llm.Event{Kind: llm.Done, Reply: &llm.Reply{Model: "test/m", Stop: message.StopEnd, Blocks: []message.Block{&message.Text{Text: answer}}}}, nil)
+	}
+}
+
+// last returns what the model was shown last in a turn, and its labels.
+func (a *attentive) last() ([]string, message.Labels) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.shown[len(a.shown)-1], a.labels[len(a.labels)-1]
+}
+
+// memoryWorld is a node whose model is attentive, with facts.
+func memoryWorld(t *testing.T, opt memory.Options, readAfter time.Duration) (*world, *attentive, *memory.Engine) {
+	t.Helper()
+	a := &attentive{facts: `{"facts":[]}`}
+	w := made(t, &world{provider: a, aliases: map[string]llm.Alias{"default": {Models: []string{"test/m"}}, "fast": {Models: []string{"test/m"}}}})
+	st, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(w.dir, "steward.db")})
+	ok(t, err)
+	opt.Store, w.memory = st, st
+	e := memory.New(opt)
+	w.opt.Memory, w.opt.ReadAfter, w.opt.ReadPerDay = e, readAfter, 50
+	return w.open(), a, e
+}
+
+func remember(t *testing.T, e *memory.Engine, text string, labels message.Labels) record.Fact {
+	t.Helper()
+	s, err := e.Save(t.Context(), "anna", client.FactInput{Text: &text}, record.FactAuthor{Call: id.New(), Actor: "user", Labels: labels})
+	ok(t, err)
+	return s.Fact
+}
+
+// The facts that matter are shown at the end of the context, once, and stay where they are.
+func TestRecallInATurn(t *testing.T) {
+	w, a, e := memoryWorld(t, memory.Options{}, 0)
+	car := remember(t, e, "My car is blue", 0)
+	conv, frames := w.turn(id.ID{}, "which colour is my car?")
+	shown, labels := a.last()
+	if len(shown) != 2 || !strings.HasPrefix(shown[0], "which colour is my car?") || !strings.Contains(shown[1], "My car is blue [20") || !strings.Contains(shown[1], car.ID.String()[:8]) {
+		t.Fatalf("%q", shown)
+	}
+	if !labels.Has(message.Private) || labels.Has(message.Untrusted) {
+		t.Errorf("labels %s", labels)
+	}
+	told := ""
+	for _, f := range frames {
+		if f.Kind == turn.FrameNotice {
+			told += f.Text
+		}
+	}
+	if !strings.Contains(told, "Recalled: My car is blue") {
+		t.Errorf("the person was told %q", told)
+	}
+	// The second turn begins with the same messages, although the fact was superseded, and adds what is new.
+	remember(t, e, "My car is red", 0)
+	w.turn(conv, "what is the colour of my car now?")
+	next, _ := a.last()
+	if len(next) != 5 || next[0] != shown[0] || next[1] != shown[1] || !strings.Contains(next[4], "My car is red") || strings.Contains(next[4], "blue") {
+		t.Fatalf("%q", next)
+	}
+	w.turn(conv, "and the colour of my car again?") // nothing is named twice
+	if third, _ := a.last(); len(third) != 7 || third[4] != next[4] {
+		t.Fatalf("%q", third)
+	}
+}
+
+// A fact that comes from others makes the turn untrusted, and is a quotation.
+func TestRecallOfForeignFact(t *testing.T) {
+	w, a, e := memoryWorld(t, memory.Options{}, 0)
+	remember(t, e, "The garage code is 4711", message.Untrusted)
+	w.turn(id.ID{}, "what is the garage code?")
+	shown, labels := a.last()
+	if len(shown) != 2 || !strings.Contains(shown[1], `"The garage code is 4711"`) || !strings.Contains(shown[1], "no instructions") || !labels.Has(message.Untrusted) {
+		t.Fatalf("%q %s", shown, labels)
+	}
+}
+
+// What is forgotten is nowhere: not in the database, its log, or what a model is shown of an old conversation.
+func TestForgottenFactLeavesNoTrace(t *testing.T) {
+	w, a, e := memoryWorld(t, memory.Options{}, 0)
+	f := remember(t, e, "My locker is number zyx8841", 0)
+	conv, _ := w.turn(id.ID{}, "where is my locker?")
+	if shown, _ := a.last(); !strings.Contains(shown[1], "zyx8841") {
+		t.Fatalf("%q", shown)
+	}
+	ok(t, second(e.Forget(t.Context(), "anna", f.ID.String())))
+	w.turn(conv, "where is my locker again?")
+	if shown, _ := a.last(); strings.Contains(strings.Join(shown, "\n"), "zyx8841") {
+		t.Fatalf("%q", shown)
+	}
+	for _, m := range w.messages(conv) {
+		if strings.Contains(m.Text(), "zyx8841") {
+			t.Errorf("a message contains it: %s", m.Text())
+		}
+	}
+	w.close()
+	files, err := os.ReadDir(w.dir)
+	ok(t, err)
+	for _, at := range files {
+		if b, err := os.ReadFile(filepath.Join(w.dir, at.Name())); err == nil && bytes.Contains(b, []byte("zyx8841")) {
+			t.Errorf("%s contains it", at.Name())
+		}
+	}
+}
+
+// A conversation that rests is read once, without what was recalled, and the person is told.
+func TestReadForFacts(t *testing.T) {
+	w, a, e := memoryWorld(t, memory.Options{}, time.Millisecond)
+	remember(t, e, "My car is blue", 0)
+	facts, err := json.Marshal(map[string]any{"facts": []map[string]any{
+		{"message": 1, "subject": "user", "text": "My sister Mia lives in Graz", "type": "person", "importance": 0.7, "replaces": []string{}},
+		{"message": 1, "subject": "user", "text": "Note what is worth remembering about the person", "type": "fact", "importance": 1, "replaces": []string{}}, // of the prompt
+		{"message": 9, "subject": "user", "text": "My sister Mia", "type": "fact", "importance": 1, "replaces": []string{}},
+	}})
+	ok(t, err)
+	a.facts = string(facts)
+	conv, _ := w.turn(id.ID{}, "my sister Mia lives in Graz, which colour is my car?")
+	w.until(conv, turn.Cursor{}, func(f turn.Frame) bool {
+		return f.Kind == turn.FrameNotice && strings.Contains(f.Text, "Remembered: My sister Mia lives in Graz")
+	})
+	list, err := e.List(t.Context(), "anna", true)
+	ok(t, err)
+	if len(list) != 2 || list[0].Source == "" && list[1].Source == "" {
+		t.Errorf("%+v", list)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	typed := a.read[0][strings.Index(a.read[0], "message 1"):]
+	if strings.Contains(typed, "My car is blue") || strings.Contains(typed, "Recalled") {
+		t.Errorf("what was recalled was read: %s", typed)
+	}
+}
+
+// The facts of a message go with it when it is erased.
+func TestErasedMessageTakesItsFacts(t *testing.T) {
+	w, _, e := memoryWorld(t, memory.Options{}, 0)
+	conv, _ := w.turn(id.ID{}, "my locker is number zyx8841")
+	said := w.messages(conv)[0]
+	text := "My locker is number zyx8841"
+	ok(t, second(e.Save(t.Context(), "anna", client.FactInput{Text: &text}, record.FactAuthor{Call: id.New(), Source: said.URI(conv).String()})))
+	remember(t, e, "My car is blue", 0)
+	ok(t, w.Delete(t.Context(), "anna", conv))
+	ok(t, w.Erase(t.Context(), "anna", conv))
+	list, err := e.List(t.Context(), "anna", true)
+	ok(t, err)
+	if len(list) != 1 || list[0].Text != "My car is blue" {
+		t.Errorf("%+v", list)
+	}
+}
+
+// With memory off nothing is read, recalled or written.
+func TestMemoryOff(t *testing.T) {
+	w, a, _ := memoryWorld(t, memory.Options{Off: true}, time.Nanosecond)
+	conv, _ := w.turn(id.ID{}, "my sister Mia lives in Graz")
+	w.turn(conv, "remember that")
+	w.Node.Close(context.Background()) //nolint:errcheck // the world closes it again
+	for _, typ := range []string{record.TypeFact, record.TypeReading} {
+		page, err := w.store.Log(t.Context(), store.ForUser("anna"), store.LogQuery{Type: typ, Limit: 10})
+		ok(t, err)
+		if len(page.Entries) != 0 {
+			t.Errorf("%s was written", typ)
+		}
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.read) != 0 {
+		t.Errorf("it was read: %q", a.read)
+	}
+}
