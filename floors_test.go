@@ -51,7 +51,7 @@ func floors() map[string]floor {
 			table[name] = f
 		}
 	}
-	add(3, "", "internal/goals", "internal/jobs", "internal/heartbeat", "internal/plan", "internal/agent", "internal/conversation", "internal/effect", "internal/identity", "internal/conversation/worklog", "internal/search/fts")
+	add(3, "", "internal/documents", "internal/goals", "internal/jobs", "internal/heartbeat", "internal/plan", "internal/agent", "internal/conversation", "internal/effect", "internal/identity", "internal/conversation/worklog", "internal/search/fts")
 	add(3, providerKin, providerKin) // see floorOf for the providers themselves
 	add(3, "", "internal/provider")  // the contract of the providers: tests alone
 	add(3, "", "internal/store/sqlite")
@@ -67,7 +67,7 @@ func floors() map[string]floor {
 	add(3, "internal/sandbox", "internal/sandbox", "internal/source/mcp", "internal/source/grpc", "internal/source/process",
 		"internal/tools/shell", "internal/tools/browser", "internal/tools/skills")
 	add(3, "", "internal/tools/files", "internal/tools/math", "internal/tools/clock", "internal/tools/calendar", "internal/tools/task",
-		"internal/tools/weather", "internal/tools/web", "internal/tools/notify", "internal/tools/reminder", "internal/tools/job", "internal/tools/goal", "internal/tools/mail", "internal/tools/contacts", "internal/tools/home", "internal/tools/message")
+		"internal/tools/weather", "internal/tools/web", "internal/tools/notify", "internal/tools/reminder", "internal/tools/job", "internal/tools/goal", "internal/tools/document", "internal/tools/mail", "internal/tools/contacts", "internal/tools/home", "internal/tools/message")
 	add(5, "internal/server/auth", "internal/server/auth", "internal/server/websocket", "internal/server/openai", "internal/server/api",
 		"internal/server/rpc", "internal/server/services", "internal/server/ollama", "internal/server/wyoming", "internal/server/mcp", "internal/server/hooks")
 	add(5, "", "internal/terminal")

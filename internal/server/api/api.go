@@ -14,6 +14,7 @@ import (
 
 	"steward/internal/catalog"
 	"steward/internal/fault"
+	"steward/internal/documents"
 	"steward/internal/goals"
 	"steward/internal/heartbeat"
 	"steward/internal/identity"
@@ -42,6 +43,7 @@ type Options struct {
 	Channels  Channels          // nil: there are none
 	Heartbeat heartbeat.Service // without Jobs in it, the heartbeat is not served
 	Goals     *goals.Engine     // nil: goals and projects are not served
+	Documents *documents.Engine // nil: documents are not served
 
 	Own identity.Profile // what the settings say about the machine's own user
 
@@ -207,6 +209,12 @@ func (f *server) routes() []route {
 		on("DELETE /resources/item", f.deleteResource),
 		on("GET /resources/parents", f.resourceParents),
 		on("GET /resources/history", f.resourceHistory),
+
+		on("GET /documents", f.documents),
+		created(on("POST /documents", f.addDocument)),
+		on("GET /documents/search", f.searchDocuments),
+		on("GET /documents/{id}", f.document),
+		on("DELETE /documents/{id}", f.removeDocument),
 
 		on("GET /goals/changes", f.goalChanges),
 	}, f.effortRoutes(record.KindGoal, "/goals"), f.effortRoutes(record.KindProject, "/projects"))
