@@ -36,7 +36,7 @@ func floors() map[string]floor {
 		1: {"client", "internal/strict", "internal/resource", "internal/request", "internal/message", "internal/tool", "internal/intent", "internal/record"},
 		2: {"internal/store", "internal/store/follow", "internal/store/lease", "internal/policy", "internal/llm/tokens", "internal/llm", "internal/provider/cloud", "internal/conversation/window", "internal/importexport", "internal/search", "internal/catalog/watch", "internal/egress", "internal/extract", "internal/secret/oauth", "internal/tools/local", "internal/service", "internal/tools/dav", "internal/channel", "internal/channel/markup", "internal/channel/rest", "internal/channel/wire", "internal/tools/mailbox"},
 		4: {"internal/settings", "internal/taint", "internal/kits", "internal/requests", "internal/routing", "internal/explain", "internal/turn", "internal/turn/relay", "internal/work", "internal/planning", "internal/runtime", "proto"},
-		6: {"internal/app", "internal/cli/command", "internal/cli/activity", "internal/cli/conversations", "internal/cli/access", "internal/cli/agents", "internal/cli/node", "internal/cli/talk", "internal/cli", "cmd/steward"},
+		6: {"internal/app", "internal/cli/command", "internal/cli/activity", "internal/cli/conversations", "internal/cli/access", "internal/cli/agents", "internal/cli/documents", "internal/cli/node", "internal/cli/talk", "internal/cli", "cmd/steward"},
 	} {
 		for order, name := range names {
 			table[name] = floor{level: level, order: order}

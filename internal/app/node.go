@@ -19,6 +19,7 @@ import (
 	"steward/internal/conversation"
 	"steward/internal/extract"
 	"steward/internal/fault"
+	"steward/internal/documents"
 	"steward/internal/goals"
 	"steward/internal/identity"
 	"steward/internal/jobs"
@@ -87,6 +88,7 @@ type Local struct {
 	Messages *messaging.Engine
 	alarms   *jobs.Scheduler
 	goals    *goals.Engine
+	papers   *documents.Engine // that people have added
 
 	grace   time.Duration
 	outside Outside
@@ -97,6 +99,9 @@ type Local struct {
 	services *agentServices
 	secrets  *secret.Follower
 	stopJobs func()                     // stops keeping the jobs of agents; nil: nothing does
+
+	stopDocuments func() // stops watching folders of documents; nil: nothing does
+
 	stays    func(context.Context) bool // whether a Steward will be running later
 }
 
@@ -126,8 +131,9 @@ func (a *App) OpenLocal(ctx context.Context, set *settings.Loaded, log *slog.Log
 		User: a.User(), engine: a.engine(st), alarms: jobs.New(jobs.Options{Store: st, Log: log}), Resolver: a.Resolver(set), private: a.private(set),
 		stays: func(ctx context.Context) bool { return a.stays(ctx, set) }}
 	l.goals = a.goals(st, l.zone(set))
+	l.papers = a.documentEngine(st, set, l.reader, log)
 	if err := l.wire(ctx, a, set, log); err != nil {
-		return nil, errors.Join(err, l.ClosePolicies(), st.Close())
+		return nil, errors.Join(err, l.ClosePolicies(), l.papers.Close(), st.Close())
 	}
 	l.secrets = secret.NewStore(secret.Folder(set.Data)).Follow(a.Hidden(), a.Outside.Poll, log)
 	l.chat = websocket.Handler(websocket.Options{Mask: a.Hidden().MaskBytes, Node: l.node, Approvals: l.node.Effects, Agents: l.Catalog, Authorizer: l.Judge, Events: l.node, Logger: log})
@@ -192,7 +198,7 @@ func (l *Local) wire(ctx context.Context, a *App, set *settings.Loaded, log *slo
 	if err != nil {
 		return errors.Join(err, l.closeAgents())
 	}
-	docs := a.documents(l, set)
+	docs := a.attached(l, set)
 	l.openMessaging(ctx, a, set, docs)
 	l.index = newIndex(set.Data, l.Store, log)
 	l.node, err = runtime.Open(ctx, runtime.Options{
@@ -227,6 +233,7 @@ func (l *Local) wire(ctx context.Context, a *App, set *settings.Loaded, log *slo
 	}
 	if !a.Idle {
 		l.keepAgentJobs(agentJobs{local: l, jobs: l.jobService(set)})
+		l.stopDocuments = inBackground(l.papers.Watch)
 	}
 	// A program's request may contain anything that it was given or has read.
 	l.services.answer(openai.Handler(openai.Options{Node: programsNode{l.node, l.services}, Labels: message.Private | message.Untrusted, Logger: log}))
@@ -234,21 +241,24 @@ func (l *Local) wire(ctx context.Context, a *App, set *settings.Loaded, log *slo
 }
 
 // keepAgentJobs begins to keep the jobs of agents.
-func (l *Local) keepAgentJobs(k agentJobs) {
+func (l *Local) keepAgentJobs(k agentJobs) { l.stopJobs = inBackground(k.run) }
+
+// inBackground runs do until the function that it returns is called, which waits for its end.
+func inBackground(do func(context.Context)) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		k.run(ctx)
+		do(ctx)
 	}()
-	l.stopJobs = func() { cancel(); <-done }
+	return func() { cancel(); <-done }
 }
 
 // erased returns a function that removes erased data from the search index, and clears the
 // chat's input history on this machine.
 func (l *Local) erased(history string) func(context.Context, string) error {
 	return func(ctx context.Context, user string) error {
-		err := l.index.CatchUp(ctx)
+		err := errors.Join(l.index.CatchUp(ctx), l.papers.Forgotten(ctx))
 		if user == "" || user == identity.Local {
 			if e := os.Truncate(history, 0); !errors.Is(e, os.ErrNotExist) {
 				err = errors.Join(err, e)
@@ -330,6 +340,9 @@ func (l *Local) Close() error {
 		if l.stopJobs != nil {
 			l.stopJobs()
 		}
+		if l.stopDocuments != nil {
+			l.stopDocuments()
+		}
 		ctx, cancel := context.WithTimeout(context.Background(), grace)
 		defer cancel()
 		if err := l.node.Close(ctx); err != nil {
@@ -340,7 +353,7 @@ func (l *Local) Close() error {
 	return closeWithin(grace+cmp.Or(l.beyond, 30*time.Second), l.Log, part{"the chat", talks}, part{"the node", suspend}, part{"the API", l.Own.Close},
 		part{"the browsers", l.closeBrowsers}, part{"the home", l.closeHome},
 		part{"the agents", l.Catalog.Close}, part{"the services of agents", l.services.Close}, part{"the policies", l.ClosePolicies},
-		part{"the secrets", l.secrets.Close}, part{"the index of the search", l.index.Close}, part{"the data folder", l.Store.Close})
+		part{"the secrets", l.secrets.Close}, part{"the index of the search", l.index.Close}, part{"the index of the documents", l.papers.Close}, part{"the data folder", l.Store.Close})
 }
 
 // Path makes a path from the command line absolute, relative to the app's folder.

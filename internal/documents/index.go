@@ -244,10 +244,13 @@ func (x *index) compare(ctx context.Context, c *sqlite.Conn, user string) (owner
 			continue
 		}
 		err := transact(c, func() error {
-			if known {
-				if err := drop(old.doc); err != nil {
-					return err
-				}
+			// Another process may have indexed it meanwhile.
+			doc, err := number(c, fmt.Sprintf("SELECT id FROM doc_%d WHERE uid = ?", owner), uid[:])
+			if err == nil && doc > 0 {
+				err = drop(doc)
+			}
+			if err != nil {
+				return err
 			}
 			return x.add(ctx, c, owner, user, uid, int64(it.Version))
 		})

@@ -2,6 +2,9 @@ package api
 
 import (
 	"context"
+	"errors"
+	"io"
+	"net/http"
 
 	"steward/client"
 	"steward/internal/documents"
@@ -47,11 +50,20 @@ func (f *server) addDocument(ctx context.Context, c *call, in struct {
 		c.w.Header().Set("Connection", "close")
 		return client.Document{}, auth.TooLarge(documents.MaxBytes)
 	}
-	data, err := auth.ReadBody(c.w, c.r, documents.MaxBytes)
-	if err == nil {
-		err = c.Store(ctx, int64(len(data)))
+	limit := c.BodyLimit(documents.MaxBytes)
+	if c.Bounded() {
+		if err := c.ReserveRequest(ctx, limit); err != nil {
+			return client.Document{}, err
+		}
+	}
+	data, err := io.ReadAll(http.MaxBytesReader(c.w, c.r.Body, limit))
+	if errors.As(err, new(*http.MaxBytesError)) {
+		return client.Document{}, auth.TooLarge(limit)
 	}
 	if err != nil {
+		return client.Document{}, fault.New(fault.Invalid, "body_unreadable", "the file was not received completely: %w", err)
+	}
+	if err := c.Store(ctx, int64(len(data))); err != nil {
 		return client.Document{}, err
 	}
 	return viewDocument(f.Documents.Add(ctx, c.User, documents.File{Name: in.Name, Path: in.Path, Data: data, Own: in.Own}))
