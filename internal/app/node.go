@@ -17,9 +17,9 @@ import (
 	"steward/internal/agent"
 	"steward/internal/catalog"
 	"steward/internal/conversation"
+	"steward/internal/documents"
 	"steward/internal/extract"
 	"steward/internal/fault"
-	"steward/internal/documents"
 	"steward/internal/goals"
 	"steward/internal/identity"
 	"steward/internal/jobs"
@@ -98,11 +98,11 @@ type Local struct {
 	Catalog  *catalog.Catalog
 	services *agentServices
 	secrets  *secret.Follower
-	stopJobs func()                     // stops keeping the jobs of agents; nil: nothing does
+	stopJobs func() // stops keeping the jobs of agents; nil: nothing does
 
 	stopDocuments func() // stops watching folders of documents; nil: nothing does
 
-	stays    func(context.Context) bool // whether a Steward will be running later
+	stays func(context.Context) bool // whether a Steward will be running later
 }
 
 // readAtOnce is how many documents are read at a time.

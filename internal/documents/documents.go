@@ -225,7 +225,9 @@ func (e *Engine) Get(ctx context.Context, user, which string) (record.Document, 
 	}
 	found := local.FirstMatches(list, func(record.Document) bool { return true },
 		func(d record.Document) bool { return d.ID.String() == which || d.URI().String() == which },
-		func(d record.Document) bool { return len(which) >= minPrefix && strings.HasPrefix(d.ID.String(), which) },
+		func(d record.Document) bool {
+			return len(which) >= minPrefix && strings.HasPrefix(d.ID.String(), which)
+		},
 		func(d record.Document) bool { return d.Path == which },
 		func(d record.Document) bool { return strings.EqualFold(d.Name, which) },
 		func(d record.Document) bool { return local.HasWords(d.Name+" "+d.Title, which) })

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"steward/internal/catalog"
-	"steward/internal/fault"
 	"steward/internal/documents"
+	"steward/internal/fault"
 	"steward/internal/goals"
 	"steward/internal/heartbeat"
 	"steward/internal/identity"
