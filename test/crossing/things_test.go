@@ -38,6 +38,7 @@ type things struct {
 	StateKey                string
 	Job                     string // the name of a job
 	Goal, Project           string // ids
+	Document                string // id
 	Event                   string // a published event
 	Note, Shared, Spare     string // URIs of resources: one of ann's, and the family's
 }
@@ -328,6 +329,10 @@ func (w maker) made() (x things) {
 		}
 		*of = effort.ID
 	}
+	if err := json.Unmarshal([]byte(w.do(post("/api/v1/documents?path=/home/"+w.user+"/paper.md", w.mark("document")))), &effort); err != nil {
+		w.T.Fatal(err)
+	}
+	x.Document = effort.ID
 	x.Key = w.spare[w.user].String()
 	x.Note = "cld:identity.User." + w.user + "/home.Note." + id.New().String()
 	w.do(put("/api/v1/resources/item?uri="+x.Note, `{"text":"`+w.mark("note")+`"}`))
