@@ -111,7 +111,8 @@ func queryWords(query string) []string {
 	return all[:min(len(all), maxWords)]
 }
 
-// bestLine returns the number of the line of a passage that has most words of a query.
+// bestLine returns the number of the line of a passage that has most words of a query; of several, the first
+// that is no heading.
 func bestLine(p *record.DocumentPart, asked []string) int {
 	if p.Line == 0 {
 		return 0
@@ -122,8 +123,11 @@ func bestLine(p *record.DocumentPart, asked []string) int {
 		n := 0
 		for _, w := range asked {
 			if slices.Contains(here, w) {
-				n++
+				n += 2
 			}
+		}
+		if n > 0 && headingLevel(l) == 0 {
+			n++
 		}
 		if n > most {
 			best, most = i, n
