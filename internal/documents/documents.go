@@ -150,9 +150,8 @@ func (e *Engine) Add(ctx context.Context, user string, f File) (record.Document,
 			}
 			return d, e.commit(ctx, user, put(d.URI(), &d))
 		}
-	} else if list, err := e.List(ctx, user); err != nil || len(list) >= MaxDocuments {
-		return d, cmp.Or(err, error(fault.New(fault.Exhausted, "documents_too_many", "there are already %d documents; the limit is %d", len(list), MaxDocuments).
-			WithHint("remove some: steward documents remove")))
+	} else if err := e.room(ctx, user); err != nil {
+		return d, err
 	}
 	parts, err := e.extract(ctx, &d, f.Data)
 	if ctx.Err() != nil {
@@ -168,6 +167,16 @@ func (e *Engine) Add(ctx context.Context, user string, f File) (record.Document,
 	}
 	d.Status, d.Parts = record.DocumentReady, len(parts)
 	return d, e.commit(ctx, user, append(changes, put(d.URI(), &d), put(record.DocumentTextURI(own), record.DocumentText{Parts: parts}))...)
+}
+
+// room returns an error if a user has as many documents as are allowed.
+func (e *Engine) room(ctx context.Context, user string) error {
+	page, err := e.opt.Store.Query(ctx, store.ForUser(user), store.Query{Type: record.TypeDocument, NoBody: true, Limit: MaxDocuments})
+	if err == nil && len(page.Items) >= MaxDocuments {
+		err = fault.New(fault.Exhausted, "documents_too_many", "there are already %d documents; the limit is %d", MaxDocuments, MaxDocuments).
+			WithHint("remove some: steward documents remove")
+	}
+	return err
 }
 
 // extract reads a file and cuts it. Secrets in it are masked.

@@ -32,13 +32,13 @@ func TestMain(m *testing.M) {
 // world is an engine over a real database, with a clock that a test sets.
 type world struct {
 	*Engine
-	t   *testing.T
+	t   testing.TB
 	dir string // the data folder
 	st  *sqlite.Store
 	now time.Time
 }
 
-func newWorld(t *testing.T, folders ...Folder) *world {
+func newWorld(t testing.TB, folders ...Folder) *world {
 	t.Helper()
 	w := &world{t: t, dir: t.TempDir(), now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
 	st, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(w.dir, "steward.db")})

@@ -353,8 +353,8 @@ func (x *index) find(ctx context.Context, user string, any []string, limit int) 
 		if err != nil {
 			return err
 		}
-		query := fmt.Sprintf("SELECT d.uid, f.rowid & %[2]d, bm25(fts_%[1]d, 1.5, 1.0) FROM fts_%[1]d AS f JOIN doc_%[1]d AS d ON d.id = f.rowid >> %[3]d "+
-			"WHERE fts_%[1]d MATCH ? ORDER BY 3, f.rowid LIMIT ?", owner, 1<<partBits-1, partBits)
+		query := fmt.Sprintf("SELECT d.uid, f.rowid & %[2]d, f.score FROM (SELECT rowid, bm25(fts_%[1]d, 1.5, 1.0) AS score FROM fts_%[1]d "+
+			"WHERE fts_%[1]d MATCH ? ORDER BY 2, 1 LIMIT ?) AS f JOIN doc_%[1]d AS d ON d.id = f.rowid >> %[3]d ORDER BY 3, f.rowid", owner, 1<<partBits-1, partBits)
 		return rows(c, query, func(st *sqlite.Stmt) error {
 			f := found{part: st.ColumnInt(1), score: -st.ColumnFloat(2)}
 			st.ColumnBytes(0, f.doc[:])
