@@ -40,7 +40,7 @@ func TestSearch(t *testing.T) {
 		return b.String(), res.Labels, err
 	}
 	got, labels, err := run(`{"query":"lease"}`)
-	if err != nil || got != `No document says anything about "lease".` || labels != message.Private|message.Untrusted || asked != "ann lease" || limit != 5 {
+	if err != nil || got != `No document says anything about "lease".` || labels != message.Private|message.Untrusted || asked != "ann lease" || limit != 0 {
 		t.Errorf("%q %v %v, asked %q %d", got, labels, err, asked, limit)
 	}
 	hits = []client.DocumentHit{{Passage: client.Passage{Text: "Three months.", Cite: "lease.md:7", Heading: "Notice"}}, {Passage: client.Passage{Text: "x", Cite: "a.html (Top)", Heading: "Top"}}}
