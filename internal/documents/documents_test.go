@@ -19,6 +19,8 @@ import (
 	"steward/internal/fault"
 	"steward/internal/message"
 	"steward/internal/record"
+	"steward/internal/resource"
+	"steward/internal/store"
 	"steward/internal/store/sqlite"
 )
 
@@ -266,6 +268,33 @@ func TestRemovalForgetsCompletely(t *testing.T) {
 	if _, err := w.Remove(t.Context(), "ann", "old.md"); !fault.HasCode(err, "document_not_found") {
 		t.Error(err)
 	}
+}
+
+func TestWhatOthersEraseIsForgotten(t *testing.T) {
+	w := newWorld(t)
+	if err := w.Forgotten(t.Context()); err != nil { // there is no index yet
+		t.Fatal(err)
+	}
+	d := w.add("xaverius", "/d/a.md", "A walrus.")
+	w.add("bob", "/d/a.md", "An otter.")
+	w.finds("xaverius", "walrus", "a.md:1")
+	w.finds("bob", "otter", "a.md:1")
+	for _, u := range []resource.URI{record.DocumentTextURI(d.ID), d.URI()} { // as when a user is deleted
+		if err := w.commit(t.Context(), "xaverius", store.Change{Op: store.Erase, URI: u}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Forgotten(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if in := w.stored("walrus"); len(in) > 0 {
+		t.Errorf("the text is in %q", in)
+	}
+	if in := w.stored("xaverius"); slices.ContainsFunc(in, func(name string) bool { return strings.HasPrefix(name, "documents.db") }) {
+		t.Errorf("the name of the owner is in %q", in)
+	}
+	w.finds("bob", "otter", "a.md:1")
+	w.finds("xaverius", "walrus")
 }
 
 // The index is made again from the store, whatever has become of its file.

@@ -177,7 +177,7 @@ func (x *index) sync(ctx context.Context, user string) error {
 	})
 }
 
-// syncAll does so for all owners that have a table.
+// syncAll does so for all owners that have a table. An owner without documents loses it, and with it the name.
 func (x *index) syncAll(ctx context.Context) error {
 	if _, err := os.Stat(x.path); errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -192,11 +192,30 @@ func (x *index) syncAll(ctx context.Context) error {
 		})
 		for _, user := range users {
 			if err == nil {
-				_, err = x.compare(ctx, c, user)
+				err = x.compareOrDrop(ctx, c, user)
 			}
 		}
 		return err
 	})
+}
+
+func (x *index) compareOrDrop(ctx context.Context, c *sqlite.Conn, user string) error {
+	owner, err := x.compare(ctx, c, user)
+	if err != nil {
+		return err
+	}
+	left, err := number(c, fmt.Sprintf("SELECT count(*) FROM doc_%d", owner))
+	if err != nil || left > 0 {
+		return err
+	}
+	delete(x.seen, resource.UserSpace(user))
+	err = transact(c, func() error {
+		return sqlitex.ExecuteScript(c, fmt.Sprintf("DROP TABLE fts_%[1]d; DROP TABLE doc_%[1]d; DELETE FROM space WHERE id = %[1]d", owner), nil)
+	})
+	if err != nil {
+		return err
+	}
+	return rows(c, "PRAGMA wal_checkpoint(TRUNCATE)", func(*sqlite.Stmt) error { return nil })
 }
 
 // compare brings an owner's table in line with the store, each document in a transaction of its own, and returns
