@@ -24,6 +24,7 @@ import (
 const persistedTypes = `
 	agent.Agent agent.Run
 	common.Branch common.Conversation common.Interaction common.Mark common.Message common.Pin common.Request common.Trust
+	documents.Document documents.Text
 	effect.Approval effect.Grant effect.Intent effect.Question
 	event.Event event.Source
 	goals.Goal goals.Project
@@ -50,6 +51,7 @@ var persistedWords = map[string]string{
 	"status of a goal or project": `active paused completed dropped archived`,
 	"kind of a goal or project":   `goal project`,
 	"type of a fact":              `fact preference person place event instruction`,
+	"status of a document":        `ready refused`,
 	"term": `about branch call cancelled_by children conversation effect.dead effect.intent effect.intents effect.key
 		group_member key_hash key_user message named opened plan plans request requests routed stands task`,
 	"state of a resource": `active answered approved awaiting_approval deleted due executing lease.held lease.waiting
@@ -76,7 +78,7 @@ var persistedWords = map[string]string{
 
 // derivedIDs are the first parts of what IDs are derived from. Steward derives them
 // again, after a crash for example, and then finds what it has stored.
-const derivedIDs = `alarm again ask asked calendar call cancel chat concluded contact conversation effect event fact files files.write
+const derivedIDs = `alarm again ask asked calendar call cancel chat concluded contact conversation document effect event fact files files.write
 	goal grant intent job mail occurrence opened plan.task post probe question regenerate resolved sender task undo update view`
 
 var typeLike = regexp.MustCompile(`^[a-z]+\.[A-Z][A-Za-z]+$`)

@@ -22,22 +22,22 @@ import (
 	"steward/internal/settings"
 )
 
-// documents turns attached files that a model cannot read into text.
-type documents struct {
+// attached turns attached files that a model cannot read into text.
+type attached struct {
 	node   *Local
 	set    *settings.Loaded
 	client func(provider string) *http.Client
 	allow  func(ctx context.Context, model string, r *llm.Request) error // the policy for models
 }
 
-func (a *App) documents(l *Local, set *settings.Loaded) *documents {
+func (a *App) attached(l *Local, set *settings.Loaded) *attached {
 	shared := a.modelClient()
-	return &documents{node: l, set: set, client: func(name string) *http.Client { return a.clientFor(name, shared) }, allow: ModelGate(l.Judge, Places(set))}
+	return &attached{node: l, set: set, client: func(name string) *http.Client { return a.clientFor(name, shared) }, allow: ModelGate(l.Judge, Places(set))}
 }
 
 // read returns what a PDF, a Word file or a recording says, as a text file of the same name. Other
 // files, and those that the model reads itself, it returns as they are.
-func (d *documents) read(ctx context.Context, user, model string, f *message.File) (*message.File, error) {
+func (d *attached) read(ctx context.Context, user, model string, f *message.File) (*message.File, error) {
 	vendor := d.vendorOf(model)
 	kind, _, _ := strings.Cut(f.MIME, ";")
 	switch {
@@ -82,7 +82,7 @@ func reads(v llm.Vendor, kind string) bool {
 }
 
 // vendorOf returns the vendor that a message is for.
-func (d *documents) vendorOf(model string) llm.Vendor {
+func (d *attached) vendorOf(model string) llm.Vendor {
 	if chain := d.node.Found.Aliases[cmp.Or(model, llm.DefaultAlias)].Models; len(chain) > 0 {
 		model = chain[0]
 	}
@@ -99,7 +99,7 @@ const (
 
 // transcribe transcribes a recording with a server that speaks OpenAI's protocol
 // (https://platform.openai.com/docs/api-reference/audio/createTranscription).
-func (d *documents) transcribe(ctx context.Context, user string, vendor llm.Vendor, f *message.File) (string, error) {
+func (d *attached) transcribe(ctx context.Context, user string, vendor llm.Vendor, f *message.File) (string, error) {
 	full := ""
 	if use := d.set.Models["transcribe"].Use; len(use) > 0 {
 		full = use[0]

@@ -17,6 +17,7 @@ import (
 	"steward/internal/agent"
 	"steward/internal/catalog"
 	"steward/internal/conversation"
+	"steward/internal/documents"
 	"steward/internal/extract"
 	"steward/internal/fault"
 	"steward/internal/goals"
@@ -88,6 +89,7 @@ type Local struct {
 	alarms   *jobs.Scheduler
 	goals    *goals.Engine
 	memory   *factmem.Engine
+	papers   *documents.Engine // that people have added
 
 	grace   time.Duration
 	outside Outside
@@ -97,8 +99,11 @@ type Local struct {
 	Catalog  *catalog.Catalog
 	services *agentServices
 	secrets  *secret.Follower
-	stopJobs func()                     // stops keeping the jobs of agents; nil: nothing does
-	stays    func(context.Context) bool // whether a Steward will be running later
+	stopJobs func() // stops keeping the jobs of agents; nil: nothing does
+
+	stopDocuments func() // stops watching folders of documents; nil: nothing does
+
+	stays func(context.Context) bool // whether a Steward will be running later
 }
 
 // readAtOnce is how many documents are read at a time.
@@ -128,8 +133,9 @@ func (a *App) OpenLocal(ctx context.Context, set *settings.Loaded, log *slog.Log
 		stays: func(ctx context.Context) bool { return a.stays(ctx, set) }}
 	l.goals = a.goals(st, l.zone(set))
 	l.memory = a.memory(st, set)
+	l.papers = a.documentEngine(st, set, l.reader, log)
 	if err := l.wire(ctx, a, set, log); err != nil {
-		return nil, errors.Join(err, l.ClosePolicies(), st.Close())
+		return nil, errors.Join(err, l.ClosePolicies(), l.papers.Close(), st.Close())
 	}
 	l.secrets = secret.NewStore(secret.Folder(set.Data)).Follow(a.Hidden(), a.Outside.Poll, log)
 	l.chat = websocket.Handler(websocket.Options{Mask: a.Hidden().MaskBytes, Node: l.node, Approvals: l.node.Effects, Agents: l.Catalog, Authorizer: l.Judge, Events: l.node, Logger: log})
@@ -194,7 +200,7 @@ func (l *Local) wire(ctx context.Context, a *App, set *settings.Loaded, log *slo
 	if err != nil {
 		return errors.Join(err, l.closeAgents())
 	}
-	docs := a.documents(l, set)
+	docs := a.attached(l, set)
 	l.openMessaging(ctx, a, set, docs)
 	l.index = newIndex(set.Data, l.Store, l.embedding(set), log)
 	l.node, err = runtime.Open(ctx, runtime.Options{
@@ -231,6 +237,7 @@ func (l *Local) wire(ctx context.Context, a *App, set *settings.Loaded, log *slo
 	}
 	if !a.Idle {
 		l.keepAgentJobs(agentJobs{local: l, jobs: l.jobService(set)})
+		l.stopDocuments = inBackground(l.papers.Watch)
 	}
 	// A program's request may contain anything that it was given or has read.
 	l.services.answer(openai.Handler(openai.Options{Node: programsNode{l.node, l.services}, Labels: message.Private | message.Untrusted, Logger: log}))
@@ -238,21 +245,24 @@ func (l *Local) wire(ctx context.Context, a *App, set *settings.Loaded, log *slo
 }
 
 // keepAgentJobs begins to keep the jobs of agents.
-func (l *Local) keepAgentJobs(k agentJobs) {
+func (l *Local) keepAgentJobs(k agentJobs) { l.stopJobs = inBackground(k.run) }
+
+// inBackground runs do until the function that it returns is called, which waits for its end.
+func inBackground(do func(context.Context)) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		k.run(ctx)
+		do(ctx)
 	}()
-	l.stopJobs = func() { cancel(); <-done }
+	return func() { cancel(); <-done }
 }
 
 // erased returns a function that removes erased data from the search index, and clears the
 // chat's input history on this machine.
 func (l *Local) erased(history string) func(context.Context, string) error {
 	return func(ctx context.Context, user string) error {
-		err := l.index.CatchUp(ctx)
+		err := errors.Join(l.index.CatchUp(ctx), l.papers.Forgotten(ctx))
 		if user == "" || user == identity.Local {
 			if e := os.Truncate(history, 0); !errors.Is(e, os.ErrNotExist) {
 				err = errors.Join(err, e)
@@ -334,6 +344,9 @@ func (l *Local) Close() error {
 		if l.stopJobs != nil {
 			l.stopJobs()
 		}
+		if l.stopDocuments != nil {
+			l.stopDocuments()
+		}
 		ctx, cancel := context.WithTimeout(context.Background(), grace)
 		defer cancel()
 		if err := l.node.Close(ctx); err != nil {
@@ -344,7 +357,7 @@ func (l *Local) Close() error {
 	return closeWithin(grace+cmp.Or(l.beyond, 30*time.Second), l.Log, part{"the chat", talks}, part{"the node", suspend}, part{"the API", l.Own.Close},
 		part{"the browsers", l.closeBrowsers}, part{"the home", l.closeHome},
 		part{"the agents", l.Catalog.Close}, part{"the services of agents", l.services.Close}, part{"the policies", l.ClosePolicies},
-		part{"the secrets", l.secrets.Close}, part{"the index of the search", l.index.Close}, part{"the data folder", l.Store.Close})
+		part{"the secrets", l.secrets.Close}, part{"the index of the search", l.index.Close}, part{"the index of the documents", l.papers.Close}, part{"the data folder", l.Store.Close})
 }
 
 // Path makes a path from the command line absolute, relative to the app's folder.

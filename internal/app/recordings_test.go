@@ -17,14 +17,14 @@ import (
 
 // hearing returns documents of a node with a server that answers transcriptions
 // (https://platform.openai.com/docs/api-reference/audio/createTranscription).
-func hearing(t *testing.T, answer func(w http.ResponseWriter, r *http.Request)) *documents {
+func hearing(t *testing.T, answer func(w http.ResponseWriter, r *http.Request)) *attached {
 	s := httptest.NewServer(http.HandlerFunc(answer))
 	t.Cleanup(s.Close)
 	set := &settings.Loaded{Settings: settings.Defaults()}
 	set.Providers = map[string]settings.Provider{"box": {BaseURL: s.URL + "/v1", Key: "secret-key"}}
 	set.Models = map[string]settings.Alias{"transcribe": {Use: []string{"box/whisper"}}}
 	found := &Supply{Aliases: map[string]llm.Alias{"default": {Models: []string{"ollama/x"}}}}
-	return &documents{node: &Local{Found: found}, set: set, client: func(string) *http.Client { return s.Client() }, allow: func(context.Context, string, *llm.Request) error { return nil }}
+	return &attached{node: &Local{Found: found}, set: set, client: func(string) *http.Client { return s.Client() }, allow: func(context.Context, string, *llm.Request) error { return nil }}
 }
 
 func TestRecordingsAreTranscribed(t *testing.T) {

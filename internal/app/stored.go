@@ -20,6 +20,7 @@ import (
 	"steward/internal/store"
 
 	"steward/internal/effect"
+	"steward/internal/extract"
 	"steward/internal/identity"
 	"steward/internal/jobs"
 	"steward/internal/runtime"
@@ -44,11 +45,16 @@ func (a *App) Stored(st *sqlite.Store, set *settings.Loaded, log *slog.Logger) (
 	people, index := identity.New(st), newIndex(set.Data, st, vector.Options{Model: noModels}, log)
 	l := &Local{Keys: people, alarms: jobs.New(jobs.Options{Store: st, Log: log}), stays: func(ctx context.Context) bool { return a.stays(ctx, set) }}
 	zone := l.zone(set)
+	command, err := extract.Command()
+	if err != nil {
+		return nil, errors.Join(err, index.Close(), st.Close())
+	}
+	papers := a.documentEngine(st, set, extract.Reader{Command: command}, log)
 	node := &runtime.Node{Records: runtime.NewRecords(runtime.RecordsOptions{Store: st, Conversations: a.engine(st), Search: index, Price: price,
 		Effects: effect.New(effect.Options{Store: st, Directory: people, Log: log, ApprovalTimeout: set.Timeouts.Approval, Called: requests.Called(st), Spec: spec, Zone: zone}),
 		Spec:    spec, Zone: zone})}
-	return a.inProcess(api.Options{Node: node, People: people, Own: ownProfile(set), Jobs: l.jobService(set), Channels: messaging.New(messaging.Options{Store: st, People: people, Log: log}), Heartbeat: l.heartbeatService(set), Goals: a.goals(st, zone), Memory: a.memory(st, set)}, nil, log,
-		func() error { return errors.Join(index.Close(), st.Close()) }), nil
+	return a.inProcess(api.Options{Node: node, People: people, Own: ownProfile(set), Jobs: l.jobService(set), Channels: messaging.New(messaging.Options{Store: st, People: people, Log: log}), Heartbeat: l.heartbeatService(set), Goals: a.goals(st, zone), Memory: a.memory(st, set), Documents: papers}, nil, log,
+		func() error { return errors.Join(index.Close(), papers.Close(), st.Close()) }), nil
 }
 
 // knownSpecs returns the specs of all built-in tools: those that the settings turn on, and those that need

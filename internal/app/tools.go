@@ -36,6 +36,7 @@ func (l *Local) BuiltIns(set *settings.Loaded) []BuiltIn {
 		l.goalTools(set, goal.Goal, goal.AddGoals),
 		l.goalTools(set, goal.Project, goal.AddProjects),
 		l.memoryTools(set),
+		l.documentTools(set),
 		l.basicTools(set),
 		l.shellTools(set),
 		l.skillTools(set),

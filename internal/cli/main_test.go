@@ -20,6 +20,7 @@ import (
 	thermostathome "steward/examples/thermostat/home"
 	"steward/internal/app"
 	"steward/internal/cli/command"
+	"steward/internal/extract"
 	"steward/internal/sandbox"
 	"steward/internal/server/auth"
 	"steward/test/fresh"
@@ -31,6 +32,9 @@ import (
 // programs that Steward runs.
 func TestMain(m *testing.M) {
 	if code, mine := sandbox.Inside(os.Args); mine {
+		os.Exit(code)
+	}
+	if code, mine := extract.Inside(os.Args, os.Stdin, os.Stdout); mine {
 		os.Exit(code)
 	}
 	testscript.Main(m, map[string]func(){"steward": func() { Main("unknown") }, "mcpserver": mcpServer, "clerk": clerk, "desk": desk, "thermostat": thermostat})

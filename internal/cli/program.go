@@ -44,6 +44,7 @@ import (
 	"steward/internal/cli/agents"
 	"steward/internal/cli/command"
 	"steward/internal/cli/conversations"
+	"steward/internal/cli/documents"
 	"steward/internal/cli/node"
 	"steward/internal/cli/talk"
 	"steward/internal/extract"
@@ -167,7 +168,7 @@ func (a *program) command() *cobra.Command {
 	command.CompleteFlag(root, "model", a.CompleteModels)
 	root.AddGroup(&cobra.Group{ID: "talk", Title: "Talk:"}, &cobra.Group{ID: "keep", Title: "Keep:"}, &cobra.Group{ID: "look", Title: "Look:"})
 	p := &a.Program
-	for _, commands := range [][]*cobra.Command{talk.Commands(p), conversations.Commands(p), agents.Commands(p), activity.Commands(p), access.Commands(p), node.Commands(p)} {
+	for _, commands := range [][]*cobra.Command{talk.Commands(p), conversations.Commands(p), documents.Commands(p), agents.Commands(p), activity.Commands(p), access.Commands(p), node.Commands(p)} {
 		root.AddCommand(commands...)
 	}
 	root.AddCommand(a.versionCommand(), a.manCommand(root))

@@ -21,6 +21,7 @@ import (
 	"os/exec"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"golang.org/x/net/html/charset"
@@ -48,6 +49,7 @@ const (
 	PDF  Kind = "pdf"
 	DOCX Kind = "docx"
 	Feed Kind = "feed"
+	Mail Kind = "mail"
 	Text Kind = "text"
 )
 
@@ -70,6 +72,16 @@ type Document struct {
 	Links     []Link // of HTML and feeds: absolute, http and https only, each once
 	Pages     int    // of a PDF
 	Truncated bool   // Text or Links were cut off
+
+	Sections []Section // pages of a PDF, messages of a mailbox; in order, without overlaps
+	Above    int       // blank lines that the file has above Text
+}
+
+// Section is a part of a document that its format numbers.
+type Section struct {
+	Number   int    // from 1
+	Title    string // the subject of a message
+	From, To int    // its range of bytes in Text
 }
 
 // Link is a link of a document.
@@ -229,6 +241,8 @@ func parse(ctx context.Context, in Input) (d Document, err error) {
 		d, err = readPDF(ctx, in.Data)
 	case bytes.HasPrefix(in.Data, []byte("PK\x03\x04")):
 		d, err = readDOCX(ctx, in.Data)
+	case media == MailType, media == MailboxType:
+		d, err = readMail(ctx, in.Data, media == MailboxType)
 	case isFeed(media, in.Data):
 		d, err = readFeed(ctx, in)
 	case media == "text/html" || media == "application/xhtml+xml":
@@ -238,7 +252,7 @@ func parse(ctx context.Context, in Input) (d Document, err error) {
 		d, err = readText(in)
 	default:
 		return d, fault.New(fault.Invalid, "extract_unsupported", "%.80s cannot be read as text", media).
-			WithHint("HTML, PDF, DOCX, feeds and text can be read")
+			WithHint("HTML, PDF, DOCX, feeds, mail and text can be read")
 	}
 	if err != nil {
 		return Document{}, err
@@ -253,13 +267,21 @@ func damaged(what string, err error) error {
 // bounded cuts off what exceeds the limits.
 func (d Document) bounded() Document {
 	d.Title, d.Byline = oneLine(d.Title), oneLine(d.Byline)
-	d.Text = strings.TrimSpace(strings.ToValidUTF8(d.Text, "\uFFFD"))
+	text := strings.ToValidUTF8(d.Text, "\uFFFD")
+	d.Text = strings.TrimLeftFunc(text, unicode.IsSpace)
+	above := len(text) - len(d.Text)
+	d.Above = strings.Count(text[:above], "\n")
+	d.Text = strings.TrimSpace(d.Text)
 	if len(d.Text) > MaxText {
 		end := MaxText
 		for !utf8.RuneStart(d.Text[end]) {
 			end--
 		}
 		d.Text, d.Truncated = d.Text[:end], true
+	}
+	for i := range d.Sections {
+		s := &d.Sections[i]
+		s.From, s.To = min(max(s.From-above, 0), len(d.Text)), min(max(s.To-above, 0), len(d.Text))
 	}
 	return d
 }

@@ -49,7 +49,10 @@ func readPDF(ctx context.Context, data []byte) (Document, error) {
 		if d.Pages > 1 {
 			fmt.Fprintf(&b, "[page %d]\n", i)
 		}
-		b.WriteString(strings.TrimSpace(text) + "\n\n")
+		from := b.Len()
+		b.WriteString(strings.TrimSpace(strings.ToValidUTF8(text, "\uFFFD")))
+		d.Sections = append(d.Sections, Section{Number: i, From: from, To: b.Len()})
+		b.WriteString("\n\n")
 	}
 	d.Truncated = d.Pages > maxPages
 	if strings.TrimSpace(b.String()) == "" || !strings.ContainsFunc(b.String(), func(r rune) bool { return r > ' ' }) {
@@ -68,7 +71,7 @@ func readDOCX(ctx context.Context, data []byte) (Document, error) {
 	}
 	f, err := z.Open("word/document.xml")
 	if err != nil {
-		return Document{}, fault.New(fault.Invalid, "extract_unsupported", "this archive is not a Word document").WithHint("HTML, PDF, DOCX, feeds and text can be read")
+		return Document{}, fault.New(fault.Invalid, "extract_unsupported", "this archive is not a Word document").WithHint("HTML, PDF, DOCX, feeds, mail and text can be read")
 	}
 	defer f.Close() //nolint:errcheck // it is only read
 	text, err := wordText(ctx, io.LimitReader(f, maxXML))

@@ -293,6 +293,11 @@ func (l *loading) checkCombinations() {
 		}
 		seen[f.Name] = true
 	}
+	for i, f := range l.Documents.Folders {
+		if f.Path == "" {
+			l.faults = append(l.faults, fmt.Sprintf("%s: documents.folders[%d] needs a path", l.from["documents.folders"].Where, i))
+		}
+	}
 	for _, name := range sortedKeys(reflect.ValueOf(l.Service.Tool.Endpoints)) {
 		e, path := l.Service.Tool.Endpoints[name], join("service.tool.endpoints", name)
 		if e.Host == "" {

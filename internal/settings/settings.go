@@ -45,6 +45,7 @@ type Settings struct {
 	Audit     Audit               `yaml:"audit" doc:"What is recorded besides changes."`
 	Workspace string              `yaml:"workspace" form:"workspace" doc:"Folder in which Steward reads and writes files for you, made at its first use: an absolute path, one that begins with ~/, or off."`
 	Folders   []Folder            `yaml:"folders" doc:"Folders that the files tools may use."`
+	Documents Documents           `yaml:"documents" doc:"Documents that are found by searches."`
 	Shell     Shell               `yaml:"shell" doc:"Commands and code that Steward runs in the workspace."`
 	Web       Web                 `yaml:"web" doc:"Pages of the web and the search for them."`
 	Browser   Browser             `yaml:"browser" doc:"Pages that need a real browser."`
@@ -150,6 +151,18 @@ type Folder struct {
 
 	Users  []string `yaml:"users" doc:"Users who may use it; * stands for all users. Without users and groups, only the machine's own user may."`
 	Groups []string `yaml:"groups" doc:"Groups whose members may use it."`
+}
+
+// Documents says which folders are watched for documents.
+type Documents struct {
+	Folders []DocumentFolder `yaml:"folders" doc:"Folders whose documents are kept searchable. They are read again when they change."`
+}
+
+// DocumentFolder is a folder of documents.
+type DocumentFolder struct {
+	Path string `yaml:"path" form:"path" doc:"Where it is."`
+	User string `yaml:"user" doc:"Whose documents they are. Without it, those of the machine's own user."`
+	Own  bool   `yaml:"own" doc:"They are that person's own texts, so that what they say is trusted. Without it, they count as texts of others."`
 }
 
 // Heartbeat says how often Steward looks whether something has changed, and what it may spend on telling it.

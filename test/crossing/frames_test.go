@@ -102,6 +102,7 @@ func toolNames() []entry {
 		of(one("", "web.fetch", `{"url":"http://127.0.0.1:1/"}`), web), of(one("", "web.search", `{"query":"x"}`), web),
 		one("", "job.list", `{}`), of(one("", "job.create", `{"text":"x","once":"2037-01-02T10:00:00"}`), aims),
 		jobs("job.show", first), of(jobs("job.history", first), "it has times and states; that others find no job is seen by job.show"), jobs("job.pause", first), jobs("job.resume", late), jobs("job.run", late), jobs("job.remove", last),
+		one("", "documents.search", `{"query":"`+bait+`","limit":20}`),
 		one("", "goal.list", `{"status":"all"}`), one("", "goal.changes", `{}`), one("", "project.list", `{"status":"all"}`),
 		efforts("goal.show", `{"which":"%s"}`), efforts("goal.progress", `{"project_id":"%s","summary":"x"}`), efforts("goal.update", `{"which":"%s","next_actions":["x"]}`),
 		of(one("", "goal.create", `{"title":"x"}`), aims), of(one("", "project.create", `{"title":"x"}`), aims),

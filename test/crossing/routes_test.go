@@ -111,6 +111,9 @@ func apiRoutes() []entry {
 		{route: "GET /api/v1/jobs/{name}/history", want: []string{"not_found"}, calls: func(x things) []step { return []step{get(api + "/jobs/" + x.Job + "/history")} }},
 		{route: "POST /api/v1/jobs/preview", want: own, calls: to(post(api+"/jobs/preview", `{"text":"hello","once":"2037-01-02T10:00:00Z"}`)), open: "what is described is the body alone, and nothing of it is kept"},
 		{route: "GET /api/v1/heartbeat", want: own, calls: to(get(api + "/heartbeat")), open: ownBeat},
+		{route: "GET /api/v1/documents", want: own, calls: to(get(api + "/documents"))},
+		{route: "GET /api/v1/documents/search", want: own, calls: to(get(api + "/documents/search?limit=50&q=" + bait))},
+		{route: "GET /api/v1/documents/{id}", want: []string{"document_not_found"}, calls: func(x things) []step { return []step{get(api + "/documents/" + x.Document)} }},
 		{route: "GET /api/v1/goals", want: own, calls: to(get(api + "/goals"))},
 		{route: "GET /api/v1/goals/changes", want: own, calls: to(get(api + "/goals/changes"))},
 		{route: "GET /api/v1/goals/{id}", want: []string{"goal_not_found"}, calls: func(x things) []step { return []step{get(api + "/goals/" + x.Goal)} }},
@@ -244,6 +247,8 @@ func apiRoutes() []entry {
 		{route: "PUT /api/v1/heartbeat", want: own, calls: to(put(api+"/heartbeat", `{"reviews":["none"]}`)), open: ownBeat},
 		{route: "POST /api/v1/heartbeat/run", want: []string{"heartbeat_off", "job_busy", ""}, turn: late, calls: to(post(api+"/heartbeat/run", `{"kind":"daily"}`)), open: ownBeat},
 		{route: "DELETE /api/v1/heartbeat", want: own, turn: last, calls: to(del(api + "/heartbeat")), open: ownBeat},
+		{route: "POST /api/v1/documents", want: own, calls: to(post(api+"/documents?path=/x.md", "hello"))}, // only into the caller's own space
+		{route: "DELETE /api/v1/documents/{id}", want: []string{"document_not_found"}, turn: last, calls: func(x things) []step { return []step{del(api + "/documents/" + x.Document)} }},
 		{route: "POST /api/v1/goals", want: []string{"task_not_found"}, calls: func(x things) []step {
 			return []step{post(api+"/goals", `{"title":"with a plan","tasks":["`+x.Plan+`"]}`)}
 		}},

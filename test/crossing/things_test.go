@@ -39,6 +39,7 @@ type things struct {
 	Job                     string // the name of a job
 	Goal, Project           string // ids
 	Fact                    string // id
+	Document                string // id
 	Event                   string // a published event
 	Note, Shared, Spare     string // URIs of resources: one of ann's, and the family's
 }
@@ -334,6 +335,10 @@ func (w maker) made() (x things) {
 		w.T.Fatal(err)
 	}
 	x.Fact = fact.Fact.ID
+	if err := json.Unmarshal([]byte(w.do(post("/api/v1/documents?path=/home/"+w.user+"/paper.md", w.mark("document")))), &effort); err != nil {
+		w.T.Fatal(err)
+	}
+	x.Document = effort.ID
 	x.Key = w.spare[w.user].String()
 	x.Note = "cld:identity.User." + w.user + "/home.Note." + id.New().String()
 	w.do(put("/api/v1/resources/item?uri="+x.Note, `{"text":"`+w.mark("note")+`"}`))

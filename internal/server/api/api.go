@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"steward/internal/catalog"
+	"steward/internal/documents"
 	"steward/internal/fault"
 	"steward/internal/goals"
 	"steward/internal/heartbeat"
@@ -44,6 +45,7 @@ type Options struct {
 	Heartbeat heartbeat.Service // without Jobs in it, the heartbeat is not served
 	Goals     *goals.Engine     // nil: goals and projects are not served
 	Memory    *memory.Engine    // nil: facts are not served
+	Documents *documents.Engine // nil: documents are not served
 
 	Own identity.Profile // what the settings say about the machine's own user
 
@@ -209,6 +211,12 @@ func (f *server) routes() []route {
 		on("DELETE /resources/item", f.deleteResource),
 		on("GET /resources/parents", f.resourceParents),
 		on("GET /resources/history", f.resourceHistory),
+
+		on("GET /documents", f.documents),
+		created(on("POST /documents", f.addDocument)),
+		on("GET /documents/search", f.searchDocuments),
+		on("GET /documents/{id}", f.document),
+		on("DELETE /documents/{id}", f.removeDocument),
 
 		on("GET /goals/changes", f.goalChanges),
 
