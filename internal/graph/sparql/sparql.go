@@ -410,7 +410,7 @@ func (e *eval) selected() (Answer, error) {
 	extend := func(r row) row {
 		for _, c := range columns {
 			if c.expr != nil {
-				r[c.slot], _ = c.expr.value(e, r)
+				r[c.slot] = e.value(c.expr, r)
 			}
 		}
 		return r
@@ -448,13 +448,21 @@ func (e *eval) selected() (Answer, error) {
 	return a, err
 }
 
+// value returns the value of an expression, or the zero Term if it has none.
+func (e *eval) value(x *expr, r row) rdf.Term {
+	t, err := x.value(e, r)
+	if err != nil {
+		return rdf.Term{}
+	}
+	return t
+}
+
 // sort orders solutions as ORDER BY says.
 func (e *eval) sort(rows []row) {
 	keys := make([][]rdf.Term, len(rows))
 	for i, r := range rows {
 		for _, k := range e.q.orderBy {
-			t, _ := k.expr.value(e, r)
-			keys[i] = append(keys[i], t)
+			keys[i] = append(keys[i], e.value(k.expr, r))
 		}
 	}
 	order := make([]int, len(rows))
@@ -563,7 +571,7 @@ func (e *eval) counted(columns []column, emit func(row) error) error {
 		}
 		for _, c := range columns {
 			if c.expr != nil {
-				s.r[c.slot], _ = c.expr.value(e, s.r)
+				s.r[c.slot] = e.value(c.expr, s.r)
 			}
 		}
 		if err := emit(s.r); err != nil {

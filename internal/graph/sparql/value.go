@@ -205,7 +205,7 @@ func compare(a, b rdf.Term) (c int, ordered bool, err error) {
 		x, okX := timeOf(a)
 		y, okY := timeOf(b)
 		if okX && okY {
-			if zoned(a.Value) != zoned(b.Value) && a.Datatype == rdf.DateTime {
+			if zoned(a.Value) != zoned(b.Value) {
 				// Without a zone, a time is somewhere within 14 hours.
 				if d := x.Sub(y); d <= 14*time.Hour && d >= -14*time.Hour {
 					return 0, false, errType
@@ -218,8 +218,7 @@ func compare(a, b rdf.Term) (c int, ordered bool, err error) {
 }
 
 func zoned(s string) bool {
-	_, clock, _ := strings.Cut(s, "T")
-	return strings.ContainsAny(clock, "Z+-")
+	return len(s) > len(time.DateOnly) && strings.ContainsAny(s[len(time.DateOnly):], "Z+-")
 }
 
 func booleanOf(t rdf.Term) (int, error) {
@@ -295,7 +294,7 @@ func cast(t rdf.Term, to string) (rdf.Term, error) {
 	case rdf.Boolean:
 		if text {
 			b, err := booleanOf(rdf.Term{Value: strings.TrimSpace(t.Value)})
-			return boolean(b == 1), err
+			return boolean(b == 1), err // text that means neither is an error
 		}
 		return boolean(!n.zero()), numErr
 	case rdf.DateTime:
