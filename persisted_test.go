@@ -32,6 +32,7 @@ const persistedTypes = `
 	lease.Beat lease.Work
 	llm.Calibration llm.Usage
 	mail.Account mail.Message
+	memory.Graph memory.Triple
 	messaging.Account messaging.Chat messaging.Code messaging.Person messaging.Post messaging.Preference messaging.Update
 	plan.Plan plan.Task
 	runtime.Life
@@ -49,6 +50,7 @@ var persistedWords = map[string]string{
 	"status of a goal or project": `active paused completed dropped archived`,
 	"kind of a goal or project":   `goal project`,
 	"term": `about branch call cancelled_by children conversation effect.dead effect.intent effect.intents effect.key
+		graph.call graph.o graph.p graph.po graph.s graph.so graph.source graph.sp graph.word
 		group_member key_hash key_user message named opened plan plans request requests routed stands task`,
 	"state of a resource": `active answered approved awaiting_approval deleted due executing lease.held lease.waiting
 		open pending proposed running unknown`,

@@ -35,6 +35,7 @@ func (l *Local) BuiltIns(set *settings.Loaded) []BuiltIn {
 		l.jobTools(set),
 		l.goalTools(set, goal.Goal, goal.AddGoals),
 		l.goalTools(set, goal.Project, goal.AddProjects),
+		l.graphTools(set),
 		l.basicTools(set),
 		l.shellTools(set),
 		l.skillTools(set),

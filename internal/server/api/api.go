@@ -15,6 +15,7 @@ import (
 	"steward/internal/catalog"
 	"steward/internal/fault"
 	"steward/internal/goals"
+	"steward/internal/graph"
 	"steward/internal/heartbeat"
 	"steward/internal/identity"
 	"steward/internal/policy"
@@ -42,6 +43,7 @@ type Options struct {
 	Channels  Channels          // nil: there are none
 	Heartbeat heartbeat.Service // without Jobs in it, the heartbeat is not served
 	Goals     *goals.Engine     // nil: goals and projects are not served
+	Graph     *graph.Engine     // nil: the graph is not served
 
 	Own identity.Profile // what the settings say about the machine's own user
 
@@ -209,6 +211,13 @@ func (f *server) routes() []route {
 		on("GET /resources/history", f.resourceHistory),
 
 		on("GET /goals/changes", f.goalChanges),
+
+		on("POST /graph/query", f.queryGraph),
+		on("GET /graph/neighbours", f.graphNeighbours),
+		on("POST /graph/triples", f.assertTriple),
+		on("DELETE /graph/triples", f.forgetGraph),
+		on("POST /graph/documents", f.importGraph),
+		on("GET /graph/documents", f.exportGraph),
 	}, f.effortRoutes(record.KindGoal, "/goals"), f.effortRoutes(record.KindProject, "/projects"))
 }
 
