@@ -96,6 +96,11 @@ func commandLines() []entry {
 		at("projects link", []string{"project_not_found"}, func(x things) [][]string { return [][]string{{x.Project, x.Plan}} }),
 		later(at("projects remove", []string{"project_not_found"}, func(x things) [][]string { return [][]string{{x.Project, "--yes"}} })),
 		at("goals changes", own, func(things) [][]string { return [][]string{{}} }),
+		at("graph neighbours", []string{"graph_entity_not_found"}, func(x things) [][]string { return [][]string{{x.Entity}} }),
+		at("graph query", own, func(things) [][]string { return [][]string{{"SELECT * { ?s ?p ?o }"}} }),
+		at("graph assert", own, func(x things) [][]string { return [][]string{{x.Entity, "knows", "hello"}} }),
+		at("graph export", own, func(things) [][]string { return [][]string{{}} }),
+		later(at("graph forget", own, func(x things) [][]string { return [][]string{{x.Entity}} })),
 		at("plans list", own, func(things) [][]string { return [][]string{{}} }),
 		at("plans show", []string{"plan_not_found"}, func(x things) [][]string { return [][]string{{x.Plan}, {x.Plan[:13]}} }),
 		at("resources list", []string{"", "space_denied", "not_found"}, func(x things) [][]string {

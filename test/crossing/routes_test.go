@@ -114,6 +114,18 @@ func apiRoutes() []entry {
 		{route: "GET /api/v1/goals", want: own, calls: to(get(api + "/goals"))},
 		{route: "GET /api/v1/goals/changes", want: own, calls: to(get(api + "/goals/changes"))},
 		{route: "GET /api/v1/goals/{id}", want: []string{"goal_not_found"}, calls: func(x things) []step { return []step{get(api + "/goals/" + x.Goal)} }},
+		{route: "GET /api/v1/graph/neighbours", want: []string{"graph_entity_not_found"}, calls: func(x things) []step { return []step{get(api + "/graph/neighbours?of=" + x.Entity)} }},
+		{route: "GET /api/v1/graph/documents", want: own, calls: func(x things) []step {
+			return []step{get(api + "/graph/documents"), get(api + "/graph/documents?source=" + x.Entity)}
+		}},
+		{route: "POST /api/v1/graph/query", want: own, calls: to(post(api+"/graph/query", `{"query":"SELECT * { ?s ?p ?o }"}`))},
+		{route: "POST /api/v1/graph/triples", want: own, calls: func(x things) []step {
+			return []step{post(api+"/graph/triples", `{"subject":"`+x.Entity+`","predicate":"knows","object":"hello"}`)}
+		}},
+		{route: "POST /api/v1/graph/documents", want: own, calls: func(x things) []step {
+			return []step{post(api+"/graph/documents", `{"format":"ntriples","source":"`+x.Entity+`","text":"<http://a.example/> <http://b.example/> \"c\" ."}`)}
+		}},
+		{route: "DELETE /api/v1/graph/triples", want: own, turn: last, calls: func(x things) []step { return []step{del(api + "/graph/triples?source=" + x.Entity)} }},
 		{route: "GET /api/v1/projects", want: own, calls: to(get(api + "/projects"))},
 		{route: "GET /api/v1/projects/{id}", want: []string{"project_not_found"}, calls: func(x things) []step { return []step{get(api + "/projects/" + x.Project)} }},
 		{route: "GET /api/v1/profile", want: own, calls: to(get(api + "/profile"))},

@@ -38,6 +38,7 @@ type things struct {
 	StateKey                string
 	Job                     string // the name of a job
 	Goal, Project           string // ids
+	Entity                  string // the IRI of one in the graph, and its source
 	Event                   string // a published event
 	Note, Shared, Spare     string // URIs of resources: one of ann's, and the family's
 }
@@ -328,6 +329,8 @@ func (w maker) made() (x things) {
 		}
 		*of = effort.ID
 	}
+	x.Entity = "urn:of:" + w.user
+	w.do(post("/api/v1/graph/triples", `{"subject":"`+x.Entity+`","predicate":"says","value":"`+w.mark("triple")+`","source":"`+x.Entity+`"}`))
 	x.Key = w.spare[w.user].String()
 	x.Note = "cld:identity.User." + w.user + "/home.Note." + id.New().String()
 	w.do(put("/api/v1/resources/item?uri="+x.Note, `{"text":"`+w.mark("note")+`"}`))

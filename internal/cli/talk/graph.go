@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -16,6 +15,7 @@ import (
 	"steward/internal/graph"
 	"steward/internal/graph/rdf"
 	graphtool "steward/internal/tools/graph"
+	"steward/internal/tools/local"
 )
 
 func (a *program) graphCommand() *cobra.Command {
@@ -136,12 +136,7 @@ func (a *program) graphImport() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		file, err := os.Open(args[0])
-		if err != nil {
-			return err
-		}
-		defer file.Close()
-		b, err := io.ReadAll(io.LimitReader(file, rdf.MaxBytes+1))
+		b, err := local.ReadFile(args[0], rdf.MaxBytes)
 		if err != nil {
 			return err
 		}

@@ -77,6 +77,9 @@ func (s *Scanner) at(i int) byte {
 // Next returns the next token.
 func (s *Scanner) Next() (Token, error) {
 	from := s.pos
+	if from == 0 && !utf8.ValidString(s.src) {
+		return Token{}, s.Errorf(0, "the text is not valid UTF-8")
+	}
 	for s.pos < len(s.src) {
 		c := s.src[s.pos]
 		if c == '#' {
@@ -359,7 +362,7 @@ func nameStart(r rune) bool {
 	return letter(r) || r == '_' ||
 		r >= 0xC0 && r <= 0x2FF && r != 0xD7 && r != 0xF7 || r >= 0x370 && r <= 0x1FFF && r != 0x37E || r == 0x200C || r == 0x200D ||
 		r >= 0x2070 && r <= 0x218F || r >= 0x2C00 && r <= 0x2FEF || r >= 0x3001 && r <= 0xD7FF || r >= 0xF900 && r <= 0xFDCF ||
-		r >= 0xFDF0 && r <= 0xFFFD && r != utf8.RuneError || r >= 0x10000 && r <= 0xEFFFF
+		r >= 0xFDF0 && r <= 0xFFFD || r >= 0x10000 && r <= 0xEFFFF
 }
 
 // nameChar reports whether a name can contain a character (PN_CHARS).

@@ -346,6 +346,8 @@ func (x *expr) value(e *eval, r row) (rdf.Term, error) {
 		return calculate("-", rdf.NewTyped("0", rdf.Integer), args[0])
 	case "u+":
 		return calculate("+", rdf.NewTyped("0", rdf.Integer), args[0])
+	case "IRI", "URI":
+		return iri(e.q.base, args[0])
 	case "cast":
 		return cast(args[0], x.term.Value)
 	}

@@ -144,6 +144,7 @@ func (p *parser) query() error {
 			return err
 		}
 	}
+	p.q.base = p.base
 	form := p.tok
 	if form.Kind != rdf.TokWord {
 		return p.bad("SELECT, ASK or CONSTRUCT")

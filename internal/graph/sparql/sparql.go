@@ -40,6 +40,7 @@ type Query struct {
 	Form     Form
 	Limit    int // -1: none
 	offset   int
+	base     string
 	all      bool
 	distinct bool
 	grouped  bool

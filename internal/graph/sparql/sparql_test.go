@@ -29,7 +29,7 @@ func data(t *testing.T) memory {
 func TestSelect(t *testing.T) {
 	m := data(t)
 	for query, want := range map[string]string{
-		`SELECT ?n { ?p :name ?n } ORDER BY ?n`:                                                                      "Ann\nCarl\nDora\nBob",
+		`SELECT ?n { ?p :name ?n } ORDER BY ?n`:                                                                      "Ann\nBob\nCarl\nDora",
 		`SELECT ?n { ?p :name ?n ; :age ?a FILTER(?a > 33 && ?a < 40) }`:                                             "Carl",
 		`SELECT ?n ?m { ?p :name ?n OPTIONAL { ?p :mail ?m } } ORDER BY STR(?n)`:                                     "Ann ann@example.org\nBob \nCarl \nDora ",
 		`SELECT ?n { ?p :name ?n { ?p :mail ?x } UNION { ?p :phone ?x } } ORDER BY ?n`:                               "Ann\nDora",

@@ -126,6 +126,17 @@ func (n number) term() rdf.Term {
 	return rdf.NewTyped(mantissa+"E"+strconv.Itoa(e), datatype)
 }
 
+// text writes a number as a cast to xsd:string does: without an exponent where it is not very big or small.
+func (n number) text() string {
+	if n.rat != nil {
+		return strings.TrimSuffix(n.term().Value, ".0")
+	}
+	if size := math.Abs(n.f); n.f == 0 || size >= 1e-6 && size < 1e6 {
+		return strconv.FormatFloat(n.f, 'f', -1, 64)
+	}
+	return n.term().Value
+}
+
 func calculate(op string, a, b rdf.Term) (rdf.Term, error) {
 	x, err := numberOf(a)
 	if err != nil {
@@ -164,8 +175,15 @@ func calculate(op string, a, b rdf.Term) (rdf.Term, error) {
 
 func timeOf(t rdf.Term) (time.Time, bool) {
 	layouts := map[string][]string{rdf.DateTime: {"2006-01-02T15:04:05.999999999Z07:00", "2006-01-02T15:04:05.999999999"}, rdf.Date: {"2006-01-02Z07:00", "2006-01-02"}}
+	value, midnight := t.Value, strings.Contains(t.Value, "T24:00:00")
+	if midnight { // the end of a day is the beginning of the next
+		value = strings.Replace(value, "T24", "T00", 1)
+	}
 	for _, l := range layouts[t.Datatype] {
-		if at, err := time.Parse(l, t.Value); err == nil {
+		if at, err := time.Parse(l, value); err == nil {
+			if midnight {
+				at = at.AddDate(0, 0, 1)
+			}
 			return at, true
 		}
 	}
@@ -276,6 +294,12 @@ func cast(t rdf.Term, to string) (rdf.Term, error) {
 		if t.Kind == rdf.Blank {
 			return rdf.Term{}, errType
 		}
+		if b, err := booleanOf(t); err == nil && t.Datatype == rdf.Boolean {
+			return rdf.NewString(strconv.FormatBool(b == 1)), nil
+		}
+		if n, err := numberOf(t); err == nil {
+			return rdf.NewString(n.text()), nil
+		}
 		return rdf.NewString(t.Value), nil
 	}
 	if t.Kind != rdf.Literal || t.Lang != "" {
@@ -350,7 +374,7 @@ func builtins() map[string]builtin {
 			tag, want := strings.ToLower(a[0].Value), strings.ToLower(a[1].Value)
 			return boolean(tag != "" && (want == "*" || tag == want || strings.HasPrefix(tag, want+"-"))), nil
 		}},
-		"IRI": {1, 1, iri}, "URI": {1, 1, iri},
+		"IRI": {1, 1, special}, "URI": {1, 1, special},
 		"ISIRI": {1, 1, is(rdf.IRI)}, "ISURI": {1, 1, is(rdf.IRI)}, "ISBLANK": {1, 1, is(rdf.Blank)}, "ISLITERAL": {1, 1, is(rdf.Literal)},
 		"ISNUMERIC": {1, 1, func(a []rdf.Term) (rdf.Term, error) {
 			_, err := numberOf(a[0])
@@ -500,14 +524,15 @@ func is(k rdf.Kind) func([]rdf.Term) (rdf.Term, error) {
 	return func(a []rdf.Term) (rdf.Term, error) { return boolean(a[0].Kind == k), nil }
 }
 
-func iri(a []rdf.Term) (rdf.Term, error) {
-	if a[0].Kind == rdf.IRI {
-		return a[0], nil
+// iri turns a text into an IRI, relative to the base of the query.
+func iri(base string, t rdf.Term) (rdf.Term, error) {
+	if t.Kind == rdf.IRI {
+		return t, nil
 	}
-	if !a[0].IsText() {
+	if !t.IsText() {
 		return rdf.Term{}, errType
 	}
-	return rdf.NewIRI(a[0].Value), nil
+	return rdf.NewIRI(rdf.Resolve(base, t.Value)), nil
 }
 
 func floor(r *big.Rat) *big.Rat {

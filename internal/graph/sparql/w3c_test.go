@@ -74,7 +74,7 @@ func TestTheSuiteOfW3C(t *testing.T) {
 	if root == "" {
 		t.Skip("STEWARD_RDF_TESTS names no checkout of https://github.com/w3c/rdf-tests")
 	}
-	var passed, refused, all int
+	var passed, refused, unread, all int
 	for _, pattern := range []string{"sparql/sparql10/*/manifest.ttl", "sparql/sparql11/*/manifest.ttl"} {
 		files, _ := filepath.Glob(filepath.Join(root, pattern))
 		for _, f := range files {
@@ -104,6 +104,9 @@ func TestTheSuiteOfW3C(t *testing.T) {
 						case "refused":
 							refused++
 							t.Skip("it is about a part that is refused")
+						case "unread":
+							unread++
+							t.Skip("its data or result is in a format that is not read here")
 						case "":
 							passed++
 						default:
@@ -114,7 +117,7 @@ func TestTheSuiteOfW3C(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d tests: %d pass, %d are refused by name, %d fail", all, passed, refused, all-passed-refused)
+	t.Logf("%d tests: %d pass, %d are refused by name, %d have data that is not read here, %d fail", all, passed, refused, unread, all-passed-refused-unread)
 }
 
 func run(t *testing.T, m memory, kind string, entry, action rdf.Term) string {
@@ -149,7 +152,7 @@ func run(t *testing.T, m memory, kind string, entry, action rdf.Term) string {
 	var data memory
 	if d := m.one(action, qt+"data"); d.Kind != 0 {
 		if strings.HasSuffix(d.Value, ".rdf") {
-			return "refused"
+			return "unread"
 		}
 		data = load(t, file(d))
 	}
@@ -172,7 +175,7 @@ func run(t *testing.T, m memory, kind string, entry, action rdf.Term) string {
 		}
 		return sameRows(got, want, string(text), strings.Contains(strings.ToUpper(string(text)), "ORDER BY"))
 	}
-	return "refused"
+	return "unread"
 }
 
 func sameGraph(got, want []rdf.Triple, text string) string {
