@@ -36,7 +36,7 @@ func (r Reader) JSONLD(text string) ([]Triple, error) {
 			quoted = !quoted
 		case !quoted && (c == '{' || c == '['):
 			if depth++; depth > maxNesting {
-				return nil, fault.New(fault.Exhausted, "graph_document_too_big", "the document is nested more than %d deep", maxNesting)
+				return nil, fault.New(fault.TooLarge, "graph_document_too_big", "the document is nested more than %d deep", maxNesting)
 			}
 		case !quoted && (c == '}' || c == ']'):
 			depth--

@@ -31,13 +31,13 @@ func (r Reader) most() int {
 
 func (r Reader) size(n int) error {
 	if n > MaxBytes {
-		return fault.New(fault.Exhausted, "graph_document_too_big", "the document has %d bytes; the limit is %d", n, MaxBytes).WithHint("split it")
+		return fault.New(fault.TooLarge, "graph_document_too_big", "the document has %d bytes; the limit is %d", n, MaxBytes).WithHint("split it")
 	}
 	return nil
 }
 
 func (r Reader) full() error {
-	return fault.New(fault.Exhausted, "graph_document_too_big", "the document has more than %d triples", r.most()).WithHint("split it")
+	return fault.New(fault.TooLarge, "graph_document_too_big", "the document has more than %d triples", r.most()).WithHint("split it")
 }
 
 // turtle parses Turtle and, if lines is set, N-Triples.
