@@ -120,7 +120,7 @@ func apiRoutes() []entry {
 		}},
 		{route: "POST /api/v1/graph/query", want: own, calls: to(post(api+"/graph/query", `{"query":"SELECT * { ?s ?p ?o }"}`))},
 		{route: "POST /api/v1/graph/triples", want: own, calls: func(x things) []step {
-			return []step{post(api+"/graph/triples", `{"subject":"`+x.Entity+`","predicate":"knows","object":"hello"}`)}
+			return []step{post(api+"/graph/triples", `{"subject":"hello","predicate":"knows","object":"world","source":"`+x.Entity+`"}`)}
 		}},
 		{route: "POST /api/v1/graph/documents", want: own, calls: func(x things) []step {
 			return []step{post(api+"/graph/documents", `{"format":"ntriples","source":"`+x.Entity+`","text":"<http://a.example/> <http://b.example/> \"c\" ."}`)}
