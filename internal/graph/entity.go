@@ -97,7 +97,7 @@ func ambiguous(name string, found []namedEntity) error {
 	return fault.New(fault.Invalid, "graph_entity_ambiguous", "%.100q names %d entities: %s", name, len(found), strings.Join(list, ", ")).WithHint("give more of the name, or the IRI")
 }
 
-// named returns the entities one of whose labels has all words of a name, whole labels first.
+// named returns the entities one of whose labels is a name, or else has all words of it.
 func (e *Engine) named(ctx context.Context, user, name string) (out []namedEntity, labels message.Labels, err error) {
 	words := labelWords(name)
 	if len(words) == 0 {
@@ -105,7 +105,7 @@ func (e *Engine) named(ctx context.Context, user, name string) (out []namedEntit
 	}
 	full := strings.Join(words, " ")
 	longest := slices.MaxFunc(words, func(a, b string) int { return cmp.Compare(len(a), len(b)) })
-	err = e.each(ctx, user, store.Query{Type: TypeTriple, Term: index(termWord, longest)}, func(st Statement) error {
+	add := func(st Statement) error {
 		have := labelWords(st.O.Value)
 		if slices.ContainsFunc(words, func(w string) bool { return !slices.Contains(have, w) }) {
 			return nil
@@ -122,7 +122,12 @@ func (e *Engine) named(ctx context.Context, user, name string) (out []namedEntit
 			return errEnough
 		}
 		return nil
-	})
+	}
+	for _, words := range []string{full, longest} { // words of a name count only where no whole name is
+		if err = e.each(ctx, user, store.Query{Type: TypeTriple, Term: index(termWord, words)}, add); err != nil || len(out) > 0 {
+			break
+		}
+	}
 	if errors.Is(err, errEnough) {
 		err = nil
 	}

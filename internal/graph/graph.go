@@ -134,7 +134,7 @@ const (
 	termSP        = "graph.sp"
 	termPO        = "graph.po"
 	termSO        = "graph.so"
-	termWord      = "graph.word" // a word of a label
+	termWord      = "graph.word" // a word of a label, and the whole label
 	termSource    = "graph.source"
 	termCall      = "graph.call"
 )
@@ -181,6 +181,7 @@ func (e *Engine) terms(user string, t rdf.Triple, o Origin) []store.Term {
 	}
 	if isLabel(t.P.Value) && t.O.Kind == rdf.Literal {
 		words := labelWords(t.O.Value)
+		words = append(words, strings.Join(words, " ")) // the whole label finds it at once
 		slices.Sort(words)
 		for _, w := range slices.Compact(words) {
 			out = append(out, index(termWord, w))
