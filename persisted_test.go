@@ -34,6 +34,7 @@ const persistedTypes = `
 	llm.Calibration llm.Usage
 	mail.Account mail.Message
 	memory.Fact memory.Reading
+	memory.Graph memory.Triple
 	messaging.Account messaging.Chat messaging.Code messaging.Person messaging.Post messaging.Preference messaging.Update
 	plan.Plan plan.Task
 	runtime.Life
@@ -53,6 +54,7 @@ var persistedWords = map[string]string{
 	"type of a fact":              `fact preference person place event instruction`,
 	"status of a document":        `ready refused`,
 	"term": `about branch call cancelled_by children conversation effect.dead effect.intent effect.intents effect.key
+		graph.call graph.o graph.p graph.po graph.s graph.so graph.source graph.sp graph.word
 		group_member key_hash key_user message named opened plan plans request requests routed stands task`,
 	"state of a resource": `active answered approved awaiting_approval deleted due executing lease.held lease.waiting
 		open pending proposed running unknown`,
@@ -79,7 +81,7 @@ var persistedWords = map[string]string{
 // derivedIDs are the first parts of what IDs are derived from. Steward derives them
 // again, after a crash for example, and then finds what it has stored.
 const derivedIDs = `alarm again ask asked calendar call cancel chat concluded contact conversation document effect event fact files files.write
-	goal grant intent job mail occurrence opened plan.task post probe question regenerate resolved sender task undo update view`
+	goal grant graph intent job mail occurrence opened plan.task post probe question regenerate resolved sender task undo update view`
 
 var typeLike = regexp.MustCompile(`^[a-z]+\.[A-Z][A-Za-z]+$`)
 

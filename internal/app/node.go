@@ -21,6 +21,7 @@ import (
 	"steward/internal/extract"
 	"steward/internal/fault"
 	"steward/internal/goals"
+	"steward/internal/graph"
 	"steward/internal/identity"
 	"steward/internal/jobs"
 	"steward/internal/kits"
@@ -90,6 +91,7 @@ type Local struct {
 	goals    *goals.Engine
 	memory   *factmem.Engine
 	papers   *documents.Engine // that people have added
+	graph    *graph.Engine
 
 	grace   time.Duration
 	outside Outside
@@ -131,7 +133,7 @@ func (a *App) OpenLocal(ctx context.Context, set *settings.Loaded, log *slog.Log
 	l := &Local{outside: a.Outside, reader: extract.Reader{Command: command, Slots: make(chan struct{}, readAtOnce)}, audit: trail, intake: intake, Store: st, Keys: identity.New(st), Log: log, grace: set.Timeouts.Shutdown,
 		User: a.User(), engine: a.engine(st), alarms: jobs.New(jobs.Options{Store: st, Log: log}), Resolver: a.Resolver(set), private: a.private(set),
 		stays: func(ctx context.Context) bool { return a.stays(ctx, set) }}
-	l.goals = a.goals(st, l.zone(set))
+	l.goals, l.graph = a.goals(st, l.zone(set)), a.newGraph(st)
 	l.memory = a.memory(st, set)
 	l.papers = a.documentEngine(st, set, l.reader, log)
 	if err := l.wire(ctx, a, set, log); err != nil {

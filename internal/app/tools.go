@@ -37,6 +37,7 @@ func (l *Local) BuiltIns(set *settings.Loaded) []BuiltIn {
 		l.goalTools(set, goal.Project, goal.AddProjects),
 		l.memoryTools(set),
 		l.documentTools(set),
+		l.graphTools(set),
 		l.basicTools(set),
 		l.shellTools(set),
 		l.skillTools(set),

@@ -120,6 +120,18 @@ func apiRoutes() []entry {
 		{route: "GET /api/v1/memory/facts", want: own, calls: to(get(api+"/memory/facts"), get(api+"/memory/facts?all=true&query="+bait))},
 		{route: "GET /api/v1/memory/facts/{id}", want: []string{"fact_not_found"}, calls: func(x things) []step { return []step{get(api + "/memory/facts/" + x.Fact)} }},
 		{route: "GET /api/v1/memory/profile", want: own, calls: to(get(api + "/memory/profile"))},
+		{route: "GET /api/v1/graph/neighbours", want: []string{"graph_entity_not_found"}, calls: func(x things) []step { return []step{get(api + "/graph/neighbours?of=" + x.Entity)} }},
+		{route: "GET /api/v1/graph/documents", want: own, calls: func(x things) []step {
+			return []step{get(api + "/graph/documents"), get(api + "/graph/documents?source=" + x.Entity)}
+		}},
+		{route: "POST /api/v1/graph/query", want: own, calls: to(post(api+"/graph/query", `{"query":"SELECT * { ?s ?p ?o }"}`))},
+		{route: "POST /api/v1/graph/triples", want: own, calls: func(x things) []step {
+			return []step{post(api+"/graph/triples", `{"subject":"hello","predicate":"knows","object":"world","source":"`+x.Entity+`"}`)}
+		}},
+		{route: "POST /api/v1/graph/documents", want: own, calls: func(x things) []step {
+			return []step{post(api+"/graph/documents", `{"format":"ntriples","source":"`+x.Entity+`","text":"<http://a.example/> <http://b.example/> \"c\" ."}`)}
+		}},
+		{route: "DELETE /api/v1/graph/triples", want: own, turn: last, calls: func(x things) []step { return []step{del(api + "/graph/triples?source=" + x.Entity)} }},
 		{route: "GET /api/v1/projects", want: own, calls: to(get(api + "/projects"))},
 		{route: "GET /api/v1/projects/{id}", want: []string{"project_not_found"}, calls: func(x things) []step { return []step{get(api + "/projects/" + x.Project)} }},
 		{route: "GET /api/v1/profile", want: own, calls: to(get(api + "/profile"))},

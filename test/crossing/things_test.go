@@ -40,6 +40,7 @@ type things struct {
 	Goal, Project           string // ids
 	Fact                    string // id
 	Document                string // id
+	Entity                  string // the IRI of one in the graph, and its source
 	Event                   string // a published event
 	Note, Shared, Spare     string // URIs of resources: one of ann's, and the family's
 }
@@ -339,6 +340,8 @@ func (w maker) made() (x things) {
 		w.T.Fatal(err)
 	}
 	x.Document = effort.ID
+	x.Entity = "urn:of:" + w.user
+	w.do(post("/api/v1/graph/triples", `{"subject":"`+x.Entity+`","predicate":"says","value":"`+w.mark("triple")+`","source":"`+x.Entity+`"}`))
 	x.Key = w.spare[w.user].String()
 	x.Note = "cld:identity.User." + w.user + "/home.Note." + id.New().String()
 	w.do(put("/api/v1/resources/item?uri="+x.Note, `{"text":"`+w.mark("note")+`"}`))

@@ -1,5 +1,5 @@
 // Package talk has the commands by which a person talks to agents and stays in control of what they do: chat,
-// ask, plan, route, approvals, grants, jobs, heartbeat, goals, projects and setup.
+// ask, plan, route, approvals, grants, jobs, heartbeat, goals, projects, graph and setup.
 //
 // A message takes the same way from each of them. chat and ask open a session that resumes interrupted work,
 // send the message to a conversation, and show the frames that come back: chat on the whole terminal (package
@@ -35,5 +35,5 @@ type program struct {
 // Commands returns the commands of this package, for the run p.
 func Commands(p *command.Program) []*cobra.Command {
 	a := &program{Program: p}
-	return []*cobra.Command{a.chatCommand(), a.askCommand(), a.planCommand(), a.setupCommand(), a.approvalsCommand(), a.grantsCommand(), a.jobsCommand(), a.heartbeatCommand(), a.goalsCommand(), a.projectsCommand(), a.routeCommand()}
+	return []*cobra.Command{a.chatCommand(), a.askCommand(), a.planCommand(), a.setupCommand(), a.approvalsCommand(), a.grantsCommand(), a.jobsCommand(), a.heartbeatCommand(), a.goalsCommand(), a.projectsCommand(), a.graphCommand(), a.routeCommand()}
 }

@@ -16,6 +16,7 @@ import (
 	"steward/internal/documents"
 	"steward/internal/fault"
 	"steward/internal/goals"
+	"steward/internal/graph"
 	"steward/internal/heartbeat"
 	"steward/internal/identity"
 	"steward/internal/memory"
@@ -46,6 +47,7 @@ type Options struct {
 	Goals     *goals.Engine     // nil: goals and projects are not served
 	Memory    *memory.Engine    // nil: facts are not served
 	Documents *documents.Engine // nil: documents are not served
+	Graph     *graph.Engine     // nil: the graph is not served
 
 	Own identity.Profile // what the settings say about the machine's own user
 
@@ -227,6 +229,13 @@ func (f *server) routes() []route {
 		on("DELETE /memory/facts/{id}", f.forgetFact),
 		on("GET /memory/profile", f.memoryProfile),
 		on("PUT /memory/profile", f.setMemoryProfile),
+
+		on("POST /graph/query", f.queryGraph),
+		on("GET /graph/neighbours", f.graphNeighbours),
+		on("POST /graph/triples", f.assertTriple),
+		on("DELETE /graph/triples", f.forgetGraph),
+		on("POST /graph/documents", f.importGraph),
+		on("GET /graph/documents", f.exportGraph),
 	}, f.effortRoutes(record.KindGoal, "/goals"), f.effortRoutes(record.KindProject, "/projects"))
 }
 
