@@ -34,7 +34,7 @@ func floors() map[string]floor {
 	for level, names := range map[int][]string{
 		0: {"internal/fault", "internal/id", "internal/lifetime", "internal/search/meaning", "internal/search/words", "internal/secret/mask", "internal/tool/sentence"},
 		1: {"client", "internal/strict", "internal/resource", "internal/request", "internal/message", "internal/tool", "internal/intent", "internal/record"},
-		2: {"internal/store", "internal/store/follow", "internal/store/lease", "internal/policy", "internal/llm/tokens", "internal/llm", "internal/provider/cloud", "internal/conversation/window", "internal/importexport", "internal/search", "internal/catalog/watch", "internal/egress", "internal/extract", "internal/secret/oauth", "internal/tools/local", "internal/service", "internal/tools/dav", "internal/channel", "internal/channel/markup", "internal/channel/rest", "internal/channel/wire", "internal/tools/mailbox", "internal/memory", "internal/graph/rdf", "internal/graph/sparql"},
+		2: {"internal/store", "internal/store/follow", "internal/store/lease", "internal/policy", "internal/llm/tokens", "internal/llm", "internal/provider/cloud", "internal/conversation/window", "internal/importexport", "internal/search", "internal/catalog/watch", "internal/egress", "internal/extract", "internal/secret/oauth", "internal/tools/local", "internal/service", "internal/tools/dav", "internal/channel", "internal/channel/markup", "internal/channel/rest", "internal/channel/wire", "internal/tools/mailbox", "internal/memory", "internal/memory/graph/rdf", "internal/memory/graph/sparql"},
 		4: {"internal/settings", "internal/taint", "internal/kits", "internal/requests", "internal/routing", "internal/explain", "internal/turn", "internal/turn/relay", "internal/work", "internal/planning", "internal/runtime", "proto"},
 		6: {"internal/app", "internal/cli/command", "internal/cli/activity", "internal/cli/conversations", "internal/cli/access", "internal/cli/agents", "internal/cli/documents", "internal/cli/node", "internal/cli/talk", "internal/cli", "cmd/steward"},
 	} {
@@ -51,7 +51,7 @@ func floors() map[string]floor {
 			table[name] = f
 		}
 	}
-	add(3, "", "internal/documents", "internal/goals", "internal/graph", "internal/jobs", "internal/heartbeat", "internal/plan", "internal/agent", "internal/conversation", "internal/effect", "internal/identity", "internal/conversation/worklog", "internal/search/fts", "internal/search/vector")
+	add(3, "", "internal/memory/documents", "internal/goals", "internal/memory/graph", "internal/jobs", "internal/heartbeat", "internal/plan", "internal/agent", "internal/conversation", "internal/effect", "internal/identity", "internal/conversation/worklog", "internal/search/fts", "internal/search/vector")
 	add(3, providerKin, providerKin) // see floorOf for the providers themselves
 	add(3, "", "internal/provider")  // the contract of the providers: tests alone
 	add(3, "", "internal/store/sqlite")

@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 
 	"steward/client"
-	"steward/internal/documents"
 	"steward/internal/extract"
+	"steward/internal/memory/documents"
 	"steward/internal/message"
 	"steward/internal/settings"
 	"steward/internal/store"

@@ -3,7 +3,7 @@ package app
 import (
 	"context"
 
-	"steward/internal/graph"
+	"steward/internal/memory/graph"
 	"steward/internal/message"
 	"steward/internal/record"
 	"steward/internal/resource"

@@ -21,8 +21,8 @@ import (
 
 	"steward/client"
 	"steward/internal/cli/command"
-	"steward/internal/documents"
 	"steward/internal/fault"
+	"steward/internal/memory/documents"
 )
 
 // program is one run of the command line. The commands of this package are its methods.

@@ -12,8 +12,8 @@ import (
 	"steward/client"
 	"steward/internal/cli/command"
 	"steward/internal/fault"
-	"steward/internal/graph"
-	"steward/internal/graph/rdf"
+	"steward/internal/memory/graph"
+	"steward/internal/memory/graph/rdf"
 	graphtool "steward/internal/tools/graph"
 	"steward/internal/tools/local"
 )

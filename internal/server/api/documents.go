@@ -7,8 +7,8 @@ import (
 	"net/http"
 
 	"steward/client"
-	"steward/internal/documents"
 	"steward/internal/fault"
+	"steward/internal/memory/documents"
 	"steward/internal/record"
 	"steward/internal/server/auth"
 )

@@ -6,10 +6,10 @@ import (
 
 	"steward/client"
 	"steward/internal/fault"
-	"steward/internal/graph"
-	"steward/internal/graph/rdf"
-	"steward/internal/graph/sparql"
 	"steward/internal/id"
+	"steward/internal/memory/graph"
+	"steward/internal/memory/graph/rdf"
+	"steward/internal/memory/graph/sparql"
 	"steward/internal/message"
 )
 

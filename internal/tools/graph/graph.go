@@ -1,4 +1,4 @@
-// Package graph lets an agent ask and extend the user's graph, which package internal/graph keeps.
+// Package graph lets an agent ask and extend the user's graph, which package memory/graph keeps.
 //
 // graph.neighbours tells who or what something is: all that is said of it, with the texts of the sources, so
 // that "who is Ann, and what did we agree" takes one call. graph.query answers SPARQL. Both are queries, and
@@ -17,9 +17,9 @@ import (
 
 	"steward/client"
 	"steward/internal/fault"
-	"steward/internal/graph/rdf"
-	"steward/internal/graph/sparql"
 	"steward/internal/id"
+	"steward/internal/memory/graph/rdf"
+	"steward/internal/memory/graph/sparql"
 	"steward/internal/message"
 	"steward/internal/tool"
 	"steward/internal/tools/local"
@@ -28,7 +28,7 @@ import (
 // Name is the first word of the tools' names.
 const Name = "graph"
 
-// Graph keeps triples; package internal/graph does.
+// Graph keeps triples; package memory/graph does.
 type Graph interface {
 	Query(ctx context.Context, user, text string, lim sparql.Limits) (sparql.Answer, message.Labels, error)
 	Neighbours(ctx context.Context, user, which string, limit int) (client.Entity, message.Labels, error)

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"steward/internal/graph"
+	"steward/internal/memory/graph"
 	"steward/internal/message"
 	"steward/internal/tool"
 	"steward/internal/tools/local"

@@ -9,8 +9,8 @@ import (
 
 	"steward/client"
 	"steward/internal/fault"
-	"steward/internal/graph/rdf"
 	"steward/internal/id"
+	"steward/internal/memory/graph/rdf"
 	"steward/internal/message"
 )
 

@@ -11,7 +11,7 @@ import (
 
 	"steward/client"
 	"steward/internal/fault"
-	"steward/internal/graph/rdf"
+	"steward/internal/memory/graph/rdf"
 	"steward/internal/message"
 	"steward/internal/resource"
 	"steward/internal/store"

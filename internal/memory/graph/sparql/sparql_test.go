@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"steward/internal/fault"
-	"steward/internal/graph/rdf"
-	"steward/internal/graph/sparql"
+	"steward/internal/memory/graph/rdf"
+	"steward/internal/memory/graph/sparql"
 )
 
 const people = `@prefix : <http://example.org/> .

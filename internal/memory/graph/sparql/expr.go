@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"steward/internal/fault"
-	"steward/internal/graph/rdf"
+	"steward/internal/memory/graph/rdf"
 )
 
 // expr is an expression: a constant, a variable, an operator or a function with its arguments.

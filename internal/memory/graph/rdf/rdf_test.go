@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"steward/internal/fault"
-	"steward/internal/graph/rdf"
+	"steward/internal/memory/graph/rdf"
 	_ "steward/test/seed"
 )
 

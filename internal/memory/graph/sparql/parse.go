@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"steward/internal/fault"
-	"steward/internal/graph/rdf"
+	"steward/internal/memory/graph/rdf"
 )
 
 // Limits of a query.

@@ -30,9 +30,9 @@ import (
 	"unicode"
 
 	"steward/internal/fault"
-	"steward/internal/graph/rdf"
-	"steward/internal/graph/sparql"
 	"steward/internal/id"
+	"steward/internal/memory/graph/rdf"
+	"steward/internal/memory/graph/sparql"
 	"steward/internal/message"
 	"steward/internal/resource"
 	"steward/internal/store"

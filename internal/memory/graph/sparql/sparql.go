@@ -22,7 +22,7 @@ import (
 	"strings"
 
 	"steward/internal/fault"
-	"steward/internal/graph/rdf"
+	"steward/internal/memory/graph/rdf"
 )
 
 // Form is what a query asks for.

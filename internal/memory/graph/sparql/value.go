@@ -11,7 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"steward/internal/graph/rdf"
+	"steward/internal/memory/graph/rdf"
 )
 
 // number is a number: exact if rat is set.
