@@ -110,6 +110,9 @@ func (a *program) welcome(set *settings.Loaded, s *app.Server, l *app.Local, voi
 	model := strings.Join(l.Found.Aliases["default"].Models, ", then ")
 	var b strings.Builder
 	fmt.Fprintf(&b, "Steward serves at %s\n", s.URL)
+	if link, err := l.SignInLink(context.Background(), s.URL); err == nil {
+		fmt.Fprintf(&b, "  page    %s\n", link)
+	}
 	if !a.Quiet {
 		fmt.Fprintf(&b, "  model   %s\n", model)
 		fmt.Fprintf(&b, "  chat    steward chat   (WebSocket: %s/ws)\n", strings.Replace(s.URL, "http", "ws", 1))

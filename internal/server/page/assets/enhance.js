@@ -1,0 +1,27 @@
+// What scripts add to HTML that the server has made.
+export function enhance(root) {
+  localTimes(root);
+  copyButtons(root);
+}
+
+export function localTimes(root) {
+  for (const e of root.querySelectorAll("time[datetime]")) {
+    const at = new Date(e.dateTime);
+    if (isNaN(at)) continue;
+    e.title = at.toLocaleString();
+    if (e.classList.contains("date")) e.textContent = at.toLocaleDateString(undefined, { weekday: "long", day: "numeric", month: "long", year: at.getFullYear() === new Date().getFullYear() ? undefined : "numeric" });
+    else e.textContent = at.toDateString() === new Date().toDateString() ? at.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" }) : at.toLocaleString([], { dateStyle: "medium", timeStyle: "short" });
+  }
+}
+
+export function copyButtons(root) {
+  for (const pre of root.querySelectorAll(".text pre")) {
+    if (pre.querySelector("button")) continue;
+    const b = document.createElement("button");
+    b.type = "button";
+    b.className = "copy";
+    b.dataset.js = "code";
+    b.textContent = JSON.parse(document.body?.dataset.texts || "{}").Copy || "Copy";
+    pre.append(b);
+  }
+}

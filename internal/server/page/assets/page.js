@@ -1,0 +1,105 @@
+// The page's modules. Everything is done by delegation: elements that patches bring need no set-up.
+import { act, toast, t } from "./act.js";
+import { followPage } from "./live.js";
+import { startComposer, suggest, editMessage } from "./composer.js";
+import { localTimes, copyButtons, enhance } from "./enhance.js";
+import { signIn } from "./signin.js";
+
+const js = {
+  copy(button) {
+    const body = button.closest("article").querySelector(".body");
+    navigator.clipboard.writeText(body.innerText).then(() => toast(t("Copied")));
+  },
+  edit: (button) => editMessage(button.closest("article")),
+  suggest: (button) => suggest(button.textContent),
+  list: () => document.getElementById("conversations").classList.toggle("shown"),
+  close: (button) => button.closest("dialog").close(),
+  code(button) {
+    navigator.clipboard.writeText(button.parentElement.querySelector("code, pre").textContent).then(() => toast(t("Copied")));
+  },
+};
+
+// fields returns what a button says by data-field-NAME.
+function fields(element) {
+  const out = {};
+  for (const [name, value] of Object.entries(element.dataset)) {
+    if (name.startsWith("field")) out[name.slice(5, 6).toLowerCase() + name.slice(6)] = value;
+  }
+  return out;
+}
+
+document.addEventListener("click", (e) => {
+  const button = e.target.closest("button[data-do]");
+  if (button) {
+    e.preventDefault();
+    if (button.dataset.confirm && !confirm(button.dataset.confirm)) return;
+    act(button.dataset.do, fields(button), button);
+    return;
+  }
+  const own = e.target.closest("[data-js]");
+  if (own && js[own.dataset.js]) js[own.dataset.js](own);
+  if (e.target.closest("[data-theme-switch]")) switchTheme();
+});
+
+document.addEventListener("submit", (e) => {
+  const form = e.target;
+  if (!form.dataset.do) return;
+  e.preventDefault();
+  const out = {};
+  for (const [name, value] of new FormData(form)) {
+    if (value instanceof File) continue;
+    if (name.endsWith("[]")) (out[name.slice(0, -2)] ||= []).push(value);
+    else out[name] = value;
+  }
+  for (const box of form.querySelectorAll("input[type=checkbox][data-flag]")) out[box.name] = box.checked;
+  act(form.dataset.do, out, e.submitter);
+});
+
+// A control with data-change does its action when it changes.
+document.addEventListener("change", (e) => {
+  const at = e.target.closest("[data-change]");
+  if (at) act(at.dataset.change, { ...fields(at), value: at.type === "checkbox" ? String(at.checked) : at.value }, at);
+});
+
+document.addEventListener("focusin", (e) => {
+  const at = e.target.closest("[data-js-focus]");
+  if (!at) return;
+  const name = at.dataset.jsFocus;
+  delete at.dataset.jsFocus;
+  act(name, {}, null, true);
+});
+
+// A form with the method get goes to its address, without the rule form-action, which forbids it.
+document.addEventListener("submit", (e) => {
+  const form = e.target;
+  if (!("get" in form.dataset)) return;
+  e.preventDefault();
+  location.assign(form.getAttribute("action") + "?" + new URLSearchParams(new FormData(form)));
+});
+
+function switchTheme() {
+  const root = document.documentElement;
+  const dark = root.classList.contains("dark") || (!root.classList.contains("light") && matchMedia("(prefers-color-scheme: dark)").matches);
+  const next = dark ? "light" : "dark";
+  root.classList.remove("light", "dark");
+  root.classList.add(next);
+  document.cookie = "theme=" + next + "; path=/; max-age=31536000; samesite=strict";
+}
+
+document.addEventListener("keydown", (e) => {
+  const typing = e.target.closest("input, textarea, select, [contenteditable]");
+  if (e.key === "Escape" && document.getElementById("conversations")?.classList.contains("shown")) document.getElementById("conversations").classList.remove("shown");
+  if (typing || e.ctrlKey || e.metaKey || e.altKey) return;
+  if (e.key === "/") {
+    e.preventDefault();
+    (document.getElementById("text") || document.querySelector("input[type=search]"))?.focus();
+  }
+  if (e.key === "n") location.assign("/");
+});
+
+enhance(document);
+localTimes(document);
+copyButtons(document);
+startComposer();
+followPage();
+signIn();

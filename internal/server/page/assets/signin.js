@@ -1,0 +1,19 @@
+// Exchanges the secret in the address for a session.
+import { t } from "./act.js";
+
+export function signIn() {
+  const go = document.getElementById("sign-in-go");
+  if (!go || location.pathname !== "/sign-in" || location.hash.length < 10) return;
+  const link = location.hash.slice(1);
+  history.replaceState(null, "", "/sign-in");
+  const say = (id, s) => (document.getElementById(id).textContent = s);
+  const exchange = async () => {
+    say("sign-in-text", t("Signing in …"));
+    const r = await fetch("/sign-in", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ link }) });
+    const out = await r.json();
+    if (r.ok) return location.replace(out.go);
+    say("sign-in-text", "");
+    say("sign-in-error", [out.error?.message, out.error?.remedy].filter(Boolean).join(" – "));
+  };
+  exchange();
+}

@@ -1,0 +1,195 @@
+package page
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	g "maragu.dev/gomponents"
+	. "maragu.dev/gomponents/html"
+
+	"steward/internal/id"
+	"steward/internal/message"
+	"steward/internal/store"
+	"steward/internal/turn"
+)
+
+// flushEvery is how often a growing text is shown anew.
+const flushEvery = 70 * time.Millisecond
+
+// follower turns what happens in a conversation into patches.
+type follower struct {
+	*visit
+	out    *stream
+	conv   id.ID
+	seq    uint64 // of the last frame: a stream that begins again begins here
+	texts  map[string]*growing
+	order  []string // of texts
+	opened map[id.ID]bool
+	due    bool // a flush is due
+}
+
+// growing is a text that is being written.
+type growing struct {
+	message   id.ID
+	block     int
+	reasoning bool
+	text      []byte
+	shown     []string // the blocks that the page has
+	fresh     bool     // it has grown since
+}
+
+// take takes a frame. It reports whether something waits for a flush that is not planned yet.
+func (t *follower) take(f *turn.Frame) (soon bool, err error) {
+	t.seq = f.Cursor.Seq
+	if f.Kind == turn.FrameToken || f.Kind == turn.FrameReasoning {
+		t.grow(f)
+		soon, t.due = !t.due, true
+		return soon, nil
+	}
+	if err := t.flush(); err != nil {
+		return false, err
+	}
+	return false, t.show(f)
+}
+
+func (t *follower) grow(f *turn.Frame) {
+	at := blockID(f.Message, f.Block)
+	x := t.texts[at]
+	if x == nil {
+		x = &growing{message: f.Message, block: f.Block, reasoning: f.Kind == turn.FrameReasoning}
+		t.texts[at] = x
+		t.order = append(t.order, at)
+	}
+	x.text, x.fresh = append(x.text, f.Text...), true
+}
+
+// flush sends what has changed of the texts.
+func (t *follower) flush() error {
+	t.due = false
+	var out []patch
+	for _, at := range t.order {
+		x := t.texts[at]
+		if !x.fresh {
+			continue
+		}
+		x.fresh = false
+		out = append(out, t.open(x.message)...)
+		if x.reasoning {
+			out = append(out, put(at, bodyID(x.message), t.reasoning(x.message, x.block, string(x.text))))
+			continue
+		}
+		blocks := t.markdown.blocks(string(x.text))
+		if x.shown == nil {
+			out = append(out, put(at, bodyID(x.message), Div(ID(at), Class("text"), g.Group(parts(at, blocks)))))
+		} else {
+			for i, b := range blocks {
+				if i >= len(x.shown) || x.shown[i] != b {
+					out = append(out, put(partID(at, i), at, part(at, i, b)))
+				}
+			}
+			for i := len(blocks); i < len(x.shown); i++ {
+				out = append(out, patch{ID: partID(at, i)})
+			}
+		}
+		x.shown = blocks
+	}
+	if len(out) == 0 {
+		return nil
+	}
+	return t.send(append(out, t.busy(true)))
+}
+
+// send sends patches with the position that the stream has reached.
+func (t *follower) send(list []patch) error {
+	return t.out.send(strconv.FormatUint(t.seq, 10), list...)
+}
+
+// open makes the article of an answer that is being written, once.
+func (t *follower) open(m id.ID) []patch {
+	if t.opened[m] {
+		return nil
+	}
+	t.opened[m] = true
+	return []patch{put(articleID(m), threadID, t.answer(m, nil))}
+}
+
+func (t *follower) forget(m id.ID) {
+	delete(t.opened, m)
+	kept := t.order[:0]
+	for _, at := range t.order {
+		if t.texts[at].message == m {
+			delete(t.texts, at)
+		} else {
+			kept = append(kept, at)
+		}
+	}
+	t.order = kept
+}
+
+// show shows a frame that is not text.
+func (t *follower) show(f *turn.Frame) error {
+	switch f.Kind {
+	case turn.FrameUser, turn.FrameOpened:
+		if n := t.said(f.Stored, t.foot(f.Stored, nil)); n != nil {
+			return t.send([]patch{{ID: "welcome"}, put(articleID(f.Message), threadID, n), t.busy(true), {ID: "failure"}})
+		}
+	case turn.FrameCall:
+		out := t.open(f.Message)
+		c, err := t.liveCall(f.Call)
+		if err != nil {
+			return err
+		}
+		return t.send(append(out, put(cardID(f.Call.ID), bodyID(f.Message), t.card(c)), t.busy(true)))
+	case turn.FrameResult:
+		c, err := t.liveCall(f.Call)
+		if err != nil {
+			return err
+		}
+		return t.send([]patch{put(cardID(f.Call.ID), threadID, t.card(c))})
+	case turn.FrameComplete:
+		t.forget(f.Message)
+		return t.send([]patch{put(articleID(f.Message), threadID, t.article(f.Stored, nil, t.foot(f.Stored, nil))), t.busy(false), {ID: "notice"}})
+	case turn.FrameReset:
+		t.forget(f.Message)
+		return t.send([]patch{{ID: articleID(f.Message)}})
+	case turn.FrameError:
+		return t.send([]patch{put("failure", "end", Div(ID("failure"), Class("failure"), Role("alert"), P(ownText(f.Err.Message)), g.If(f.Err.Remedy != "", P(Class("quiet"), ownText(f.Err.Remedy))))), t.busy(false), {ID: "notice"}})
+	case turn.FrameNotice:
+		return t.send([]patch{put("notice", "end", Div(ID("notice"), Class("notice"), ownText(f.Text)))})
+	case turn.FrameTask:
+		return t.send([]patch{put("task-"+f.Task.ID.String(), "end", Div(ID("task-"+f.Task.ID.String()), Class("notice task"), t.icon("spin"), ownText(f.Task.Tool+": "+f.Task.Message)))})
+	case turn.FramePlanned:
+		return t.send([]patch{put("plan-"+f.Planned.Task.ID, "plan", t.plannedTask(f.Planned))})
+	}
+	return nil
+}
+
+// busy says whether the assistant is at work.
+func (v *visit) busy(yes bool) patch {
+	word := ""
+	if yes {
+		word = v.t("at work")
+	}
+	return put("state", "", Span(ID("state"), Role("status"), Data("busy", strconv.FormatBool(yes)), g.Text(word)))
+}
+
+// liveCall is the call of a frame.
+func (t *follower) liveCall(c *turn.CallView) (call, error) {
+	out := call{id: c.ID, name: c.Name, args: c.Args, sentence: c.Summary, status: c.Status, progress: c.Message, fraction: c.Fraction, result: c.Result}
+	if out.sentence == "" && c.Args != "" && c.Result != nil {
+		out.sentence = t.workLog().Summary(message.Call{ToolCall: &message.ToolCall{Common: c.Result.Common, Name: c.Name, Args: []byte(c.Args)}})
+	}
+	if c.Approval != nil {
+		q, err := t.Node.Effects.Question(context.WithoutCancel(t.ctx()), store.ForUser(t.caller.User), c.Approval.ID, nil)
+		if err == nil {
+			out.question = t.question(&q)
+		}
+	}
+	return out, nil
+}
+
+// plannedTask shows a task of a plan while the plan is carried out.
+func (v *visit) plannedTask(p *turn.PlannedView) g.Node {
+	return Div(ID("plan-"+p.Task.ID), Class("planned "+p.Task.Status), v.icon("tree"), ownText(p.Task.Title), Span(Class("state"), g.Text(p.Task.Status)))
+}

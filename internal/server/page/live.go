@@ -1,0 +1,137 @@
+package page
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	g "maragu.dev/gomponents"
+	. "maragu.dev/gomponents/html"
+
+	"steward/internal/effect"
+	"steward/internal/fault"
+)
+
+// Times of an event stream.
+const (
+	beatEvery    = 25 * time.Second // a comment keeps proxies from ending it
+	recheckEvery = time.Minute      // whether the person is still signed in
+	writeWithin  = 30 * time.Second
+)
+
+// stream is the event stream of one open page. Safe for concurrent use.
+type stream struct {
+	mu sync.Mutex
+	w  http.ResponseWriter
+	rc *http.ResponseController
+}
+
+// send sends patches. With an id, a stream that begins again after a break goes on after this event.
+func (s *stream) send(id string, patches ...patch) error {
+	b, err := json.Marshal(patches)
+	if err != nil {
+		return err
+	}
+	return s.event(id, "patch", string(b))
+}
+
+func (s *stream) event(id, name, data string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.rc.SetWriteDeadline(time.Now().Add(writeWithin)); err != nil {
+		return err
+	}
+	if id != "" {
+		id = "id: " + id + "\n"
+	}
+	if name != "" {
+		name = "event: " + name + "\n"
+	}
+	if _, err := fmt.Fprintf(s.w, "%s%sdata: %s\n\n", id, name, data); err != nil {
+		return err
+	}
+	return s.rc.Flush()
+}
+
+// lives are what pages follow, by the parameter "of".
+func (s *server) lives() map[string]func(v *visit, ctx context.Context, out *stream) error {
+	return map[string]func(v *visit, ctx context.Context, out *stream) error{
+		"chat": (*visit).liveChat,
+	}
+}
+
+// live is the event stream of a page: what it follows, and on every page how many questions wait for the person.
+func (s *server) live(w http.ResponseWriter, r *http.Request) {
+	v, err := s.visit(r)
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	follow := s.lives()[r.URL.Query().Get("of")]
+	h := w.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("X-Accel-Buffering", "no")
+	out := &stream{w: w, rc: http.NewResponseController(w)}
+	ctx, cancel := context.WithCancelCause(r.Context())
+	defer cancel(nil)
+	var work sync.WaitGroup
+	defer work.Wait()
+	defer cancel(nil)
+	work.Go(func() { cancel(v.liveWaiting(ctx, out)) })
+	if follow != nil {
+		work.Go(func() {
+			err := follow(v, ctx, out)
+			if err != nil && ctx.Err() == nil {
+				s.Logger.Info("a page cannot be kept up to date", "error", err)
+				b, _ := json.Marshal(map[string]string{"message": fault.Of(err).Message}) //nolint:errcheck // a map of strings
+				cancel(out.event("", "failed", string(b)))
+				return
+			}
+		})
+	}
+	beat, check := time.NewTicker(beatEvery), time.NewTicker(recheckEvery)
+	defer beat.Stop()
+	defer check.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-beat.C:
+			err = out.event("", "beat", "")
+		case <-check.C:
+			if err = v.caller.Recheck(ctx); err != nil {
+				err = fmt.Errorf("%w; %w", err, out.event("", "ended", ""))
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// liveWaiting follows how many questions wait for the person.
+func (v *visit) liveWaiting(ctx context.Context, out *stream) error {
+	for list, err := range v.Node.FollowApprovals(ctx, v.caller.User) {
+		if err != nil {
+			return err
+		}
+		if err := out.send("", v.waiting(list)); err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+// waiting shows how many questions wait.
+func (v *visit) waiting(list []effect.Question) patch {
+	n := 0
+	for _, q := range list {
+		if q.Yours {
+			n++
+		}
+	}
+	return put("waiting", "", Span(ID("waiting"), Class("badge"), Data("count", fmt.Sprint(n)), g.If(n == 0, Hidden("")), Aria("label", v.t("{n} waiting", fmt.Sprint(n))), g.Text(fmt.Sprint(n))))
+}

@@ -1,0 +1,136 @@
+package page
+
+import (
+	"bytes"
+	"html"
+	"regexp"
+	"strings"
+
+	"github.com/microcosm-cc/bluemonday"
+	"github.com/yuin/goldmark"
+	"github.com/yuin/goldmark/ast"
+	"github.com/yuin/goldmark/extension"
+	"github.com/yuin/goldmark/renderer"
+	gmhtml "github.com/yuin/goldmark/renderer/html"
+	gmtext "github.com/yuin/goldmark/text"
+	"github.com/yuin/goldmark/util"
+)
+
+// Bounds of what is read as Markdown. The rest is shown as it is.
+const (
+	maxMarkdown = 256 << 10
+	maxLine     = 16 << 10
+)
+
+// markdown turns Markdown into HTML that can be shown. Safe for concurrent use.
+type markdown struct {
+	md     goldmark.Markdown
+	policy *bluemonday.Policy
+}
+
+func newMarkdown() *markdown {
+	p := bluemonday.NewPolicy()
+	p.AllowElements("p", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "strong", "em", "del", "code", "pre", "blockquote", "ul", "ol", "li",
+		"table", "thead", "tbody", "tr", "th", "td")
+	p.AllowAttrs("start").Matching(bluemonday.Integer).OnElements("ol")
+	p.AllowAttrs("class").Matching(regexp.MustCompile(`^language-[A-Za-z0-9+#_.-]{1,40}$`)).OnElements("code")
+	p.AllowAttrs("align").Matching(bluemonday.CellAlign).OnElements("th", "td")
+	p.AllowAttrs("type").Matching(regexp.MustCompile(`^checkbox$`)).OnElements("input")
+	p.AllowAttrs("checked", "disabled").OnElements("input")
+	p.AllowAttrs("href").OnElements("a")
+	p.AllowURLSchemes("http", "https", "mailto")
+	p.RequireParseableURLs(true)
+	p.AllowRelativeURLs(false)
+	p.RequireNoFollowOnLinks(true)
+	p.RequireNoReferrerOnLinks(true)
+	p.AddTargetBlankToFullyQualifiedLinks(true)
+	md := goldmark.New(goldmark.WithExtensions(extension.Table, extension.Strikethrough, extension.TaskList, extension.Linkify),
+		goldmark.WithRendererOptions(renderer.WithNodeRenderers(util.Prioritized(plain{}, 100))))
+	return &markdown{md, p}
+}
+
+// blocks returns the HTML of each block of a text at the top level: a paragraph, a list, a table. While a text
+// grows, only the last of them change.
+func (m *markdown) blocks(s string) []string {
+	s = visible(strings.ToValidUTF8(s, "\ufffd"))
+	rest := ""
+	if len(s) > maxMarkdown {
+		cut := strings.LastIndexByte(s[:maxMarkdown], '\n') + 1
+		s, rest = s[:cut], s[cut:]
+	}
+	if hasLongLine(s) {
+		s, rest = "", s+rest
+	}
+	src := []byte(s)
+	root := m.md.Parser().Parse(gmtext.NewReader(src))
+	var out []string
+	for n := root.FirstChild(); n != nil; n = n.NextSibling() {
+		var b bytes.Buffer
+		if err := m.md.Renderer().Render(&b, src, n); err != nil {
+			b.Reset()
+			b.WriteString("<p>" + html.EscapeString(s) + "</p>")
+		}
+		out = append(out, m.policy.SanitizeReader(&b).String())
+	}
+	if rest != "" {
+		out = append(out, `<pre class="plain">`+html.EscapeString(rest)+`</pre>`)
+	}
+	return out
+}
+
+func hasLongLine(s string) bool {
+	for line := range strings.Lines(s) {
+		if len(line) > maxLine {
+			return true
+		}
+	}
+	return false
+}
+
+// plain shows HTML in Markdown as text, and images as links: a picture of another host would tell that host who
+// reads it.
+type plain struct{}
+
+func (plain) RegisterFuncs(r renderer.NodeRendererFuncRegisterer) {
+	r.Register(ast.KindRawHTML, func(w util.BufWriter, src []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
+		if entering {
+			for i := range n.(*ast.RawHTML).Segments.Len() {
+				seg := n.(*ast.RawHTML).Segments.At(i)
+				w.WriteString(html.EscapeString(string(seg.Value(src)))) //nolint:errcheck // a buffer
+			}
+		}
+		return ast.WalkSkipChildren, nil
+	})
+	r.Register(ast.KindHTMLBlock, func(w util.BufWriter, src []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
+		if !entering {
+			return ast.WalkContinue, nil
+		}
+		b := n.(*ast.HTMLBlock)
+		var raw []byte
+		for i := range b.Lines().Len() {
+			seg := b.Lines().At(i)
+			raw = append(raw, seg.Value(src)...)
+		}
+		if b.HasClosure() {
+			raw = append(raw, b.ClosureLine.Value(src)...)
+		}
+		w.WriteString("<p>" + html.EscapeString(string(raw)) + "</p>") //nolint:errcheck // a buffer
+		return ast.WalkSkipChildren, nil
+	})
+	r.Register(ast.KindImage, func(w util.BufWriter, src []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
+		if !entering {
+			return ast.WalkContinue, nil
+		}
+		to := n.(*ast.Image).Destination
+		label := string(n.Text(src)) //nolint:staticcheck // the alternative text is what the deprecated method returns
+		if label == "" {
+			label = string(to)
+		}
+		if gmhtml.IsDangerousURL(to) {
+			w.WriteString(html.EscapeString(label)) //nolint:errcheck // a buffer
+			return ast.WalkSkipChildren, nil
+		}
+		w.WriteString(`<a href="` + html.EscapeString(string(to)) + `">` + html.EscapeString(label) + `</a>`) //nolint:errcheck // a buffer
+		return ast.WalkSkipChildren, nil
+	})
+}

@@ -1,0 +1,28 @@
+package page
+
+// screens are all pages, and actions all that their buttons and forms do.
+func (s *server) screens() []screen {
+	return []screen{
+		{"/{$}", (*visit).chatScreen},
+		{"/chat/{conversation}", (*visit).chatScreen},
+		{"/approvals", (*visit).approvalsScreen},
+	}
+}
+
+func (s *server) actions() map[string]action {
+	return map[string]action{
+		"send":                (*visit).sendMessage,
+		"stop":                (*visit).stop,
+		"regenerate":          (*visit).regenerate,
+		"branch":              (*visit).switchBranch,
+		"models":              (*visit).models,
+		"older":               (*visit).older,
+		"rename-ask":          (*visit).renameAsk,
+		"rename":              (*visit).rename,
+		"delete-conversation": (*visit).deleteConversation,
+		"answer":              (*visit).answerQuestion,
+		"deny-ask":            (*visit).denyAsk,
+		"always":              (*visit).always,
+		"edit-arguments":      (*visit).editArguments,
+	}
+}

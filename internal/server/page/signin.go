@@ -1,0 +1,53 @@
+package page
+
+import (
+	"encoding/json"
+	"net/http"
+	"time"
+
+	g "maragu.dev/gomponents"
+	. "maragu.dev/gomponents/html"
+
+	"steward/internal/fault"
+	"steward/internal/identity"
+	"steward/internal/server/auth"
+)
+
+// SignInLink returns the address at which a link's secret signs a browser in.
+func SignInLink(url, secret string) string { return url + "/sign-in#" + secret }
+
+// signInPage explains how to sign in, and does so if the address has a secret.
+func (s *server) signInPage(w http.ResponseWriter, r *http.Request) {
+	v := &visit{server: s, r: r, lang: languageOf(r)}
+	status := http.StatusOK
+	if r.URL.Path != "/sign-in" {
+		status = http.StatusUnauthorized
+	}
+	s.write(w, r, status, v.bare(v.t("Sign in"), Main(Class("center"), ID("sign-in"),
+		Img(Src(s.at("icon.svg")), Alt(""), Width("72"), Height("72")),
+		H1(g.Text("Steward")),
+		P(ID("sign-in-text"), g.Text(v.t("Open the link that Steward has printed where it was started, or that you were sent."))),
+		P(Class("quiet"), g.Text(v.t("A new link is printed by the command:")), g.Text(" "), Code(g.Text("steward link"))),
+		P(ID("sign-in-error"), Class("error"), Role("alert")),
+		Button(ID("sign-in-go"), Class("primary"), Hidden(""), g.Text(v.t("Sign in"))))))
+}
+
+func (s *server) signIn(w http.ResponseWriter, r *http.Request) {
+	var in struct{ Link string }
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 4<<10)).Decode(&in); err != nil {
+		s.fail(w, r, fault.New(fault.Invalid, "json_invalid", "the request is not JSON: %w", err))
+		return
+	}
+	_, secret, err := s.People.SignIn(r.Context(), in.Link, r.UserAgent())
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	s.setCookie(w, r, secret, identity.SessionIdle)
+	auth.Reply(w, http.StatusOK, []byte(`{"go":"/"}`))
+}
+
+func (s *server) setCookie(w http.ResponseWriter, r *http.Request, secret string, age time.Duration) {
+	http.SetCookie(w, &http.Cookie{Name: auth.CookieName(r), Value: secret, Path: "/", MaxAge: int(age / time.Second), HttpOnly: true,
+		Secure: r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https", SameSite: http.SameSiteStrictMode})
+}

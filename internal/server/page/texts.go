@@ -1,0 +1,62 @@
+package page
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+
+	"golang.org/x/text/language"
+)
+
+// The texts of the page are written in English where they are used: v.t("Send"). german.go translates them;
+// a test compares both.
+
+// fromHeader chooses the language of a browser.
+func fromHeader(accept string) string {
+	tags, _, err := language.ParseAcceptLanguage(accept)
+	if err != nil {
+		return "en"
+	}
+	_, i, _ := language.NewMatcher([]language.Tag{language.English, language.German}).Match(tags...)
+	return []string{"en", "de"}[i]
+}
+
+func languageOf(r *http.Request) string {
+	if c, err := r.Cookie("language"); err == nil && (c.Value == "en" || c.Value == "de") {
+		return c.Value
+	}
+	return fromHeader(r.Header.Get("Accept-Language"))
+}
+
+// t returns a text in the person's language. What stands in {braces} is replaced by the values in their order.
+func (v *visit) t(english string, values ...string) string {
+	s := english
+	if v.lang == "de" {
+		if d, ok := german()[english]; ok {
+			s = d
+		}
+	}
+	for i := 0; i < len(values); i++ {
+		from := strings.IndexByte(s, '{')
+		to := strings.IndexByte(s, '}')
+		if from < 0 || to < from {
+			break
+		}
+		name := s[from : to+1]
+		s = strings.ReplaceAll(s, name, values[i])
+	}
+	return s
+}
+
+// clientTexts are the texts that the modules in the browser use.
+func (v *visit) clientTexts() string {
+	out := map[string]string{}
+	for _, s := range []string{"Copied", "Copy", "Not connected. Trying again …", "That did not work", "Remove", "Signing in …", "Sign in", "just now", "The file is too large."} {
+		out[s] = v.t(s)
+	}
+	b, err := json.Marshal(out)
+	if err != nil {
+		panic(err) // a map of strings: cannot fail
+	}
+	return string(b)
+}

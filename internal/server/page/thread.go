@@ -1,0 +1,321 @@
+package page
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	g "maragu.dev/gomponents"
+	. "maragu.dev/gomponents/html"
+
+	"steward/internal/conversation"
+	"steward/internal/id"
+	"steward/internal/message"
+	"steward/internal/record"
+	"steward/internal/requests"
+)
+
+// A conversation is shown as a thread of articles, one for each message. The ids of its elements derive from the
+// messages, so that a patch finds what it replaces:
+//
+//	m-MESSAGE           the article
+//	b-MESSAGE           what the message says
+//	k-MESSAGE-BLOCK     one block of it, and k-MESSAGE-BLOCK-N, the parts of a text
+//	c-MESSAGE-BLOCK     the card of a call
+const threadID = "thread"
+
+func articleID(m id.ID) string { return "m-" + m.String() }
+func bodyID(m id.ID) string    { return "b-" + m.String() }
+func blockID(m id.ID, block int) string {
+	return "k-" + m.String() + "-" + strconv.Itoa(block)
+}
+
+// cardID is the id of the card of a call, whose own id is "MESSAGE/BLOCK".
+func cardID(call string) string { return "c-" + strings.Replace(call, "/", "-", 1) }
+
+// article shows a message. results are those of its calls, as far as they exist.
+func (v *visit) article(m *message.Message, results map[message.Ref]*message.ToolResult, foot g.Node) g.Node {
+	switch m.Role {
+	case message.User:
+		return v.said(m, foot)
+	case message.Assistant:
+		var parts []g.Node
+		for i, b := range m.Blocks {
+			switch b := b.(type) {
+			case *message.Text:
+				parts = append(parts, v.textBlock(m.ID, i, b.Text), citations(b.Citations))
+			case *message.Reasoning:
+				if strings.TrimSpace(b.Text) != "" {
+					parts = append(parts, v.reasoning(m.ID, i, b.Text))
+				}
+			case *message.ToolCall:
+				c := message.Call{Ref: message.Ref{Message: m.ID, Block: i}, ToolCall: b}
+				parts = append(parts, v.card(v.storedCall(c, results[c.Ref])))
+			case *message.Image, *message.File:
+				parts = append(parts, v.attachment(b))
+			}
+		}
+		return v.answer(m.ID, foot, parts...)
+	}
+	return nil
+}
+
+// answer is the article of an assistant's message.
+func (v *visit) answer(m id.ID, foot g.Node, parts ...g.Node) g.Node {
+	return Article(ID(articleID(m)), Class("msg assistant"), Data("message", m.String()), Aria("label", v.t("Answer")),
+		Div(ID(bodyID(m)), Class("body"), g.Group(parts)), foot)
+}
+
+// said is the article of a message that a person has written, or that something else has in the person's place.
+func (v *visit) said(m *message.Message, foot g.Node) g.Node {
+	if len(m.Blocks) == 0 {
+		return nil
+	}
+	var parts []g.Node
+	for i, b := range m.Blocks {
+		switch b := b.(type) {
+		case *message.Text:
+			parts = append(parts, Div(ID(blockID(m.ID, i)), Class("typed"), Dir("auto"), g.Text(visible(b.Text))))
+		case *message.Image, *message.File:
+			parts = append(parts, v.attachment(b))
+		}
+	}
+	switch from := m.Blocks[0].Base().Origin; {
+	case from == record.OriginUser:
+		return Article(ID(articleID(m.ID)), Class("msg user"), Data("message", m.ID.String()), Aria("label", v.t("You")), Div(ID(bodyID(m.ID)), Class("body"), g.Group(parts)), foot)
+	case opensTurn(from):
+		return Article(ID(articleID(m.ID)), Class("msg opened"), Data("message", m.ID.String()),
+			Details(Summary(v.icon("clock"), g.Text(v.opener(from)), g.Text(" "), when(m.At)), Div(ID(bodyID(m.ID)), Class("body"), g.Group(parts))))
+	}
+	return nil
+}
+
+// opensTurn reports whether an origin is that of something that begins a turn in the person's place.
+func opensTurn(from string) bool {
+	for _, p := range []string{"tool:", "agent:", "intent:", record.OriginAlarm, record.OriginJob} {
+		if strings.HasPrefix(from, p) {
+			return true
+		}
+	}
+	return false
+}
+
+func (v *visit) opener(from string) string {
+	kind, name, _ := strings.Cut(from, ":")
+	switch {
+	case strings.HasPrefix(from, record.OriginAlarm):
+		return v.t("A reminder")
+	case strings.HasPrefix(from, record.OriginJob):
+		return v.t("A job")
+	case kind == "agent":
+		return v.t("The agent {name}", name)
+	}
+	return v.t("The tool {name}", name)
+}
+
+func (v *visit) attachment(b message.Block) g.Node {
+	switch b := b.(type) {
+	case *message.Image:
+		if len(b.Data) > 0 && strings.HasPrefix(b.MIME, "image/") && b.MIME != "image/svg+xml" {
+			return Img(Class("attached"), Alt(v.t("An attached image")), Src("data:"+b.MIME+";base64,"+base64.StdEncoding.EncodeToString(b.Data)))
+		}
+		return Span(Class("file"), v.icon("image"), g.Text(visible(b.URL)))
+	case *message.File:
+		return Span(Class("file"), v.icon("file"), ownText(b.Name))
+	}
+	return nil
+}
+
+func (v *visit) textBlock(m id.ID, block int, s string) g.Node {
+	at := blockID(m, block)
+	return Div(ID(at), Class("text"), g.Group(parts(at, v.markdown.blocks(s))))
+}
+
+// parts are the blocks of a text, each with an id of its own.
+func parts(at string, blocks []string) (out []g.Node) {
+	for i, b := range blocks {
+		out = append(out, part(at, i, b))
+	}
+	return out
+}
+
+func partID(at string, i int) string { return at + "-" + strconv.Itoa(i) }
+
+func part(at string, i int, html string) g.Node {
+	return Div(ID(partID(at, i)), Dir("auto"), g.Raw(html))
+}
+
+func (v *visit) reasoning(m id.ID, block int, s string) g.Node {
+	return Details(ID(blockID(m, block)), Class("reasoning"), Summary(g.Text(v.t("Thoughts"))), Div(Class("text"), Dir("auto"), g.Text(visible(s))))
+}
+
+func citations(list []message.Citation) g.Node {
+	if len(list) == 0 {
+		return nil
+	}
+	return Ul(Class("citations"), g.Map(list, func(c message.Citation) g.Node {
+		title := c.Title
+		if title == "" {
+			title = c.URL
+		}
+		if strings.HasPrefix(c.URL, "https://") || strings.HasPrefix(c.URL, "http://") {
+			return Li(A(Href(c.URL), Target("_blank"), Rel("noopener noreferrer nofollow"), g.Text(visible(title))))
+		}
+		return Li(ownText(title))
+	}))
+}
+
+// call is what the card of a call shows.
+type call struct {
+	id       string // "MESSAGE/BLOCK"
+	name     string
+	args     string
+	sentence string // what it does
+	status   string
+	progress string
+	fraction float64
+	result   *message.ToolResult
+	question g.Node // of an approval that it waits for
+}
+
+func (v *visit) storedCall(c message.Call, r *message.ToolResult) call {
+	out := call{id: requests.CallID(c.Ref), name: c.Name, args: string(c.Args), status: "running", sentence: v.workLog().Summary(c), result: r}
+	if r != nil {
+		out.status = string(r.Status)
+	}
+	return out
+}
+
+// card shows a call: a sentence first, arguments and result when it is unfolded.
+func (v *visit) card(c call) g.Node {
+	state, icon := "", ""
+	switch c.status {
+	case "ok":
+		icon = "done"
+	case "writing", "running":
+		state, icon = v.t("running"), "spin"
+	case "awaiting_approval":
+		state, icon = v.t("waits for you"), "hand"
+	case "denied":
+		state, icon = v.t("denied"), "no"
+	case "cancelled":
+		state, icon = v.t("cancelled"), "no"
+	default:
+		state, icon = v.t("failed"), "fail"
+	}
+	sentence := c.sentence
+	if sentence == "" {
+		sentence = c.name
+	}
+	return Div(ID(cardID(c.id)), Class("call "+c.status), Data("call", c.id),
+		Details(
+			Summary(v.icon(icon), Span(Class("sentence"), ownText(sentence)), g.If(state != "", Span(Class("state"), g.Text(state))),
+				g.If(c.progress != "", Span(Class("progress"), ownText(c.progress))),
+				g.If(c.fraction > 0, g.El("progress", Max("1"), Value(fmt.Sprintf("%.2f", c.fraction))))),
+			Dl(Dt(g.Text(v.t("Tool"))), Dd(Code(g.Text(c.name))),
+				Dt(g.Text(v.t("Arguments"))), Dd(jsonText(c.args)),
+				g.If(c.result != nil, g.Group{Dt(g.Text(v.t("Result"))), Dd(v.result(c.result))}))),
+		c.question)
+}
+
+// maxShown is how much of a result is shown.
+const maxShown = 20_000
+
+func (v *visit) result(r *message.ToolResult) g.Node {
+	if r == nil {
+		return nil
+	}
+	s := r.Text()
+	cut := len(s) > maxShown
+	if cut {
+		s = strings.ToValidUTF8(s[:maxShown], "")
+	}
+	return g.Group{Pre(Dir("auto"), g.Text(visible(s))), g.If(cut, P(Class("quiet"), g.Text(v.t("The rest is not shown here.")))),
+		g.Map(r.Content, func(b message.Block) g.Node {
+			if _, ok := b.(*message.Text); ok {
+				return nil
+			}
+			return v.attachment(b)
+		}),
+		g.If(r.Labels.Has(message.Untrusted), P(Class("label"), v.icon("warn"), g.Text(v.t("This text comes from others."))))}
+}
+
+// jsonText shows JSON with indents.
+func jsonText(s string) g.Node {
+	var x any
+	if json.Unmarshal([]byte(s), &x) == nil {
+		if b, err := json.MarshalIndent(x, "", "  "); err == nil {
+			s = string(b)
+		}
+	}
+	return Pre(Dir("ltr"), g.Text(visible(s)))
+}
+
+// foot has what can be done with a message, and what an answer cost.
+func (v *visit) foot(m *message.Message, branches g.Node) g.Node {
+	switch {
+	case m.Role == message.User:
+		return Footer(Class("acts"), branches, v.iconButtonJS("edit", "edit", v.t("Edit")), v.iconButtonJS("copy", "copy", v.t("Copy")))
+	case m.Final:
+		return Footer(Class("acts"), branches, v.iconButtonJS("copy", "copy", v.t("Copy")),
+			v.iconButton("regenerate", "again", v.t("Answer again"), "message", m.ID.String()),
+			Span(Class("quiet cost"), g.Text(v.cost(m))))
+	}
+	return nil
+}
+
+// iconButtonJS is a button that a module in the browser handles.
+func (v *visit) iconButtonJS(does, icon, label string) g.Node {
+	return Button(Type("button"), Class("icon"), Data("js", does), Aria("label", label), Title(label), v.icon(icon))
+}
+
+func (v *visit) cost(m *message.Message) string {
+	_, model, _ := strings.Cut(m.Model, "/")
+	out := model
+	if m.Took > 0 {
+		out += fmt.Sprintf(" · %.1f s", m.Took.Seconds())
+	}
+	u := m.TurnUsage()
+	if n := u.Input + u.Output; n > 0 {
+		out += " · " + v.t("{n} tokens", count(n))
+	}
+	return out
+}
+
+func count(n int64) string {
+	switch {
+	case n >= 1_000_000:
+		return fmt.Sprintf("%.1f M", float64(n)/1e6)
+	case n >= 10_000:
+		return fmt.Sprintf("%d k", n/1000)
+	}
+	return strconv.FormatInt(n, 10)
+}
+
+// history shows messages in their order.
+func (v *visit) history(list []conversation.Entry, branches func(*conversation.Entry) g.Node) []g.Node {
+	results := map[message.Ref]*message.ToolResult{}
+	for _, e := range list {
+		if r := e.Result(); e.Role == message.Tool && r != nil {
+			results[r.Call] = r
+		}
+	}
+	var out []g.Node
+	var day string
+	for i := range list {
+		e := &list[i]
+		n := v.article(e.Message, results, v.foot(e.Message, branches(e)))
+		if n == nil {
+			continue
+		}
+		if d := e.At.Format(time.DateOnly); d != day {
+			day = d
+			out = append(out, Div(Class("day"), Aria("hidden", "true"), g.El("time", Class("date"), DateTime(e.At.UTC().Format(time.RFC3339)), g.Text(d))))
+		}
+		out = append(out, n)
+	}
+	return out
+}
