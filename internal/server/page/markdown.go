@@ -20,6 +20,7 @@ import (
 const (
 	maxMarkdown = 256 << 10
 	maxLine     = 16 << 10
+	maxDepth    = 40 // of quotes and lists in each other
 )
 
 // markdown turns Markdown into HTML that can be shown. Safe for concurrent use.
@@ -44,7 +45,7 @@ func newMarkdown() *markdown {
 	p.RequireNoFollowOnLinks(true)
 	p.RequireNoReferrerOnLinks(true)
 	p.AddTargetBlankToFullyQualifiedLinks(true)
-	md := goldmark.New(goldmark.WithExtensions(extension.Table, extension.Strikethrough, extension.TaskList, extension.Linkify),
+	md := goldmark.New(goldmark.WithExtensions(extension.NewTable(extension.WithTableCellAlignMethod(extension.TableCellAlignAttribute)), extension.Strikethrough, extension.TaskList, extension.Linkify),
 		goldmark.WithRendererOptions(renderer.WithNodeRenderers(util.Prioritized(plain{}, 100))))
 	return &markdown{md, p}
 }
@@ -63,6 +64,9 @@ func (m *markdown) blocks(s string) []string {
 	}
 	src := []byte(s)
 	root := m.md.Parser().Parse(gmtext.NewReader(src))
+	if depth(root) > maxDepth {
+		return []string{`<pre class="plain">` + html.EscapeString(s+rest) + `</pre>`}
+	}
 	var out []string
 	for n := root.FirstChild(); n != nil; n = n.NextSibling() {
 		var b bytes.Buffer
@@ -76,6 +80,24 @@ func (m *markdown) blocks(s string) []string {
 		out = append(out, `<pre class="plain">`+html.EscapeString(rest)+`</pre>`)
 	}
 	return out
+}
+
+// depth returns how deep the blocks of a document are in each other.
+func depth(root ast.Node) (most int) {
+	now := 0
+	err := ast.Walk(root, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
+		if entering {
+			now++
+			most = max(most, now)
+		} else {
+			now--
+		}
+		return ast.WalkContinue, nil
+	})
+	if err != nil {
+		panic(err) // the function above returns none
+	}
+	return most
 }
 
 func hasLongLine(s string) bool {

@@ -28,7 +28,8 @@ func languageOf(r *http.Request) string {
 	return fromHeader(r.Header.Get("Accept-Language"))
 }
 
-// t returns a text in the person's language. What stands in {braces} is replaced by the values in their order.
+// t returns a text in the person's language. values take the places of what stands in {braces}, in the order of
+// the English text.
 func (v *visit) t(english string, values ...string) string {
 	s := english
 	if v.lang == "de" {
@@ -36,16 +37,15 @@ func (v *visit) t(english string, values ...string) string {
 			s = d
 		}
 	}
-	for i := 0; i < len(values); i++ {
-		from := strings.IndexByte(s, '{')
-		to := strings.IndexByte(s, '}')
-		if from < 0 || to < from {
-			break
-		}
-		name := s[from : to+1]
-		s = strings.ReplaceAll(s, name, values[i])
+	rest := english
+	var pairs []string
+	for _, value := range values {
+		var name string
+		_, rest, _ = strings.Cut(rest, "{")
+		name, rest, _ = strings.Cut(rest, "}")
+		pairs = append(pairs, "{"+name+"}", value)
 	}
-	return s
+	return strings.NewReplacer(pairs...).Replace(s)
 }
 
 // clientTexts are the texts that the modules in the browser use.
