@@ -166,8 +166,8 @@ func (a *program) linkCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "link", Short: "Print a link that opens the page, signed in", GroupID: "keep", Args: cobra.NoArgs,
 		Long: "Print a link to Steward's page. Whoever opens it first is signed in, for 30 days after the last use; the\n" +
-			"link works once. Send other people a link of their own: --user NAME --within 24h. steward serve prints\n" +
-			"a link when it starts.",
+			"link works once. Send other people a link of their own: --user NAME --within 24h. the chat and\n" +
+			"steward serve print a link when they start.",
 		Example: "  steward link\n  steward link --user ada --within 24h",
 		RunE: func(c *cobra.Command, _ []string) error {
 			set, err := a.Settings()

@@ -81,7 +81,7 @@ func (f *server) createLink(ctx context.Context, c *call, in struct {
 		}
 	}
 	secret, err := f.People.NewLink(ctx, c.User, user, within)
-	return client.SignInLink{User: user, Secret: secret, Path: "/sign-in#" + secret, Expires: time.Now().Add(within).UTC().Truncate(time.Second)}, err
+	return client.SignInLink{User: user, Secret: secret, Path: "/in#" + secret, Expires: time.Now().Add(within).UTC().Truncate(time.Second)}, err
 }
 
 // sessions answers with the browsers that are signed in as the caller or, if an administrator asks, as another

@@ -96,8 +96,8 @@ func Handler(o Options) (http.Handler, error) {
 	s.mux.HandleFunc("POST /do/{name}", func(w http.ResponseWriter, r *http.Request) { s.act(w, r, actions) })
 	s.mux.HandleFunc("GET /live", s.live)
 	s.mux.HandleFunc("GET /chat/{conversation}/export", s.export)
-	s.mux.HandleFunc("GET /sign-in", s.signInPage)
-	s.mux.HandleFunc("POST /sign-in", s.signIn)
+	s.mux.HandleFunc("GET /in", s.signInPage)
+	s.mux.HandleFunc("POST /in", s.signIn)
 	s.mux.HandleFunc("GET /assets/{build}/{name}", s.asset)
 	s.mux.HandleFunc("GET /manifest.webmanifest", s.manifest)
 	s.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {

@@ -14,13 +14,13 @@ import (
 )
 
 // SignInLink returns the address at which a link's secret signs a browser in.
-func SignInLink(url, secret string) string { return url + "/sign-in#" + secret }
+func SignInLink(url, secret string) string { return url + "/in#" + secret }
 
 // signInPage explains how to sign in, and does so if the address has a secret.
 func (s *server) signInPage(w http.ResponseWriter, r *http.Request) {
 	v := &visit{server: s, r: r, lang: languageOf(r)}
 	status := http.StatusOK
-	if r.URL.Path != "/sign-in" {
+	if r.URL.Path != "/in" {
 		status = http.StatusUnauthorized
 	}
 	s.write(w, r, status, v.bare(v.t("Sign in"), Main(Class("center"), ID("sign-in"),

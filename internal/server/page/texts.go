@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"strings"
+	"sync"
 
 	"golang.org/x/text/language"
 )
@@ -28,12 +29,15 @@ func languageOf(r *http.Request) string {
 	return fromHeader(r.Header.Get("Accept-Language"))
 }
 
+// translations makes the map of german once.
+var translations = sync.OnceValue(german)
+
 // t returns a text in the person's language. values take the places of what stands in {braces}, in the order of
 // the English text.
 func (v *visit) t(english string, values ...string) string {
 	s := english
 	if v.lang == "de" {
-		if d, ok := german()[english]; ok {
+		if d, ok := translations()[english]; ok {
 			s = d
 		}
 	}

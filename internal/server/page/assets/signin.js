@@ -3,13 +3,13 @@ import { t } from "./act.js";
 
 export function signIn() {
   const go = document.getElementById("sign-in-go");
-  if (!go || location.pathname !== "/sign-in" || location.hash.length < 10) return;
+  if (!go || location.pathname !== "/in" || location.hash.length < 10) return;
   const link = location.hash.slice(1);
-  history.replaceState(null, "", "/sign-in");
+  history.replaceState(null, "", "/in");
   const say = (id, s) => (document.getElementById(id).textContent = s);
   const exchange = async () => {
     say("sign-in-text", t("Signing in …"));
-    const r = await fetch("/sign-in", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ link }) });
+    const r = await fetch("/in", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ link }) });
     const out = await r.json();
     if (r.ok) return location.replace(out.go);
     say("sign-in-text", "");
