@@ -1,6 +1,7 @@
 package page
 
 import (
+	"context"
 	"encoding/json"
 	"strings"
 
@@ -179,9 +180,25 @@ func (v *visit) approvalsScreen() (content, error) {
 	if err != nil {
 		return content{}, err
 	}
-	body := Div(ID("questions"), g.Map(list, func(q effect.Question) g.Node { return v.question(&q) }))
+	return content{title: v.t("Approvals"), nav: "approvals", live: "of=approvals", main: Div(head(v.t("Approvals")), v.questions(list))}, nil
+}
+
+func (v *visit) questions(list []effect.Question) g.Node {
 	if len(list) == 0 {
-		body = Div(ID("questions"), empty(v.t("Nothing waits for you.")))
+		return Div(ID("questions"), empty(v.t("Nothing waits for you.")))
 	}
-	return content{title: v.t("Approvals"), nav: "approvals", live: "of=approvals", main: Div(head(v.t("Approvals")), body)}, nil
+	return Div(ID("questions"), g.Map(list, func(q effect.Question) g.Node { return v.question(&q) }))
+}
+
+// liveApprovals follows the questions of all conversations.
+func (v *visit) liveApprovals(ctx context.Context, out *stream) error {
+	for list, err := range v.Node.FollowApprovals(ctx, v.caller.User) {
+		if err != nil {
+			return err
+		}
+		if err := out.send("", put("questions", "", v.questions(list))); err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
 }

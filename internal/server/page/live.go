@@ -59,7 +59,8 @@ func (s *stream) event(id, name, data string) error {
 // lives are what pages follow, by the parameter "of".
 func (s *server) lives() map[string]func(v *visit, ctx context.Context, out *stream) error {
 	return map[string]func(v *visit, ctx context.Context, out *stream) error{
-		"chat": (*visit).liveChat,
+		"chat":      (*visit).liveChat,
+		"approvals": (*visit).liveApprovals,
 	}
 }
 
