@@ -6,6 +6,8 @@ func (s *server) screens() []screen {
 		{"/{$}", (*visit).chatScreen},
 		{"/chat/{conversation}", (*visit).chatScreen},
 		{"/approvals", (*visit).approvalsScreen},
+		{"/goals", (*visit).goalsScreen},
+		{"/goals/{kind}/{id}", (*visit).effortScreen},
 	}
 }
 
@@ -24,5 +26,11 @@ func (s *server) actions() map[string]action {
 		"deny-ask":            (*visit).denyAsk,
 		"always":              (*visit).always,
 		"edit-arguments":      (*visit).editArguments,
+		"effort-ask":          (*visit).effortAsk,
+		"effort-save":         (*visit).effortSave,
+		"effort-progress-ask": (*visit).effortProgressAsk,
+		"effort-change":       (*visit).effortChange,
+		"effort-remove-ask":   (*visit).effortRemoveAsk,
+		"effort-remove":       (*visit).effortRemove,
 	}
 }
