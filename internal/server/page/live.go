@@ -60,6 +60,9 @@ func (s *stream) event(id, name, data string) error {
 func (s *server) lives() map[string]func(v *visit, ctx context.Context, out *stream) error {
 	return map[string]func(v *visit, ctx context.Context, out *stream) error{
 		"chat": (*visit).liveChat,
+		"chats": func(v *visit, ctx context.Context, out *stream) error {
+			return v.liveConversations(ctx, out, v.r.URL.Query().Get("conversation"))
+		},
 	}
 }
 

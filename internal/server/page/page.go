@@ -66,6 +66,7 @@ type server struct {
 	files    map[string]*file
 	build    string // over all assets: part of their addresses
 	mux      *http.ServeMux
+	pending  *pendings
 }
 
 // file is an asset.
@@ -85,7 +86,7 @@ func Handler(o Options) (http.Handler, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &server{Options: o, markdown: newMarkdown(), files: map[string]*file{}, mux: http.NewServeMux()}
+	s := &server{Options: o, markdown: newMarkdown(), files: map[string]*file{}, mux: http.NewServeMux(), pending: &pendings{}}
 	if err := s.readAssets(); err != nil {
 		return nil, err
 	}
@@ -96,6 +97,8 @@ func Handler(o Options) (http.Handler, error) {
 	s.mux.HandleFunc("POST /do/{name}", func(w http.ResponseWriter, r *http.Request) { s.act(w, r, actions) })
 	s.mux.HandleFunc("GET /live", s.live)
 	s.mux.HandleFunc("GET /chat/{conversation}/export", s.export)
+	s.mux.HandleFunc("POST /import", s.importFile)
+	s.mux.HandleFunc("GET /shared/{secret}", s.shared)
 	s.mux.HandleFunc("GET /sign-in", s.signInPage)
 	s.mux.HandleFunc("POST /sign-in", s.signIn)
 	s.mux.HandleFunc("GET /assets/{build}/{name}", s.asset)

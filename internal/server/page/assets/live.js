@@ -1,5 +1,5 @@
 // The event stream of the page, and the scroll position of the thread.
-import { apply, toast, t } from "./act.js";
+import { act, apply, toast, t } from "./act.js";
 
 export function followPage() {
   if (!document.getElementById("nav")) return;
@@ -7,7 +7,13 @@ export function followPage() {
   const scroll = document.getElementById("scroll");
   let atEnd = true;
   if (scroll) {
-    scroll.scrollTop = scroll.scrollHeight;
+    const at = document.getElementById(document.getElementById("found")?.dataset.at || "");
+    if (at) {
+      atEnd = false;
+      at.classList.add("at");
+      at.scrollIntoView({ block: "center" });
+    } else scroll.scrollTop = scroll.scrollHeight;
+    loadOlder(scroll);
     scroll.addEventListener("scroll", () => {
       atEnd = scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight < 80;
     }, { passive: true });
@@ -41,6 +47,30 @@ export function followPage() {
       toast(t("Not connected. Trying again …"), true);
     }, 4000);
   });
+}
+
+// loadOlder loads earlier messages when the reader comes near them. What is read stays where it is.
+function loadOlder(scroll) {
+  let loading = false;
+  const near = new IntersectionObserver(async (seen) => {
+    const button = seen.some((s) => s.isIntersecting) && document.querySelector("#older button");
+    if (!button || loading) return;
+    loading = true;
+    const first = document.querySelector("#thread .msg");
+    const from = first?.getBoundingClientRect().top;
+    scroll.style.overflowAnchor = "none";
+    await act("older", { conversation: button.dataset.fieldConversation, before: button.dataset.fieldBefore }, button, true);
+    if (first?.isConnected) scroll.scrollTop += first.getBoundingClientRect().top - from;
+    loading = false;
+    requestAnimationFrame(() => (scroll.style.overflowAnchor = ""));
+    watch();
+  }, { root: scroll, rootMargin: "1200px 0px 0px 0px" });
+  const watch = () => {
+    near.disconnect();
+    const older = document.getElementById("older");
+    if (older) near.observe(older);
+  };
+  watch();
 }
 
 // waiting shows in the title, and in a notification of the browser, how many questions wait.
