@@ -136,6 +136,7 @@ func (v *visit) render(conv id.ID, list []conversation.Entry, next store.Cursor)
 		slices.Reverse(more)
 		list, next = append(more, list...), before
 	}
+	v.conversation = conv
 	branched, err := v.branched(conv)
 	if err != nil {
 		return nil, "", err
@@ -249,6 +250,7 @@ func (v *visit) liveChat(ctx context.Context, out *stream) error {
 	if err != nil {
 		return fault.New(fault.Invalid, "cursor_invalid", "%.80q is not a cursor", from)
 	}
+	v.conversation = conv
 	t := &follower{visit: v, out: out, conv: conv, texts: map[string]*growing{}, opened: map[id.ID]bool{}}
 	frames := make(chan turn.Frame, 64)
 	ctx, cancel := context.WithCancelCause(ctx)

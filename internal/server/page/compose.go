@@ -33,7 +33,7 @@ func (v *visit) composer(conv *client.Conversation, atWork bool) g.Node {
 		panic(err) // strings: cannot fail
 	}
 	return Form(ID("composer"), Data("conversation", which), Data("commands", string(list)), AutoComplete("off"),
-		Div(ID("commands"), Role("listbox"), Aria("label", v.t("Commands")), Hidden("")),
+		Div(ID("commands"), Role("listbox"), TabIndex("0"), Aria("label", v.t("Commands")), Hidden("")),
 		Div(ID("pending")),
 		Div(ID("editing"), Hidden(""), v.icon("edit"), Span(g.Text(v.t("Your message is replaced; the old one is kept as another version."))), v.iconButtonJS("uneditable", "no", v.t("Cancel"))),
 		Div(ID("attachments")),
@@ -137,7 +137,7 @@ func (v *visit) help(json.RawMessage) (*reply, error) {
 	keys := [][2]string{{"Enter", v.t("send; while the assistant is at work, it reads the message at its next step")}, {"Alt+Enter", v.t("send when the answer is complete")},
 		{"Shift+Enter", v.t("a new line")}, {"↑", v.t("replace your last message")}, {"Esc", v.t("stop the answer, or close what is open")}, {"/", v.t("write, or a command")}, {"n", v.t("a new conversation")}}
 	return v.dialog(v.t("Commands and keys"), Div(
-		Dl(Class("keys"), g.Map(v.commands(), func(c slash) g.Node {
+		Dl(Class("keys"), TabIndex("0"), g.Map(v.commands(), func(c slash) g.Node {
 			return g.Group{Dt(Code(g.Text("/" + strings.TrimSpace(c.Name+" "+c.Args)))), Dd(g.Text(c.Does))}
 		}), g.Map(keys, func(k [2]string) g.Node { return g.Group{Dt(Kbd(g.Text(k[0]))), Dd(g.Text(k[1]))} })),
 		Div(Class("row end"), Button(Type("button"), Class("primary"), Data("js", "close"), AutoFocus(), g.Text(v.t("Close")))))), nil

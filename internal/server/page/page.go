@@ -46,6 +46,7 @@ import (
 
 	"steward/internal/conversation/worklog"
 	"steward/internal/fault"
+	"steward/internal/id"
 	"steward/internal/identity"
 	"steward/internal/runtime"
 	"steward/internal/server/auth"
@@ -97,6 +98,8 @@ func Handler(o Options) (http.Handler, error) {
 	s.mux.HandleFunc("POST /do/{name}", func(w http.ResponseWriter, r *http.Request) { s.act(w, r, actions) })
 	s.mux.HandleFunc("GET /live", s.live)
 	s.mux.HandleFunc("GET /chat/{conversation}/export", s.export)
+	s.mux.HandleFunc("GET /chat/{conversation}/file/{message}/{block}", s.file)
+	s.mux.HandleFunc("GET /chat/{conversation}/file/{message}/{block}/{part}", s.file)
 	s.mux.HandleFunc("POST /import", s.importFile)
 	s.mux.HandleFunc("GET /shared/{secret}", s.shared)
 	s.mux.HandleFunc("GET /sign-in", s.signInPage)
@@ -359,6 +362,8 @@ type visit struct {
 	r      *http.Request
 	caller auth.Caller
 	lang   string
+
+	conversation id.ID // that is shown; zero: none
 }
 
 func (s *server) visit(r *http.Request) (*visit, error) {

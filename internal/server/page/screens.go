@@ -21,6 +21,7 @@ func (s *server) actions() map[string]action {
 		"pick":                    (*visit).pick,
 		"help":                    (*visit).help,
 		"command":                 (*visit).command,
+		"plan-change-ask":         (*visit).planChangeAsk,
 		"older":                   (*visit).older,
 		"rename-ask":              (*visit).renameAsk,
 		"rename":                  (*visit).rename,

@@ -151,7 +151,7 @@ func (v *visit) sharedMessage(m *message.Message, hide message.Labels) (n g.Node
 			if b.Base().Labels&hide != 0 {
 				whole = false
 			} else {
-				parts = append(parts, v.attachment(b))
+				parts = append(parts, v.attachment("", b))
 			}
 		}
 	}
