@@ -167,7 +167,7 @@ await part("search, and the message among its neighbours", async () => {
   await accessible(page, "search");
   await picture(page, "search");
   await hit.click();
-  await page.getByText("another version").waitFor();
+  await page.getByText("in another version of the conversation").waitFor();
   await page.getByRole("button", { name: "Switch to this version" }).click();
   await page.locator(".msg.at", { hasText: "A better answer." }).waitFor();
   await accessible(page, "found");
@@ -184,7 +184,7 @@ await part("another page sees what happens", async () => {
   await model.held("slow");
   await other.locator("#conversation-list li", { hasText: "Slowly" }).locator(".mark.busy").waitFor();
   await other.locator("#conversation-list a", { hasText: "Slowly" }).click();
-  await other.getByText("one").waitFor();
+  await other.locator(".msg.assistant", { hasText: "one" }).waitFor();
   await model.release("slow");
   await answered(other, "one two.");
   await answered(page, "one two.");
@@ -208,7 +208,7 @@ await part("share", async () => {
   assert.equal(await stranger.getByText("First this").count(), 0);
   await accessible(stranger, "shared");
   await picture(stranger, "shared");
-  await page.getByRole("button", { name: "End" }).click();
+  await page.locator("dialog[open]").getByRole("button", { name: "End", exact: true }).click();
   await page.locator("#dialog .list").waitFor({ state: "detached" });
   await stranger.goto(address);
   await stranger.getByText("this link has ended").waitFor();

@@ -25,7 +25,7 @@ const problems = []; // what pages have reported
 // open opens a page. options are those of a context of Playwright, and link: the link that signs it in
 // (null: nobody).
 export async function open({ link = process.env.STEWARD_LINK.trim(), csp = true, ...options } = {}) {
-  const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, bypassCSP: !csp, ...options });
+  const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, reducedMotion: "reduce", bypassCSP: !csp, ...options });
   context.setDefaultTimeout(patience);
   context.setDefaultNavigationTimeout(patience);
   await context.addInitScript(() => { window.ranHostile = false; });

@@ -95,7 +95,8 @@ export async function upload(address, file) {
   }
 }
 
-// act does an action of the server's. It returns the answer, or null if it failed, which is shown.
+// act does an action of the server's. It returns the answer, or null if it failed and undefined if the server could not be
+// reached, which is shown.
 export async function act(name, data, from, quiet) {
   if (from) from.disabled = true;
   try {
@@ -103,7 +104,7 @@ export async function act(name, data, from, quiet) {
     return await answered(r);
   } catch (e) {
     if (!quiet) toast(failed(e), true);
-    return null;
+    return e instanceof TypeError ? undefined : null;
   } finally {
     if (from) from.disabled = false;
   }
