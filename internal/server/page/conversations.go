@@ -35,6 +35,7 @@ const (
 type shelf struct {
 	pinned, recent []client.Conversation
 	archived       int
+	working        bool            // in one of them
 	busy           map[string]bool // the assistant is at work
 	asks           map[string]bool // a question waits for the person
 }
@@ -49,8 +50,9 @@ func (v *visit) shelf(ctx context.Context) (s shelf, err error) {
 		return s, err
 	}
 	s.busy, s.asks = map[string]bool{}, map[string]bool{}
+	asks := map[string]bool{}
 	for _, q := range questions {
-		s.asks[q.Conversation] = s.asks[q.Conversation] || q.Yours
+		asks[q.Conversation] = asks[q.Conversation] || q.Yours
 	}
 	for _, c := range list {
 		switch {
@@ -62,8 +64,10 @@ func (v *visit) shelf(ctx context.Context) (s shelf, err error) {
 		case len(s.recent) < listed:
 			s.recent = append(s.recent, c)
 		}
-		if x, ok := id.Parse(c.ID); ok && v.Node.Turns.Running(v.caller.User, x) {
-			s.busy[c.ID] = true
+		if x, ok := id.Parse(c.ID); ok {
+			s.busy[c.ID] = v.Node.Turns.Running(v.caller.User, x)
+			s.asks[c.ID] = asks[record.ConversationURI(x).String()]
+			s.working = s.working || s.busy[c.ID]
 		}
 	}
 	return s, nil
@@ -151,7 +155,7 @@ func (v *visit) liveConversations(ctx context.Context, out *stream, current stri
 			}
 		}
 		var again <-chan time.Time
-		if len(s.busy) > 0 {
+		if s.working {
 			again = time.After(lookAgainIn)
 		}
 		select {

@@ -25,7 +25,7 @@ export function apply(patches) {
     enhance(fresh);
     if (old) {
       const now = fresh.firstElementChild;
-      if (now && now.isEqualNode(old)) continue;
+      if (now && now.tagName !== "DIALOG" && now.isEqualNode(old)) continue;
       keep(old, now);
       old.replaceWith(fresh);
       if (now?.tagName === "DIALOG" && "open" in now.dataset) {

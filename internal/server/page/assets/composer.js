@@ -197,7 +197,7 @@ async function deliver(p, again, sent) {
   chip.pending = p;
   keep();
   const out = await act("send", p.data, null);
-  if (out === undefined) await new Promise((ok) => setTimeout(ok, 700)); // a page that is left keeps what waits
+  if (out === undefined && p.how) await new Promise((ok) => setTimeout(ok, 700)); // a page that is left keeps what waits
   chip.remove();
   keep();
   if (out && out.data !== "withdrawn") {
