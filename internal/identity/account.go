@@ -215,7 +215,7 @@ func (r *Registry) ForgetUser(ctx context.Context, by, user string) error {
 		}
 		b.Changes = append(b.Changes, store.Change{Op: store.Erase, URI: resource.Root(TypeKey, k.ID.String())})
 	}
-	for _, typ := range []string{TypeSession, TypeLink, TypeShare} {
+	for _, typ := range []string{TypeSession, TypeLink} {
 		for it, err := range store.Items(ctx, r.store, system, store.Query{Type: typ, Term: store.Term{Name: termUser, Value: user}}) {
 			if err != nil {
 				return err

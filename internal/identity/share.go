@@ -14,9 +14,10 @@ import (
 )
 
 // A share lets whoever has its secret read one conversation of a user, and nothing else, until it expires or is
-// ended. Of the secret, only the hash is stored.
+// ended. Of the secret, only the hash is stored. Shares are kept in the space of the user, so that nobody else
+// learns what is shared, and go with it; who looks one up names the user.
 
-// TypeShare is the type of the resources in which shares are kept, in the system space.
+// TypeShare is the type of the resources in which shares are kept.
 const TypeShare = "identity.Share"
 
 // Limits of shares.
@@ -28,7 +29,7 @@ const (
 // Share is a conversation that can be read by a link.
 type Share struct {
 	ID           id.ID     `json:"-"`
-	User         string    `json:"user"`
+	User         string    `json:"-"`
 	Conversation id.ID     `json:"conversation"`
 	Private      bool      `json:"private,omitzero"` // content labelled private is shown, too
 	Created      time.Time `json:"created"`
@@ -40,13 +41,13 @@ type storedShare struct {
 	SHA256 string `json:"sha256"`
 }
 
-func readShare(res resource.Resource) (s Share, err error) {
+func readShare(user string, res resource.Resource) (s Share, err error) {
 	var stored storedShare
 	x, ok := id.Parse(res.URI.ID())
 	if err := json.Unmarshal(res.Body, &stored); err != nil || !ok {
 		return s, broken(res.URI, err)
 	}
-	stored.ID = x
+	stored.ID, stored.User = x, user
 	return stored.Share, nil
 }
 
@@ -79,25 +80,26 @@ func (r *Registry) NewShare(ctx context.Context, s Share, within time.Duration) 
 		return s, "", err
 	}
 	changes = append(changes, store.Change{URI: resource.Root(TypeShare, s.ID.String()), If: store.If{Absent: true}, Body: body,
-		Terms: []store.Term{{Name: termHash, Value: stored.SHA256}, {Name: termUser, Value: s.User}}})
-	_, err = r.store.Commit(ctx, systemBy(s.User), store.Batch{Changes: changes})
+		Terms: []store.Term{{Name: termHash, Value: stored.SHA256}}})
+	_, err = r.store.Commit(ctx, store.ForUser(s.User), store.Batch{Changes: changes})
 	return s, secret, err
 }
 
-// Shared returns the share of a secret. Errors: share_ended (NotFound), and the store's.
-func (r *Registry) Shared(ctx context.Context, secret string) (Share, error) {
+// Shared returns the share of a user that has a secret. Errors: share_ended (NotFound), and the store's.
+func (r *Registry) Shared(ctx context.Context, user, secret string) (Share, error) {
 	ended := fault.New(fault.NotFound, "share_ended", "this link has ended, or never existed").WithHint("ask whoever sent it for a new one")
-	if !WellFormed(secret) {
+	if !WellFormed(secret) || CheckUser(user) != nil {
 		return Share{}, ended
 	}
-	found, err := r.findSession(ctx, TypeShare, digestOf(secret))
+	sum := digestOf(secret)
+	page, err := r.store.Query(ctx, store.ForUser(user), store.Query{Type: TypeShare, Term: store.Term{Name: termHash, Value: hex.EncodeToString(sum[:])}, Limit: 1})
 	if err != nil {
 		return Share{}, err
 	}
-	if found == nil {
+	if len(page.Items) == 0 {
 		return Share{}, ended
 	}
-	s, err := readShare(*found)
+	s, err := readShare(user, page.Items[0].Resource)
 	if err == nil && !time.Now().Before(s.Expires) {
 		err = ended
 	}
@@ -119,21 +121,28 @@ func (r *Registry) Shares(ctx context.Context, user string, conv id.ID) ([]Share
 }
 
 func (r *Registry) shares(ctx context.Context, user string) ([]Share, error) {
-	return all(ctx, r, store.Query{Type: TypeShare, Term: store.Term{Name: termUser, Value: user}}, readShare)
+	var out []Share
+	for it, err := range store.Items(ctx, r.store, store.ForUser(user), store.Query{Type: TypeShare}) {
+		if err != nil {
+			return nil, err
+		}
+		s, err := readShare(user, it.Resource)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, s)
+	}
+	return out, nil
 }
 
 // EndShare ends a share of a user. Errors: share_not_found, and the store's.
 func (r *Registry) EndShare(ctx context.Context, user string, x id.ID) error {
 	u := resource.Root(TypeShare, x.String())
-	res, err := r.store.Get(ctx, system, u)
+	_, err := r.store.Get(ctx, store.ForUser(user), u)
 	if err == nil {
-		var s Share
-		if s, err = readShare(res); err == nil && s.User == user {
-			_, err = r.store.Commit(ctx, systemBy(user), store.Batch{Changes: []store.Change{{Op: store.Erase, URI: u}}})
-			return err
-		}
+		_, err = r.store.Commit(ctx, store.ForUser(user), store.Batch{Changes: []store.Change{{Op: store.Erase, URI: u}}})
 	}
-	if err == nil || fault.Is(err, fault.NotFound) {
+	if fault.Is(err, fault.NotFound) {
 		err = fault.New(fault.NotFound, "share_not_found", "%s has no share %s", user, x)
 	}
 	return err

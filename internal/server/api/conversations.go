@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -196,7 +197,7 @@ func (f *server) newShare(ctx context.Context, c *call, in struct {
 	s, secret, err := f.People.NewShare(ctx, identity.Share{User: c.User, Conversation: in.Conv, Private: in.Body.Private}, within)
 	out := viewShare(s)
 	if err == nil {
-		out.Path = "/shared/" + secret
+		out.Path = "/shared/" + url.PathEscape(c.User) + "/" + secret
 	}
 	return out, err
 }

@@ -101,7 +101,7 @@ func Handler(o Options) (http.Handler, error) {
 	s.mux.HandleFunc("GET /chat/{conversation}/file/{message}/{block}", s.file)
 	s.mux.HandleFunc("GET /chat/{conversation}/file/{message}/{block}/{part}", s.file)
 	s.mux.HandleFunc("POST /import", s.importFile)
-	s.mux.HandleFunc("GET /shared/{secret}", s.shared)
+	s.mux.HandleFunc("GET /shared/{user}/{secret}", s.shared)
 	s.mux.HandleFunc("GET /sign-in", s.signInPage)
 	s.mux.HandleFunc("POST /sign-in", s.signIn)
 	s.mux.HandleFunc("GET /assets/{build}/{name}", s.asset)

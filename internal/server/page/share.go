@@ -88,7 +88,7 @@ func (s *server) shared(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *server) sharedPage(r *http.Request) (g.Node, error) {
-	share, err := s.People.Shared(r.Context(), r.PathValue("secret"))
+	share, err := s.People.Shared(r.Context(), r.PathValue("user"), r.PathValue("secret"))
 	if err != nil {
 		return nil, err
 	}
