@@ -11,6 +11,9 @@ import (
 // TestChat is everything that the chat can do.
 func TestChat(t *testing.T) { play(t, "chat") }
 
+// TestLooks shows the chat on a phone and a desk, light and dark.
+func TestLooks(t *testing.T) { play(t, "looks") }
+
 // TestLongConversation opens a conversation with thousands of messages.
 func TestLongConversation(t *testing.T) {
 	play(t, "scroll", func(w *world) map[string]any {

@@ -63,8 +63,8 @@ func play(t *testing.T, name string, prepare ...func(w *world) map[string]any) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "node", filepath.Join("scripts", name+".mjs"))
-	cmd.Env = append(os.Environ(), "STEWARD_URL="+w.URL, "STEWARD_LINK="+w.Must("link"), "STEWARD_BIN="+edge.Binary(), "STEWARD_DATA="+w.Data(), "STEWARD_HOME="+w.Dir,
-		"MODEL="+control.URL, "GIVEN="+string(more), "PAGE_PICTURES="+pictures)
+	cmd.Env = append(os.Environ(), "PAGE_URL="+w.URL, "PAGE_LINK="+w.Must("link"), "PAGE_BIN="+edge.Binary(), "STEWARD_DATA="+w.Data(), "PAGE_HOME="+w.Dir,
+		"PAGE_MODEL="+control.URL, "PAGE_GIVEN="+string(more), "PAGE_PICTURES="+pictures)
 	cmd.WaitDelay = 5 * time.Second
 	out, err := cmd.CombinedOutput()
 	if err != nil {

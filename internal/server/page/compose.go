@@ -43,7 +43,7 @@ func (v *visit) composer(conv *client.Conversation, atWork bool) g.Node {
 			Label(Class("icon button camera"), Title(v.t("Take a picture")), v.icon("camera"), Span(Class("hidden"), g.Text(v.t("Take a picture"))), Input(Type("file"), Name("camera"), Accept("image/*"), g.Attr("capture", "environment"))),
 			v.picked("agent", v.t("Agent"), agent, v.t("Assistant")),
 			v.picked("model", v.t("Model"), model, v.t("Model")),
-			Label(Class("toggle"), Title(v.t("Show me a plan before anything is done")), Input(Type("checkbox"), Name("plan"), Aria("label", v.t("Show me a plan before anything is done"))), Span(Aria("hidden", "true"), g.Text(v.t("Plan")))),
+			Label(Class("toggle"), Title(v.t("Show me a plan before anything is done")), Input(Type("checkbox"), Name("plan"), Aria("label", v.t("Show me a plan before anything is done"))), v.icon("tree"), Span(Aria("hidden", "true"), g.Text(v.t("Plan")))),
 			Span(Class("space")),
 			v.stateSpan(atWork),
 			Button(ID("stop"), Type("button"), Class("icon"), Data("do", "stop"), Data("field-conversation", which), Hidden(""), Aria("label", v.t("Stop")), Title(v.t("Stop")), v.icon("stop")),

@@ -7,8 +7,8 @@ import { join } from "node:path";
 import assert from "node:assert/strict";
 
 export { assert };
-export const url = process.env.STEWARD_URL;
-export const given = JSON.parse(process.env.GIVEN || "{}");
+export const url = process.env.PAGE_URL;
+export const given = JSON.parse(process.env.PAGE_GIVEN || "{}");
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
 // What ends a wait for something that never comes. Nothing that works depends on it.
@@ -18,13 +18,13 @@ const browser = await chromium.launch({ executablePath: process.env.CHROMIUM || 
 
 // steward runs a command of the program and returns what it prints.
 export const steward = (...args) =>
-  execFileSync(process.env.STEWARD_BIN, args, { encoding: "utf8", cwd: process.env.STEWARD_HOME, env: { ...process.env, HOME: process.env.STEWARD_HOME, NO_COLOR: "1" } });
+  execFileSync(process.env.PAGE_BIN, args, { encoding: "utf8", cwd: process.env.PAGE_HOME, env: { ...process.env, HOME: process.env.PAGE_HOME, NO_COLOR: "1" } });
 
 const problems = []; // what pages have reported
 
 // open opens a page. options are those of a context of Playwright, and link: the link that signs it in
 // (null: nobody).
-export async function open({ link = process.env.STEWARD_LINK.trim(), csp = true, ...options } = {}) {
+export async function open({ link = process.env.PAGE_LINK.trim(), csp = true, ...options } = {}) {
   const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, reducedMotion: "reduce", bypassCSP: !csp, ...options });
   context.setDefaultTimeout(patience);
   context.setDefaultNavigationTimeout(patience);
@@ -44,7 +44,7 @@ export async function open({ link = process.env.STEWARD_LINK.trim(), csp = true,
 export const link = (user) => steward("link", ...(user ? ["--user", user] : [])).trim();
 
 const ask = async (method, path, body) => {
-  const r = await fetch(process.env.MODEL + path, { method, body: body && JSON.stringify(body) });
+  const r = await fetch(process.env.PAGE_MODEL + path, { method, body: body && JSON.stringify(body) });
   if (!r.ok) throw new Error(path + ": " + r.status + " " + (await r.text()));
 };
 
