@@ -14,6 +14,9 @@ func TestChat(t *testing.T) { play(t, "chat") }
 // TestLooks shows the chat on a phone and a desk, light and dark.
 func TestLooks(t *testing.T) { play(t, "looks") }
 
+// TestSafe shows a hostile answer, two people, and actions that are denied.
+func TestSafe(t *testing.T) { play(t, "safe") }
+
 // TestLongConversation opens a conversation with thousands of messages.
 func TestLongConversation(t *testing.T) {
 	play(t, "scroll", func(w *world) map[string]any {
