@@ -251,7 +251,7 @@ func (v *visit) liveChat(ctx context.Context, out *stream) error {
 		return fault.New(fault.Invalid, "cursor_invalid", "%.80q is not a cursor", from)
 	}
 	v.conversation = conv
-	t := &follower{visit: v, out: out, conv: conv, texts: map[string]*growing{}, opened: map[id.ID]bool{}}
+	t := &follower{visit: v, out: out, conv: conv, texts: map[string]*growing{}, opened: map[id.ID]bool{}, began: map[string]time.Time{}}
 	frames := make(chan turn.Frame, 64)
 	ctx, cancel := context.WithCancelCause(ctx)
 	var beside sync.WaitGroup

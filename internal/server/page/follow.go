@@ -26,7 +26,8 @@ type follower struct {
 	texts  map[string]*growing
 	order  []string // of texts
 	opened map[id.ID]bool
-	due    bool // a flush is due
+	due    bool                 // a flush is due
+	began  map[string]time.Time // of the calls that run, by their id
 }
 
 // growing is a text that is being written.
@@ -140,11 +141,18 @@ func (t *follower) show(f *turn.Frame) error {
 		if err != nil {
 			return err
 		}
+		if _, seen := t.began[c.id]; !seen {
+			t.began[c.id] = time.Now()
+		}
 		return t.send(append(out, put(cardID(f.Call.ID), bodyID(f.Message), t.card(c)), t.busy(true)))
 	case turn.FrameResult:
 		c, err := t.liveCall(f.Call)
 		if err != nil {
 			return err
+		}
+		if began, seen := t.began[c.id]; seen && f.Stored != nil {
+			c.took = f.Stored.At.Sub(began)
+			delete(t.began, c.id)
 		}
 		return t.send([]patch{put(cardID(f.Call.ID), threadID, t.card(c))})
 	case turn.FrameComplete:

@@ -36,7 +36,7 @@ func blockID(m id.ID, block int) string {
 func cardID(call string) string { return "c-" + strings.Replace(call, "/", "-", 1) }
 
 // article shows a message. results are those of its calls, as far as they exist.
-func (v *visit) article(m *message.Message, results map[message.Ref]*message.ToolResult, foot g.Node) g.Node {
+func (v *visit) article(m *message.Message, results map[message.Ref]*message.Message, foot g.Node) g.Node {
 	switch m.Role {
 	case message.User:
 		return v.said(m, foot)
@@ -52,7 +52,7 @@ func (v *visit) article(m *message.Message, results map[message.Ref]*message.Too
 				}
 			case *message.ToolCall:
 				c := message.Call{Ref: message.Ref{Message: m.ID, Block: i}, ToolCall: b}
-				parts = append(parts, v.card(v.storedCall(c, results[c.Ref])))
+				parts = append(parts, v.card(v.storedCall(m, c, results[c.Ref])))
 			case *message.Image, *message.File:
 				parts = append(parts, v.attachment(v.fileAt(m.ID, i), b))
 			}
@@ -168,10 +168,12 @@ type call struct {
 	question g.Node        // of an approval that it waits for
 }
 
-func (v *visit) storedCall(c message.Call, r *message.ToolResult) call {
-	out := call{id: requests.CallID(c.Ref), name: c.Name, args: string(c.Args), status: "running", sentence: v.workLog().Summary(c), result: r}
-	if r != nil {
-		out.status = string(r.Status)
+// storedCall is a call of a message, with the message that has its result.
+func (v *visit) storedCall(of *message.Message, c message.Call, result *message.Message) call {
+	out := call{id: requests.CallID(c.Ref), name: c.Name, args: string(c.Args), status: "running", sentence: v.workLog().Summary(c)}
+	if result != nil {
+		out.result = result.Result()
+		out.status, out.took = string(out.result.Status), result.At.Sub(of.At)
 	}
 	return out
 }
@@ -280,10 +282,10 @@ func count(n int64) string {
 
 // history shows messages in their order.
 func (v *visit) history(list []conversation.Entry, branches func(*conversation.Entry) g.Node) []g.Node {
-	results := map[message.Ref]*message.ToolResult{}
+	results := map[message.Ref]*message.Message{}
 	for _, e := range list {
 		if r := e.Result(); e.Role == message.Tool && r != nil {
-			results[r.Call] = r
+			results[r.Call] = e.Message
 		}
 	}
 	var out []g.Node

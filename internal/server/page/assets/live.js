@@ -28,9 +28,16 @@ export function followPage() {
       scroll.scrollTop = scroll.scrollHeight;
     });
   }
+  follow(new URLSearchParams(params));
+}
+
+// follow opens the stream. A browser opens it again by itself if the connection breaks, and goes on after the last
+// event; if the server refuses, because it is just starting, we do.
+function follow(params) {
   const stream = new EventSource("/live?" + params);
   let lost;
   stream.addEventListener("patch", (e) => {
+    if (e.lastEventId) params.set("cursor", e.lastEventId);
     apply(JSON.parse(e.data));
     waiting();
   });
@@ -41,8 +48,10 @@ export function followPage() {
     document.body.classList.remove("offline");
   });
   stream.addEventListener("error", () => {
+    if (stream.readyState === EventSource.CLOSED) setTimeout(() => follow(params), 5000);
     clearTimeout(lost);
     lost = setTimeout(() => {
+      if (document.body.classList.contains("offline")) return;
       document.body.classList.add("offline");
       toast(t("Not connected. Trying again …"), true);
     }, 4000);
