@@ -14,6 +14,7 @@ import (
 	. "maragu.dev/gomponents/html"
 
 	"steward/client"
+	"steward/internal/effect"
 	"steward/internal/events"
 	"steward/internal/fault"
 	"steward/internal/id"
@@ -40,15 +41,16 @@ type shelf struct {
 	asks           map[string]bool // a question waits for the person
 }
 
-func (v *visit) shelf(ctx context.Context) (s shelf, err error) {
+func (v *visit) shelf(ctx context.Context) (shelf, error) {
 	list, err := v.api().Conversations(ctx, looked)
 	if err != nil {
-		return s, err
+		return shelf{}, err
 	}
 	questions, err := v.Node.Effects.Questions(ctx, v.caller.User)
-	if err != nil {
-		return s, err
-	}
+	return v.arrange(list, questions), err
+}
+
+func (v *visit) arrange(list []client.Conversation, questions []effect.Question) (s shelf) {
 	s.busy, s.asks = map[string]bool{}, map[string]bool{}
 	asks := map[string]bool{}
 	for _, q := range questions {
@@ -70,7 +72,7 @@ func (v *visit) shelf(ctx context.Context) (s shelf, err error) {
 			s.working = s.working || s.busy[c.ID]
 		}
 	}
-	return s, nil
+	return s
 }
 
 func (v *visit) conversationList(s shelf, current string) g.Node {
@@ -130,13 +132,22 @@ func (v *visit) liveConversations(ctx context.Context, out *stream, current stri
 			}
 		}
 	})
+	var conversations []client.Conversation
+	var questions []effect.Question
 	told, title := "", ""
-	for {
+	for readList, readQuestions := true, true; ; {
 		asked, rested := v.Node.Effects.Changed(), time.After(listEvery)
-		s, err := v.shelf(ctx)
+		var err error
+		if readList {
+			conversations, err = v.api().Conversations(ctx, looked)
+		}
+		if err == nil && readQuestions {
+			questions, err = v.Node.Effects.Questions(ctx, v.caller.User)
+		}
 		if err != nil {
 			return err
 		}
+		s := v.arrange(conversations, questions)
 		var list []patch
 		if p := put("conversation-list", "", v.conversationItems(s, current)); p.HTML != told {
 			list, told = append(list, p), p.HTML
@@ -158,9 +169,12 @@ func (v *visit) liveConversations(ctx context.Context, out *stream, current stri
 		if s.working {
 			again = time.After(lookAgainIn)
 		}
+		readList, readQuestions = false, false
 		select {
 		case <-changed:
+			readList = true
 		case <-asked:
+			readQuestions = true
 		case <-again:
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -169,6 +183,11 @@ func (v *visit) liveConversations(ctx context.Context, out *stream, current stri
 		case <-rested:
 		case <-ctx.Done():
 			return context.Cause(ctx)
+		}
+		select { // it may have changed beside the conversations, or since
+		case <-asked:
+			readQuestions = true
+		default:
 		}
 	}
 }
