@@ -22,10 +22,13 @@ await part("steer and queue", async () => {
   await third.waitFor({ state: "detached" });
   assert.equal(await page.locator("#text").inputValue(), "Never mind");
   await page.locator("#text").fill("");
+  await page.locator("#text").fill("A draft meanwhile");
   await accessible(page, "pending");
   await picture(page, "pending");
   await page.reload();
   await page.locator("#pending .chip", { hasText: "And then that" }).waitFor();
+  assert.equal(await page.locator("#text").inputValue(), "A draft meanwhile");
+  await page.locator("#text").fill("");
   await model.answers("Also this", ["unused"], ["You said: Also this"]);
   await model.release("work");
   await page.locator(".msg.user", { hasText: "Also this" }).waitFor();

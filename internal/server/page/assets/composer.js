@@ -22,7 +22,7 @@ export function startComposer() {
       e.preventDefault();
       send(e.altKey && atWork());
     }
-    if (e.key === "Escape") {
+    if (e.key === "Escape" && !e.isComposing) {
       if (replacing) stopEditing();
       else if (atWork()) document.getElementById("stop").click();
     }
@@ -196,6 +196,7 @@ async function deliver(p, again, sent) {
   const keep = () => { try { sessionStorage.setItem(waitKey(), JSON.stringify([...box.children].map((c) => c.pending).filter((x) => x && x.how && !x.data.files.length))); } catch { /* it is not kept */ } };
   chip.pending = p;
   keep();
+  if (p.how && !again) store(key(), text.value); // the draft is sent; what waits is kept by itself
   const out = await act("send", p.data, null);
   if (out === undefined && p.how) await new Promise((ok) => setTimeout(ok, 700)); // a page that is left keeps what waits
   chip.remove();
