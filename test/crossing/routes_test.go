@@ -206,6 +206,9 @@ func apiRoutes() []entry {
 		{route: "PATCH /api/v1/conversations/{id}", want: notFound, calls: func(x things) []step {
 			return []step{patch(conv(x), `{"title":"taken"}`)}
 		}},
+		{route: "GET /api/v1/conversations/{id}/shares", want: notFound, calls: func(x things) []step { return []step{get(conv(x) + "/shares")} }},
+		{route: "POST /api/v1/conversations/{id}/shares", want: notFound, calls: func(x things) []step { return []step{post(conv(x)+"/shares", `{"within":"24h"}`)} }},
+		{route: "DELETE /api/v1/shares/{id}", want: []string{"share_not_found"}, turn: late, calls: func(x things) []step { return []step{del(api + "/shares/" + x.Share)} }},
 		{route: "POST /api/v1/conversations/{id}/branches", want: notFound, calls: func(x things) []step {
 			return []step{post(conv(x)+"/branches", `{"message":"`+x.Asked+`","title":"taken"}`)}
 		}},

@@ -39,6 +39,7 @@ type things struct {
 	Job                     string // the name of a job
 	Goal, Project           string // ids
 	Fact                    string // id
+	Share                   string // id
 	Document                string // id
 	Entity                  string // the IRI of one in the graph, and its source
 	Event                   string // a published event
@@ -342,6 +343,11 @@ func (w maker) made() (x things) {
 	x.Document = effort.ID
 	x.Entity = "urn:of:" + w.user
 	w.do(post("/api/v1/graph/triples", `{"subject":"`+x.Entity+`","predicate":"says","value":"`+w.mark("triple")+`","source":"`+x.Entity+`"}`))
+	var share struct{ ID string }
+	if err := json.Unmarshal([]byte(w.do(post("/api/v1/conversations/"+x.Conv+"/shares", `{"within":"24h"}`))), &share); err != nil {
+		w.T.Fatal(err)
+	}
+	x.Share = share.ID
 	x.Key = w.spare[w.user].String()
 	x.Note = "cld:identity.User." + w.user + "/home.Note." + id.New().String()
 	w.do(put("/api/v1/resources/item?uri="+x.Note, `{"text":"`+w.mark("note")+`"}`))

@@ -21,6 +21,9 @@ func (v *visit) question(q *effect.Question) g.Node {
 	if summary == "" {
 		summary = q.Tool
 	}
+	if q.Tool == planTool {
+		return v.planQuestion(at, q)
+	}
 	return Div(ID(at), Class("question"), Role("group"), Aria("label", v.t("Approval")),
 		P(Class("asks"), v.icon("hand"), ownText(summary)),
 		g.If(q.Why != "", P(Class("quiet"), ownText(q.Why))),

@@ -26,7 +26,8 @@ type follower struct {
 	texts  map[string]*growing
 	order  []string // of texts
 	opened map[id.ID]bool
-	due    bool // a flush is due
+	due    bool                 // a flush is due
+	began  map[string]time.Time // of the calls that run, by their id
 }
 
 // growing is a text that is being written.
@@ -131,7 +132,7 @@ func (t *follower) forget(m id.ID) {
 func (t *follower) show(f *turn.Frame) error {
 	switch f.Kind {
 	case turn.FrameUser, turn.FrameOpened:
-		if n := t.said(f.Stored, t.foot(f.Stored, nil)); n != nil {
+		if n := t.said(f.Stored, t.foot(f.Stored, t.versions(f.Stored))); n != nil {
 			return t.send([]patch{{ID: "welcome"}, put(articleID(f.Message), threadID, n), t.busy(true), {ID: "failure"}})
 		}
 	case turn.FrameCall:
@@ -140,16 +141,23 @@ func (t *follower) show(f *turn.Frame) error {
 		if err != nil {
 			return err
 		}
+		if _, seen := t.began[c.id]; !seen {
+			t.began[c.id] = time.Now()
+		}
 		return t.send(append(out, put(cardID(f.Call.ID), bodyID(f.Message), t.card(c)), t.busy(true)))
 	case turn.FrameResult:
 		c, err := t.liveCall(f.Call)
 		if err != nil {
 			return err
 		}
+		if began, seen := t.began[c.id]; seen && f.Stored != nil {
+			c.took = f.Stored.At.Sub(began)
+			delete(t.began, c.id)
+		}
 		return t.send([]patch{put(cardID(f.Call.ID), threadID, t.card(c))})
 	case turn.FrameComplete:
 		t.forget(f.Message)
-		return t.send([]patch{put(articleID(f.Message), threadID, t.article(f.Stored, nil, t.foot(f.Stored, nil))), t.busy(false), {ID: "notice"}})
+		return t.send([]patch{put(articleID(f.Message), threadID, t.article(f.Stored, nil, t.foot(f.Stored, t.versions(f.Stored)))), t.busy(false), {ID: "notice"}})
 	case turn.FrameReset:
 		t.forget(f.Message)
 		return t.send([]patch{{ID: articleID(f.Message)}})
@@ -166,12 +174,23 @@ func (t *follower) show(f *turn.Frame) error {
 }
 
 // busy says whether the assistant is at work.
-func (v *visit) busy(yes bool) patch {
+func (v *visit) busy(yes bool) patch { return put("state", "", v.stateSpan(yes)) }
+
+func (v *visit) stateSpan(atWork bool) g.Node {
 	word := ""
-	if yes {
+	if atWork {
 		word = v.t("at work")
 	}
-	return put("state", "", Span(ID("state"), Role("status"), Data("busy", strconv.FormatBool(yes)), g.Text(word)))
+	return Span(ID("state"), Role("status"), Data("busy", strconv.FormatBool(atWork)), g.Text(word))
+}
+
+// versions switches between the versions of a message.
+func (t *follower) versions(m *message.Message) g.Node {
+	branched, err := t.branched(t.conv)
+	if err != nil {
+		return nil
+	}
+	return t.switcher(t.conv, m, branched)
 }
 
 // liveCall is the call of a frame.

@@ -61,6 +61,9 @@ func (s *server) lives() map[string]func(v *visit, ctx context.Context, out *str
 	return map[string]func(v *visit, ctx context.Context, out *stream) error{
 		"chat":      (*visit).liveChat,
 		"approvals": (*visit).liveApprovals,
+		"chats": func(v *visit, ctx context.Context, out *stream) error {
+			return v.liveConversations(ctx, out, v.r.URL.Query().Get("conversation"))
+		},
 	}
 }
 

@@ -46,6 +46,7 @@ import (
 
 	"steward/internal/conversation/worklog"
 	"steward/internal/fault"
+	"steward/internal/id"
 	"steward/internal/identity"
 	"steward/internal/runtime"
 	"steward/internal/server/auth"
@@ -66,6 +67,7 @@ type server struct {
 	files    map[string]*file
 	build    string // over all assets: part of their addresses
 	mux      *http.ServeMux
+	pending  *pendings
 }
 
 // file is an asset.
@@ -85,7 +87,7 @@ func Handler(o Options) (http.Handler, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &server{Options: o, markdown: newMarkdown(), files: map[string]*file{}, mux: http.NewServeMux()}
+	s := &server{Options: o, markdown: newMarkdown(), files: map[string]*file{}, mux: http.NewServeMux(), pending: &pendings{}}
 	if err := s.readAssets(); err != nil {
 		return nil, err
 	}
@@ -96,6 +98,10 @@ func Handler(o Options) (http.Handler, error) {
 	s.mux.HandleFunc("POST /do/{name}", func(w http.ResponseWriter, r *http.Request) { s.act(w, r, actions) })
 	s.mux.HandleFunc("GET /live", s.live)
 	s.mux.HandleFunc("GET /chat/{conversation}/export", s.export)
+	s.mux.HandleFunc("GET /chat/{conversation}/file/{message}/{block}", s.file)
+	s.mux.HandleFunc("GET /chat/{conversation}/file/{message}/{block}/{part}", s.file)
+	s.mux.HandleFunc("POST /import", s.importFile)
+	s.mux.HandleFunc("GET /shared/{user}/{secret}", s.shared)
 	s.mux.HandleFunc("GET /in", s.signInPage)
 	s.mux.HandleFunc("POST /in", s.signIn)
 	s.mux.HandleFunc("GET /assets/{build}/{name}", s.asset)
@@ -356,6 +362,8 @@ type visit struct {
 	r      *http.Request
 	caller auth.Caller
 	lang   string
+
+	conversation id.ID // that is shown; zero: none
 }
 
 func (s *server) visit(r *http.Request) (*visit, error) {

@@ -1,7 +1,6 @@
 package page
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -37,7 +36,7 @@ func blockID(m id.ID, block int) string {
 func cardID(call string) string { return "c-" + strings.Replace(call, "/", "-", 1) }
 
 // article shows a message. results are those of its calls, as far as they exist.
-func (v *visit) article(m *message.Message, results map[message.Ref]*message.ToolResult, foot g.Node) g.Node {
+func (v *visit) article(m *message.Message, results map[message.Ref]*message.Message, foot g.Node) g.Node {
 	switch m.Role {
 	case message.User:
 		return v.said(m, foot)
@@ -53,9 +52,9 @@ func (v *visit) article(m *message.Message, results map[message.Ref]*message.Too
 				}
 			case *message.ToolCall:
 				c := message.Call{Ref: message.Ref{Message: m.ID, Block: i}, ToolCall: b}
-				parts = append(parts, v.card(v.storedCall(c, results[c.Ref])))
+				parts = append(parts, v.card(v.storedCall(m, c, results[c.Ref])))
 			case *message.Image, *message.File:
-				parts = append(parts, v.attachment(b))
+				parts = append(parts, v.attachment(v.fileAt(m.ID, i), b))
 			}
 		}
 		return v.answer(m.ID, foot, parts...)
@@ -80,7 +79,7 @@ func (v *visit) said(m *message.Message, foot g.Node) g.Node {
 		case *message.Text:
 			parts = append(parts, Div(ID(blockID(m.ID, i)), Class("typed"), Dir("auto"), g.Text(visible(b.Text))))
 		case *message.Image, *message.File:
-			parts = append(parts, v.attachment(b))
+			parts = append(parts, v.attachment(v.fileAt(m.ID, i), b))
 		}
 	}
 	switch from := m.Blocks[0].Base().Origin; {
@@ -114,19 +113,6 @@ func (v *visit) opener(from string) string {
 		return v.t("The agent {name}", name)
 	}
 	return v.t("The tool {name}", name)
-}
-
-func (v *visit) attachment(b message.Block) g.Node {
-	switch b := b.(type) {
-	case *message.Image:
-		if len(b.Data) > 0 && strings.HasPrefix(b.MIME, "image/") && b.MIME != "image/svg+xml" {
-			return Img(Class("attached"), Alt(v.t("An attached image")), Src("data:"+b.MIME+";base64,"+base64.StdEncoding.EncodeToString(b.Data)))
-		}
-		return Span(Class("file"), v.icon("image"), g.Text(visible(b.URL)))
-	case *message.File:
-		return Span(Class("file"), v.icon("file"), ownText(b.Name))
-	}
-	return nil
 }
 
 func (v *visit) textBlock(m id.ID, block int, s string) g.Node {
@@ -178,13 +164,16 @@ type call struct {
 	progress string
 	fraction float64
 	result   *message.ToolResult
-	question g.Node // of an approval that it waits for
+	took     time.Duration // 0: unknown
+	question g.Node        // of an approval that it waits for
 }
 
-func (v *visit) storedCall(c message.Call, r *message.ToolResult) call {
-	out := call{id: requests.CallID(c.Ref), name: c.Name, args: string(c.Args), status: "running", sentence: v.workLog().Summary(c), result: r}
-	if r != nil {
-		out.status = string(r.Status)
+// storedCall is a call of a message, with the message that has its result.
+func (v *visit) storedCall(of *message.Message, c message.Call, result *message.Message) call {
+	out := call{id: requests.CallID(c.Ref), name: c.Name, args: string(c.Args), status: "running", sentence: v.workLog().Summary(c)}
+	if result != nil {
+		out.result = result.Result()
+		out.status, out.took = string(out.result.Status), result.At.Sub(of.At)
 	}
 	return out
 }
@@ -217,7 +206,9 @@ func (v *visit) card(c call) g.Node {
 				g.If(c.fraction > 0, g.El("progress", Max("1"), Value(fmt.Sprintf("%.2f", c.fraction))))),
 			Dl(Dt(g.Text(v.t("Tool"))), Dd(Code(g.Text(c.name))),
 				Dt(g.Text(v.t("Arguments"))), Dd(jsonText(c.args)),
-				g.If(c.result != nil, g.Group{Dt(g.Text(v.t("Result"))), Dd(v.result(c.result))}))),
+				g.If(c.result != nil, g.Group{Dt(g.Text(v.t("Result"))), Dd(v.result(c.result))}),
+				g.If(c.took > 0, g.Group{Dt(g.Text(v.t("Time"))), Dd(g.Text(fmt.Sprintf("%.1f s", c.took.Seconds())))}))),
+		v.made(c.result),
 		c.question)
 }
 
@@ -233,13 +224,7 @@ func (v *visit) result(r *message.ToolResult) g.Node {
 	if cut {
 		s = strings.ToValidUTF8(s[:maxShown], "")
 	}
-	return g.Group{Pre(Dir("auto"), g.Text(visible(s))), g.If(cut, P(Class("quiet"), g.Text(v.t("The rest is not shown here.")))),
-		g.Map(r.Content, func(b message.Block) g.Node {
-			if _, ok := b.(*message.Text); ok {
-				return nil
-			}
-			return v.attachment(b)
-		}),
+	return g.Group{g.If(s != "", Pre(Dir("auto"), g.Text(visible(s)))), g.If(cut, P(Class("quiet"), g.Text(v.t("The rest is not shown here.")))),
 		g.If(r.Labels.Has(message.Untrusted), P(Class("label"), v.icon("warn"), g.Text(v.t("This text comes from others."))))}
 }
 
@@ -297,10 +282,10 @@ func count(n int64) string {
 
 // history shows messages in their order.
 func (v *visit) history(list []conversation.Entry, branches func(*conversation.Entry) g.Node) []g.Node {
-	results := map[message.Ref]*message.ToolResult{}
+	results := map[message.Ref]*message.Message{}
 	for _, e := range list {
 		if r := e.Result(); e.Role == message.Tool && r != nil {
-			results[r.Call] = r
+			results[r.Call] = e.Message
 		}
 	}
 	var out []g.Node

@@ -25,7 +25,7 @@ export function apply(patches) {
     enhance(fresh);
     if (old) {
       const now = fresh.firstElementChild;
-      if (now && now.isEqualNode(old)) continue;
+      if (now && now.tagName !== "DIALOG" && now.isEqualNode(old)) continue;
       keep(old, now);
       old.replaceWith(fresh);
       if (now?.tagName === "DIALOG" && "open" in now.dataset) {
@@ -61,21 +61,50 @@ export function toast(text, bad) {
   setTimeout(() => p.remove(), bad ? 9000 : 4000);
 }
 
-// act does an action of the server's. It returns the answer, or null if it failed, which is shown.
+// answered takes the answer to an action. It throws if the action failed.
+async function answered(r) {
+  if (r.status === 401) {
+    location.reload();
+    return null;
+  }
+  const out = await r.json();
+  if (!r.ok) throw new Error([out.error?.message, out.error?.remedy].filter(Boolean).join(" – ") || t("That did not work"));
+  apply(out.patches);
+  toast(out.toast);
+  if (out.go) go(out.go);
+  return out;
+}
+
+// go shows a screen.
+function go(address) {
+  const same = new URL(address, location.href);
+  if (same.pathname + same.search === location.pathname + location.search) location.reload();
+  else location.assign(address);
+}
+
+// offline says in words that the server cannot be reached.
+const failed = (e) => (e instanceof TypeError ? t("Steward cannot be reached. Nothing was sent.") : e.message || t("That did not work"));
+
+// upload sends a file.
+export async function upload(address, file) {
+  try {
+    toast(t("Sending …"));
+    await answered(await fetch(address, { method: "POST", headers: { "Content-Type": "application/json" }, body: file }));
+  } catch (e) {
+    toast(failed(e), true);
+  }
+}
+
+// act does an action of the server's. It returns the answer, or null if it failed and undefined if the server could not be
+// reached, which is shown.
 export async function act(name, data, from, quiet) {
   if (from) from.disabled = true;
   try {
     const r = await fetch("/do/" + name, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(data) });
-    if (r.status === 401) return location.reload();
-    const out = await r.json();
-    if (!r.ok) throw new Error([out.error?.message, out.error?.remedy].filter(Boolean).join(" – ") || t("That did not work"));
-    apply(out.patches);
-    toast(out.toast);
-    if (out.go) location.assign(out.go);
-    return out;
+    return await answered(r);
   } catch (e) {
-    if (!quiet) toast(e.message || t("That did not work"), true);
-    return null;
+    if (!quiet) toast(failed(e), true);
+    return e instanceof TypeError ? undefined : null;
   } finally {
     if (from) from.disabled = false;
   }

@@ -1,7 +1,7 @@
 // The page's modules. Everything is done by delegation: elements that patches bring need no set-up.
-import { act, toast, t } from "./act.js";
+import { act, upload, toast, t } from "./act.js";
 import { followPage } from "./live.js";
-import { startComposer, suggest, editMessage } from "./composer.js";
+import { startComposer, suggest, editMessage, stopEditing, queue, pick } from "./composer.js";
 import { localTimes, copyButtons, enhance } from "./enhance.js";
 import { signIn } from "./signin.js";
 
@@ -10,6 +10,17 @@ const js = {
     const body = button.closest("article").querySelector(".body");
     navigator.clipboard.writeText(body.innerText).then(() => toast(t("Copied")));
   },
+  "copy-value"(button) {
+    const from = document.getElementById(button.dataset.from);
+    from.select();
+    navigator.clipboard.writeText(from.value).then(() => toast(t("Copied")));
+  },
+  pick(button) {
+    pick(button.dataset.name, button.dataset.value, button.querySelector(".own").textContent);
+    button.closest("dialog").close();
+  },
+  queue: () => queue(),
+  uneditable: () => stopEditing(),
   edit: (button) => editMessage(button.closest("article")),
   suggest: (button) => suggest(button.textContent),
   list: () => document.getElementById("conversations").classList.toggle("shown"),
@@ -25,6 +36,8 @@ function fields(element) {
   for (const [name, value] of Object.entries(element.dataset)) {
     if (name.startsWith("field")) out[name.slice(5, 6).toLowerCase() + name.slice(6)] = value;
   }
+  const conversation = document.getElementById("composer")?.dataset.conversation;
+  if (conversation && !out.conversation) out.conversation = conversation;
   return out;
 }
 
@@ -61,6 +74,39 @@ document.addEventListener("change", (e) => {
   if (at) act(at.dataset.change, { ...fields(at), value: at.type === "checkbox" ? String(at.checked) : at.value }, at);
 });
 
+// A list in a dialog is filtered by what is typed; the arrows and Enter choose.
+document.addEventListener("input", (e) => {
+  const box = e.target.closest("[data-js-filter]");
+  if (!box) return;
+  const words = box.value.toLowerCase().split(/\s+/);
+  for (const item of document.getElementById(box.dataset.jsFilter).children) item.hidden = !words.every((w) => item.textContent.toLowerCase().includes(w));
+});
+document.addEventListener("keydown", (e) => {
+  const dialog = e.target.closest("dialog");
+  const list = dialog?.querySelector("[data-js-filter]") && [...dialog.querySelectorAll("li:not([hidden]) button")];
+  if (!list?.length) return;
+  const at = list.indexOf(document.activeElement);
+  if (e.key === "ArrowDown") list[Math.min(at + 1, list.length - 1)].focus();
+  else if (e.key === "ArrowUp") at > 0 ? list[at - 1].focus() : dialog.querySelector("[data-js-filter]").focus();
+  else if (e.key === "Enter" && at < 0) list[0].click();
+  else return;
+  e.preventDefault();
+});
+
+// A file that is chosen is sent as it is; the answer is that of an action.
+document.addEventListener("change", (e) => {
+  const at = e.target.closest("[data-upload]");
+  if (!at?.files.length) return;
+  const file = at.files[0];
+  upload("/" + at.dataset.upload + "?" + new URLSearchParams({ name: file.name }), file);
+  at.value = "";
+});
+
+// A menu closes when something else is clicked, or with Escape.
+document.addEventListener("click", (e) => {
+  for (const m of document.querySelectorAll("details.menu[open]")) if (!m.contains(e.target) || e.target.closest(".items button, .items a")) m.open = false;
+});
+
 document.addEventListener("focusin", (e) => {
   const at = e.target.closest("[data-js-focus]");
   if (!at) return;
@@ -87,6 +133,7 @@ function switchTheme() {
 }
 
 document.addEventListener("keydown", (e) => {
+  if (e.key === "Escape") for (const m of document.querySelectorAll("details.menu[open]")) m.open = false;
   const typing = e.target.closest("input, textarea, select, [contenteditable]");
   if (e.key === "Escape" && document.getElementById("conversations")?.classList.contains("shown")) document.getElementById("conversations").classList.remove("shown");
   if (typing || e.ctrlKey || e.metaKey || e.altKey) return;
