@@ -280,12 +280,8 @@ func nodeID(r *client.Request) string {
 func (v *visit) taskNode(r *client.Request, buttons g.Node) g.Node {
 	icon, class, word := v.stateOf(r)
 	var notes []string
-	if r.Agent != "" && r.Kind != record.RequestTurn {
-		name := r.Agent
-		if name == "designed" {
-			name = v.t("an agent of its own")
-		}
-		notes = append(notes, v.t("Agent")+": "+name)
+	if r.Agent != "" && r.Agent != "designed" && r.Kind != record.RequestTurn { // most tasks have an agent that was made for them
+		notes = append(notes, v.t("Agent")+": "+r.Agent)
 	}
 	if r.Round > 0 {
 		notes = append(notes, v.t("added as a correction"))
@@ -412,14 +408,14 @@ func (v *visit) livePlan(ctx context.Context, out *stream) error {
 			return false, err
 		}
 		var patches []patch
-		switch {
-		case before == nil || before.shape != x.shape:
-			patches = []patch{put("plan-summary", "", x.summary), put("questions", "", x.questions), put("tree", "", x.tree)}
-		default:
-			for at, html := range x.parts {
-				if before.parts[at] != html {
-					patches = append(patches, patch{ID: at, HTML: html})
-				}
+		whole := before == nil || before.shape != x.shape
+		if whole {
+			patches = append(patches, put("tree", "", x.tree))
+		}
+		for at, html := range x.parts {
+			inTree := strings.HasPrefix(at, "plan-") && at != "plan-summary"
+			if (before == nil || before.parts[at] != html) && !(whole && inTree) {
+				patches = append(patches, patch{ID: at, HTML: html})
 			}
 		}
 		before = x
