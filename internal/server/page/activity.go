@@ -97,6 +97,9 @@ func (v *visit) timelineScreen() (content, error) {
 	case !fault.Is(err, fault.NotFound):
 		return content{}, err
 	default:
+		if p, err := v.api().Plan(v.ctx(), which); err == nil {
+			which = p.Interaction
+		}
 		if tree, err = v.api().Request(v.ctx(), which); err != nil {
 			return content{}, err
 		}
@@ -128,10 +131,12 @@ func (v *visit) timelineScreen() (content, error) {
 	return content{title: title, nav: "activity", main: Div(main)}, nil
 }
 
-// agentsOf notes which agent works in each conversation of a tree.
+// agentsOf notes for each conversation of a tree which agent works in it, or on which task of a plan.
 func agentsOf(r *client.Request, out map[string]string) {
 	if r.WorkedIn != "" {
-		out[r.WorkedIn] = r.Agent
+		if out[r.WorkedIn] = r.Agent; r.Kind == taskKind {
+			out[r.WorkedIn] = r.Title
+		}
 	}
 	for i := range r.Below {
 		agentsOf(&r.Below[i], out)
@@ -213,12 +218,7 @@ func (v *visit) modelCallItem(conv, agent string, m *message.Message) g.Node {
 	if m.Usage.CacheRead > 0 {
 		facts = append(facts, v.t("{n} of them from the cache", count(m.Usage.CacheRead)))
 	}
-	if strings.HasPrefix(agent, "designed") {
-		agent = v.t("an agent of its own")
-	}
-	if agent != "" {
-		facts = append(facts, v.t("Agent")+": "+agent)
-	}
+	facts = append(facts, agent)
 	facts = slices.DeleteFunc(facts, func(s string) bool { return s == "" })
 	said := oneLine(m.Text())
 	return Div(Class("happened"), P(Class("what"), v.icon("chat"), g.Text(v.t("Model call")), g.Text(" "), Span(Class("quiet"), g.Text(visible(strings.Join(facts, " · "))))),
@@ -360,7 +360,7 @@ func (v *visit) logItem(e *client.LogEntry, x *client.Intent, action bool) g.Nod
 	}
 	return Li(Div(Class("row"), Span(Class("state "+class), v.icon(icon)), Span(Class("sentence"), ownText(e.Summary)), Span(Class("space")), Span(Class("state "+class), g.Text(word))),
 		P(Class("quiet"), when(e.At), g.Text(" · "+visible(strings.Join(facts, " · "))+" · "), A(Href("/chat/"+e.Conversation), ownText(cmp.Or(e.Title, v.t("Conversation"))))),
-		g.If(e.Error != "", P(Class("error"), ownText(e.Error))),
+		g.If(e.Error != "", P(Class(map[bool]string{true: "quiet", false: "error"}[e.Outcome == "pending"]), ownText(e.Error))),
 		g.If(len(e.Parameters) > 2, Details(Summary(g.Text(v.t("Arguments"))), jsonText(string(e.Parameters)))),
 		g.If(action, v.decision(x)))
 }
@@ -382,7 +382,7 @@ func (v *visit) decisionsScreen() (content, error) {
 	if len(list) == 0 {
 		main = append(main, empty(v.t("There are no such actions. What only reads is in the work log.")))
 	} else {
-		main = append(main, Ul(Class("list"), g.Map(list, func(x client.Intent) g.Node { return v.decision(&x) })))
+		main = append(main, Ul(Class("list"), g.Map(list, func(x client.Intent) g.Node { return Li(v.decision(&x)) })))
 	}
 	if len(list) == intentsShown {
 		main = append(main, P(Class("quiet"), g.Text(v.t("Older ones are not shown here."))))
@@ -390,18 +390,17 @@ func (v *visit) decisionsScreen() (content, error) {
 	return content{title: v.t("Decisions"), nav: "activity", main: Div(main)}, nil
 }
 
-// decision shows an action: its state, who or what decided about it and why, and what can be done about it. It is
-// an item of a list, or a part of one.
+// decision shows an action: its state, who or what decided about it and why, and what can be done about it.
 func (v *visit) decision(x *client.Intent) g.Node {
 	icon, class, word := v.intentState(x)
 	var who g.Node
 	switch {
 	case x.DeniedBy != "":
-		who = g.Group{g.Text(v.t("denied by {name}", x.DeniedBy))}
+		who = g.Group{g.Text(v.t("denied by {name}", v.person(x.DeniedBy)))}
 	case x.Approval != nil && x.Approval.Grant != "":
 		who = g.Group{g.Text(v.t("allowed by a standing approval") + " "), when(x.Approval.At)}
 	case x.Approval != nil:
-		who = g.Group{g.Text(v.t("allowed by {name}", x.Approval.By) + " "), when(x.Approval.At), g.If(x.Approval.Edited != "", g.Text(" · "+v.t("with other arguments")))}
+		who = g.Group{g.Text(v.t("allowed by {name}", v.person(x.Approval.By)) + " "), when(x.Approval.At), g.If(x.Approval.Edited != "", g.Text(" · "+v.t("with other arguments")))}
 	case x.State == string(intent.Denied):
 		who = g.Text(v.t("denied by policy"))
 	case x.State == string(intent.Awaiting):
@@ -416,7 +415,7 @@ func (v *visit) decision(x *client.Intent) g.Node {
 	buttons = append(buttons, v.button("why", v.t("Why?"), "", "id", x.ID))
 	switch intent.State(x.State) {
 	case intent.Done:
-		if x.Undone == "" && x.Undoes == "" {
+		if x.Undone == "" && x.Undoes == "" && x.Tool != requests.AskPersonTool {
 			ask("undo", v.t("Undo …"))
 		}
 	case intent.Failed:
@@ -428,11 +427,19 @@ func (v *visit) decision(x *client.Intent) g.Node {
 	case intent.Proposed, intent.Awaiting, intent.Approved:
 		ask("cancel", v.t("Cancel"))
 	}
-	return Li(ID("intent-"+x.ID), Class("decision"),
+	return Div(ID("intent-"+x.ID), Class("decision"),
 		Div(Class("row"), Span(Class("state "+class), v.icon(icon)), Span(Class("sentence"), ownText(cmp.Or(x.Summary, x.Tool))), Span(Class("space")), Span(Class("state "+class), g.Text(word))),
 		P(Class("quiet"), who, g.If(x.Reason != "", g.Group{g.Text(" · "), ownText(x.Reason)}), g.If(x.Rule != "", g.Group{g.Text(" · " + v.t("Rule") + " "), Code(g.Text(x.Rule))}), g.Text(" · "), when(x.Changed)),
 		g.If(x.Undone != "", P(Class("quiet"), g.Text(v.t("It has been undone.")))), g.If(x.Resolved != nil, v.resolution(x.Resolved)),
 		Div(Class("row"), buttons))
+}
+
+// person names a person.
+func (v *visit) person(user string) string {
+	if user == v.caller.User {
+		return v.t("you")
+	}
+	return visible(user)
 }
 
 func (v *visit) resolution(r *client.Resolution) g.Node {

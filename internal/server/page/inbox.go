@@ -37,7 +37,7 @@ func (v *visit) approvalsScreen() (content, error) {
 	}
 	var decided g.Node = P(Class("quiet"), g.Text(v.t("You have not decided about anything yet.")))
 	if len(intents) > 0 {
-		decided = g.Group{Ul(Class("list"), g.Map(intents[:min(len(intents), decisionsShown)], func(x client.Intent) g.Node { return v.decision(&x) })),
+		decided = g.Group{Ul(Class("list"), g.Map(intents[:min(len(intents), decisionsShown)], func(x client.Intent) g.Node { return Li(v.decision(&x)) })),
 			P(A(Href("/activity/decisions"), g.Text(v.t("All decisions"))))}
 	}
 	return content{title: v.t("Approvals"), nav: "approvals", live: "of=approvals", main: Div(head(v.t("Approvals")), v.questions(v.ctx(), list),

@@ -151,6 +151,13 @@ func (v *visit) planView(ctx context.Context, which string) (*planView, error) {
 		return nil, err
 	}
 	x.open, x.title = x.root.State != requests.Closed, v.requestTitle(&x.root)
+	if x.plan == nil && !x.open {
+		if over, err := v.api().Plans(ctx, plansShown); err == nil {
+			if i := slices.IndexFunc(over, func(p client.Plan) bool { return p.Interaction == x.root.Interaction }); i >= 0 {
+				x.plan = &over[i]
+			}
+		}
+	}
 	if x.plan != nil {
 		x.title = oneLine(x.plan.Request)
 	}

@@ -63,7 +63,7 @@ func (v *visit) usageScreen() (content, error) {
 		return g.Group{Td(g.Text(strconv.Itoa(r.Calls))), Td(g.Text(count(r.Usage.Input))), Td(g.Text(count(r.Usage.CacheRead))), Td(g.Text(count(r.Usage.Output))), Td(g.Text(dollars(r.Cost)))}
 	}
 	main = append(main, Div(Class("scroll-x"), TabIndex("0"), Role("region"), Aria("label", v.t("Usage")), Table(ID("usage"), Class("figures"), THead(Tr(Th(Scope("col"), g.Text(v.byName(rep.By))), Th(Scope("col"), g.Text(v.t("Model calls"))),
-		Th(Scope("col"), g.Text(v.t("Tokens in"))), Th(Scope("col"), g.Text(v.t("from the cache"))), Th(Scope("col"), g.Text(v.t("Tokens out"))), Th(Scope("col"), g.Text(v.t("Cost"))))),
+		Th(Scope("col"), g.Text(v.t("Tokens in"))), Th(Scope("col"), g.Text(v.t("From the cache"))), Th(Scope("col"), g.Text(v.t("Tokens out"))), Th(Scope("col"), g.Text(v.t("Cost"))))),
 		TBody(g.Map(shown, func(r client.UsageRow) g.Node { return Tr(Th(Scope("row"), ownText(v.usageKey(&r))), cells(&r)) })),
 		TFoot(Tr(Th(Scope("row"), g.Text(v.t("Total"))), cells(&rep.Total))))),
 		P(Class("quiet"), g.Text(v.t("Costs follow from the prices of today, and are what Steward knows, not a bill."))))
