@@ -21,6 +21,7 @@ import (
 	"steward/internal/intent"
 	"steward/internal/message"
 	"steward/internal/policy/rego"
+	"steward/internal/record"
 	"steward/internal/requests"
 	"steward/internal/store"
 )
@@ -52,6 +53,7 @@ func (v *visit) activityScreen() (content, error) {
 	if err != nil {
 		return content{}, err
 	}
+	list = slices.DeleteFunc(list, func(r client.Request) bool { return r.Kind == record.RequestAgent }) // its turn is there, too
 	conversations, err := v.api().Conversations(v.ctx(), requestsShown)
 	if err != nil {
 		return content{}, err
