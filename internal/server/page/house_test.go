@@ -103,7 +103,8 @@ func newHouse(t *testing.T) *house {
 	people := identity.New(st)
 	judge, err := rego.Open(rego.Options{Dir: t.TempDir(), Directory: people, Log: log, Settings: map[string]any{"approve": "actions"}})
 	must(err)
-	models, err := llm.New(llm.Config{Providers: []llm.Provider{scripted{}}, Aliases: map[string]llm.Alias{"default": {Models: []string{"test/one"}}}})
+	one := llm.Alias{Models: []string{"test/one"}}
+	models, err := llm.New(llm.Config{Providers: []llm.Provider{scripted{}}, Aliases: map[string]llm.Alias{"default": one, "strong": one, "fast": one}})
 	must(err)
 	tools := &tool.Registry{}
 	must(tools.Add(errand{}))
@@ -184,6 +185,16 @@ func (h *house) do(user, name string, fields map[string]string) done {
 		h.t.Fatal(err)
 	}
 	return out
+}
+
+// say sends a message to a new conversation, and returns the address of its screen.
+func (h *house) say(user, text, agent string) string {
+	h.t.Helper()
+	out := h.do(user, "send", map[string]string{"text": text, "agent": agent})
+	if !strings.HasPrefix(out.Go, "/chat/") {
+		h.t.Fatalf("%+v", out)
+	}
+	return out.Go
 }
 
 // asked waits until so many questions wait for a user.

@@ -13,7 +13,7 @@ import (
 func TestAPlanIsFollowedAndSteered(t *testing.T) {
 	h := newHouse(t)
 	h.has(h.get("ana", "/plans", 200), "Nothing is being worked on.", "No plan has been carried out yet.")
-	chat := h.do("ana", "send", map[string]string{"text": "Plan a trip", "agent": "planner"}).Go
+	chat := h.say("ana", "Plan a trip", "planner")
 	q := h.asked("ana", 1)[0]
 	open, err := h.node.Requests(t.Context(), "ana", false, 10)
 	if err != nil {
@@ -121,7 +121,7 @@ func ptr[T any](x T) *T { return &x }
 func TestTheInboxAndDecisions(t *testing.T) {
 	h := newHouse(t)
 	h.has(h.get("ana", "/approvals", 200), "Nothing waits for you.", "There are none.", "You have not decided about anything yet.")
-	chat := h.do("ana", "send", map[string]string{"text": "test.put milk"}).Go
+	chat := h.say("ana", "test.put milk", "")
 	q := h.asked("ana", 1)[0]
 	h.has(h.get("ana", "/approvals", 200), `id="q-`+q.Short, chat)
 	h.has(h.get("eve", "/approvals", 200), "Nothing waits for you.")
@@ -129,7 +129,7 @@ func TestTheInboxAndDecisions(t *testing.T) {
 		t.Fatalf("%+v", out)
 	}
 	h.asked("ana", 0)
-	second := h.do("ana", "send", map[string]string{"text": "test.put bread"}).Go
+	second := h.say("ana", "test.put bread", "")
 	q2 := h.asked("ana", 1)[0]
 	if out := h.do("ana", "answer", map[string]string{"id": q2.ID, "hash": q2.Hash, "verdict": "deny", "reason": "we have enough"}); out.Error.Code != "" {
 		t.Fatalf("%+v", out)
