@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -49,10 +48,12 @@ func (v *visit) activityTabs(current string) g.Node {
 
 // activityScreen lists the newest requests.
 func (v *visit) activityScreen() (content, error) {
-	list, err := v.api().Requests(v.ctx(), true, false, requestsShown)
+	limit := v.limit(requestsShown)
+	list, err := v.api().Requests(v.ctx(), true, false, limit)
 	if err != nil {
 		return content{}, err
 	}
+	found := len(list)
 	list = slices.DeleteFunc(list, func(r client.Request) bool { return r.Kind == record.RequestAgent }) // its turn is there, too
 	conversations, err := v.api().Conversations(v.ctx(), requestsShown)
 	if err != nil {
@@ -69,6 +70,7 @@ func (v *visit) activityScreen() (content, error) {
 				P(Class("quiet"), when(r.Started), g.Text(" · "+duration(r.Took(time.Now()))), g.If(r.Cost > 0, g.Text(" · "+dollars(r.Cost)))))
 		})))
 	}
+	main = append(main, v.more(found, limit))
 	if len(conversations) > 0 {
 		main = append(main, H2(Class("part"), g.Text(v.t("Conversations"))), P(Class("quiet"), g.Text(v.t("A plain answer is in its conversation. What called tools is also in the work log."))),
 			Ul(Class("list"), g.Map(conversations, func(c client.Conversation) g.Node {
@@ -77,6 +79,27 @@ func (v *visit) activityScreen() (content, error) {
 			})))
 	}
 	return content{title: v.t("Activity"), nav: "activity", main: Div(main)}, nil
+}
+
+// maxList is how many entries a list may have.
+const maxList = 1000
+
+// limit is how many entries a list shows: the parameter limit, or else the standard.
+func (v *visit) limit(standard int) int {
+	if n, err := strconv.Atoi(v.r.URL.Query().Get("limit")); err == nil {
+		return min(max(n, 1), maxList)
+	}
+	return standard
+}
+
+// more leads to a longer list if this one is full.
+func (v *visit) more(n, limit int) g.Node {
+	if n < limit || limit >= maxList {
+		return nil
+	}
+	q := v.r.URL.Query()
+	q.Set("limit", strconv.Itoa(min(limit*4, maxList)))
+	return P(Class("more"), A(Class("button"), Href(v.r.URL.Path+"?"+q.Encode()), g.Text(v.t("Show more"))))
 }
 
 // happened is an event of a timeline.
@@ -300,10 +323,7 @@ func (v *visit) workLogScreen() (content, error) {
 	if !q.Until.IsZero() {
 		q.Until = q.Until.AddDate(0, 0, 1) // the day is included
 	}
-	limit := logShown
-	if n, err := strconv.Atoi(in.Get("limit")); err == nil {
-		limit = min(max(n, 1), 1000)
-	}
+	limit := v.limit(logShown)
 	list, err := v.api().Log(v.ctx(), q, limit)
 	if err != nil {
 		return content{}, err
@@ -334,14 +354,7 @@ func (v *visit) workLogScreen() (content, error) {
 			return v.logItem(&e, &x, ok)
 		})))
 	}
-	if len(list) == limit && limit < 1000 {
-		next := url.Values{}
-		for name, value := range in {
-			next[name] = value
-		}
-		next.Set("limit", strconv.Itoa(min(limit*4, 1000)))
-		main = append(main, P(A(Class("button"), Href("/activity/log?"+next.Encode()), g.Text(v.t("Show more")))))
-	}
+	main = append(main, v.more(len(list), limit))
 	return content{title: v.t("Work log"), nav: "activity", main: Div(main)}, nil
 }
 
@@ -370,7 +383,8 @@ func (v *visit) logItem(e *client.LogEntry, x *client.Intent, action bool) g.Nod
 // decisionsScreen lists actions with what policy and people decided about them.
 func (v *visit) decisionsScreen() (content, error) {
 	q := client.IntentQuery{State: v.r.URL.Query().Get("state"), Dead: v.r.URL.Query().Has("dead")}
-	list, err := v.api().Intents(v.ctx(), q, intentsShown)
+	limit := v.limit(intentsShown)
+	list, err := v.api().Intents(v.ctx(), q, limit)
 	if err != nil {
 		return content{}, err
 	}
@@ -386,9 +400,7 @@ func (v *visit) decisionsScreen() (content, error) {
 	} else {
 		main = append(main, Ul(Class("list"), g.Map(list, func(x client.Intent) g.Node { return Li(v.decision(&x)) })))
 	}
-	if len(list) == intentsShown {
-		main = append(main, P(Class("quiet"), g.Text(v.t("Older ones are not shown here."))))
-	}
+	main = append(main, v.more(len(list), limit))
 	return content{title: v.t("Decisions"), nav: "activity", main: Div(main)}, nil
 }
 

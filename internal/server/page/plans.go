@@ -45,7 +45,8 @@ func (v *visit) plansScreen() (content, error) {
 	if err != nil {
 		return content{}, err
 	}
-	over, err := v.api().Plans(v.ctx(), plansShown)
+	limit := v.limit(plansShown)
+	over, err := v.api().Plans(v.ctx(), limit)
 	if err != nil {
 		return content{}, err
 	}
@@ -53,7 +54,7 @@ func (v *visit) plansScreen() (content, error) {
 	if len(over) > 0 {
 		list = Ul(Class("list"), g.Map(over, func(p client.Plan) g.Node { return v.planItem(&p) }))
 	}
-	return content{title: v.t("Plans"), nav: "plans", live: "of=plans", main: Div(head(v.t("Plans")), H2(g.Text(v.t("In progress"))), running, H2(Class("part"), g.Text(v.t("Over"))), list)}, nil
+	return content{title: v.t("Plans"), nav: "plans", live: "of=plans", main: Div(head(v.t("Plans")), H2(g.Text(v.t("In progress"))), running, H2(Class("part"), g.Text(v.t("Over"))), list, v.more(len(over), limit))}, nil
 }
 
 // openWork shows the requests that are open, with how far their plans are.

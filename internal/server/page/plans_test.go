@@ -157,6 +157,8 @@ func TestTheInboxAndDecisions(t *testing.T) {
 	h.has(h.get("ana", "/activity/log?conversation="+strings.TrimPrefix(second, "/chat/"), 200), "-intent-"+q.Short, "intent-"+q2.Short, "Only of one conversation:")
 	h.has(h.get("ana", "/activity/log?since=2001-01-01&until=2001-01-31", 200), "There are no such tool calls.")
 	h.get("ana", "/activity/log?since=today", 400)
+	h.has(h.get("ana", "/activity/log?limit=1&tool=test.*", 200), "/activity/log?limit=4&amp;tool=test.%2A", "-intent-"+q.Short)
+	h.has(h.get("ana", "/activity/decisions?limit=1", 200), "limit=4", "Show more", "-intent-"+q.Short)
 	h.has(ptr(h.do("ana", "why", map[string]string{"id": q2.Short})).html(), "How it was decided", "How policy decides today", "All rules")
 	if out := h.do("eve", "why", map[string]string{"id": q2.Short}); out.Error.Code != "intent_not_found" {
 		t.Errorf("%+v", out)
