@@ -17,7 +17,7 @@ import (
 type Used struct {
 	User  string        `json:"-"`
 	At    time.Time     `json:"-"`
-	Where resource.URI  `json:"-"` // the interaction; zero: outside of conversations
+	Where resource.URI  `json:"-"`     // the interaction; zero: outside of conversations
 	Model string        `json:"model"` // "provider/model"
 	Usage message.Usage `json:"usage"`
 }
