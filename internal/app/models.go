@@ -18,7 +18,9 @@ import (
 	"steward/internal/fault"
 	"steward/internal/llm"
 	"steward/internal/policy"
+	"steward/internal/resource"
 	"steward/internal/settings"
+	"steward/internal/store"
 )
 
 // Default time limits of the search for models at the start.
@@ -106,7 +108,7 @@ func Missing(set *settings.Loaded, found []Source) map[string]string {
 
 // recall loads what was spent before this start into the day's ledger.
 func (s *Supply) recall(ctx context.Context, e *conversation.Engine) error {
-	for u, err := range e.Usage(ctx, time.Now().Add(-26*time.Hour)) { // more than the longest day, when clocks are set back
+	for u, err := range e.Usage(ctx, store.ForNode(resource.System), time.Now().Add(-26*time.Hour)) { // more than the longest day, when clocks are set back
 		if err != nil {
 			return fmt.Errorf("today's spending cannot be read: %w", err)
 		}

@@ -98,6 +98,7 @@ func apiRoutes() []entry {
 		{route: "GET /api/v1/log/{message}/{block}", want: []string{"call_not_found"}, calls: func(x things) []step {
 			return []step{get(api + "/log/" + x.LogMessage + "/0")}
 		}},
+		{route: "GET /api/v1/usage", want: own, open: "it has sums alone; package api tests that they are those of the caller's model calls", calls: to(get(api+"/usage"), get(api+"/usage?by=agent"), get(api+"/usage?by=model"), get(api+"/usage?by=user"))},
 		{route: "GET /api/v1/requests", want: own, calls: to(get(api+"/requests"), get(api+"/requests?all=true&limit=1000"))},
 		{route: "GET /api/v1/requests/{id}", want: []string{"request_not_found"}, calls: func(x things) []step {
 			return []step{get(api + "/requests/" + x.Task), get(api + "/requests/" + x.Turn), get(api + "/requests/" + x.Task[:13])}

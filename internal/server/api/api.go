@@ -128,6 +128,7 @@ func (f *server) routes() []route {
 
 		on("GET /log", f.workLog),
 		on("GET /log/{message}/{block}", f.workLogEntry),
+		on("GET /usage", f.usage),
 		on("GET /requests", f.requests),
 		on("GET /requests/{id}", f.request),
 		on("DELETE /requests/{id}", f.cancelRequest),

@@ -1,7 +1,6 @@
 package page
 
 import (
-	"context"
 	"encoding/json"
 	"strings"
 
@@ -11,11 +10,15 @@ import (
 	"steward/client"
 	"steward/internal/effect"
 	"steward/internal/intent"
+	"steward/internal/requests"
 	"steward/internal/store"
 )
 
 // question is the card by which a person decides about an action.
 func (v *visit) question(q *effect.Question) g.Node {
+	if q.Tool == requests.AskPersonTool && q.Yours {
+		return v.taskQuestion(q)
+	}
 	at := "q-" + q.Short
 	summary := q.Summary
 	if summary == "" {
@@ -175,33 +178,4 @@ func indented(s string) string {
 		return s
 	}
 	return string(b)
-}
-
-// approvalsScreen lists the questions of all conversations.
-func (v *visit) approvalsScreen() (content, error) {
-	list, err := v.Node.Effects.Questions(v.ctx(), v.caller.User)
-	if err != nil {
-		return content{}, err
-	}
-	return content{title: v.t("Approvals"), nav: "approvals", live: "of=approvals", main: Div(head(v.t("Approvals")), v.questions(list))}, nil
-}
-
-func (v *visit) questions(list []effect.Question) g.Node {
-	if len(list) == 0 {
-		return Div(ID("questions"), empty(v.t("Nothing waits for you.")))
-	}
-	return Div(ID("questions"), g.Map(list, func(q effect.Question) g.Node { return v.question(&q) }))
-}
-
-// liveApprovals follows the questions of all conversations.
-func (v *visit) liveApprovals(ctx context.Context, out *stream) error {
-	for list, err := range v.Node.FollowApprovals(ctx, v.caller.User) {
-		if err != nil {
-			return err
-		}
-		if err := out.send("", put("questions", "", v.questions(list))); err != nil {
-			return err
-		}
-	}
-	return ctx.Err()
 }

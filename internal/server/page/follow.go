@@ -10,6 +10,7 @@ import (
 
 	"steward/internal/id"
 	"steward/internal/message"
+	"steward/internal/record"
 	"steward/internal/store"
 	"steward/internal/turn"
 )
@@ -168,7 +169,8 @@ func (t *follower) show(f *turn.Frame) error {
 	case turn.FrameTask:
 		return t.send([]patch{put("task-"+f.Task.ID.String(), "end", Div(ID("task-"+f.Task.ID.String()), Class("notice task"), t.icon("spin"), ownText(f.Task.Tool+": "+f.Task.Message)))})
 	case turn.FramePlanned:
-		return t.send([]patch{put("plan-"+f.Planned.Task.ID, "plan", t.plannedTask(f.Planned))})
+		link := A(ID("plan-link"), Href("/plans/"+record.IDOf(f.Planned.At, record.TypeInteraction).String()), g.Text(t.t("Open the plan")))
+		return t.send([]patch{put("plan-link", "plan", link), put(nodeID(&f.Planned.Task), "plan", t.plannedTask(&f.Planned.Task))})
 	}
 	return nil
 }
@@ -206,9 +208,4 @@ func (t *follower) liveCall(c *turn.CallView) (call, error) {
 		}
 	}
 	return out, nil
-}
-
-// plannedTask shows a task of a plan while the plan is carried out.
-func (v *visit) plannedTask(p *turn.PlannedView) g.Node {
-	return Div(ID("plan-"+p.Task.ID), Class("planned "+p.Task.Status), v.icon("tree"), ownText(p.Task.Title), Span(Class("state"), g.Text(p.Task.Status)))
 }

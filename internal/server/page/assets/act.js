@@ -41,9 +41,22 @@ export function apply(patches) {
   document.dispatchEvent(new CustomEvent("patched"));
 }
 
-// keep keeps open details open.
+// keep keeps open details open, and what has been typed.
 function keep(old, now) {
   if (!now) return;
+  if (now.tagName !== "DIALOG") {
+    for (const field of old.querySelectorAll("textarea[name], input[name]:not([type=hidden], [type=checkbox], [type=radio], [type=file])")) {
+      const form = field.closest("form");
+      const hidden = form?.querySelector("input[type=hidden][name=id]")?.value;
+      if (field.value === field.defaultValue || !hidden) continue;
+      for (const other of now.querySelectorAll("input[type=hidden][name=id]")) {
+        const same = other.value === hidden && other.form?.dataset.do === form.dataset.do && other.form.elements[field.name];
+        if (!same) continue;
+        same.value = field.value;
+        if (field === document.activeElement) queueMicrotask(() => same.focus());
+      }
+    }
+  }
   const was = old.matches("details") ? [old, ...old.querySelectorAll("details")] : [...old.querySelectorAll("details")];
   const is = now.matches("details") ? [now, ...now.querySelectorAll("details")] : [...now.querySelectorAll("details")];
   was.forEach((d, i) => {
