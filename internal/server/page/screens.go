@@ -8,6 +8,8 @@ func (s *server) screens() []screen {
 		{"/approvals", (*visit).approvalsScreen},
 		{"/goals", (*visit).goalsScreen},
 		{"/goals/{kind}/{id}", (*visit).effortScreen},
+		{"/jobs", (*visit).jobsScreen},
+		{"/jobs/{name}", (*visit).jobScreen},
 	}
 }
 
@@ -32,5 +34,19 @@ func (s *server) actions() map[string]action {
 		"effort-change":       (*visit).effortChange,
 		"effort-remove-ask":   (*visit).effortRemoveAsk,
 		"effort-remove":       (*visit).effortRemove,
+		"job-ask":             (*visit).jobAsk,
+		"job-edit-ask":        (*visit).jobEditAsk,
+		"job-preview":         (*visit).jobPreview,
+		"job-save":            (*visit).jobSave,
+		"job-run":             (*visit).jobRun,
+		"job-pause":           (*visit).jobPause,
+		"job-resume":          (*visit).jobResume,
+		"job-remove-ask":      (*visit).jobRemoveAsk,
+		"job-remove":          (*visit).jobRemove,
+		"heartbeat-ask":       (*visit).heartbeatAsk,
+		"heartbeat-on":        (*visit).heartbeatOn,
+		"heartbeat-off-ask":   (*visit).heartbeatOffAsk,
+		"heartbeat-off":       (*visit).heartbeatOff,
+		"heartbeat-run":       (*visit).heartbeatRun,
 	}
 }
