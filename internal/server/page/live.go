@@ -63,6 +63,7 @@ func (s *server) lives() map[string]func(v *visit, ctx context.Context, out *str
 		"approvals": (*visit).liveApprovals,
 		"jobs":      (*visit).liveJobs,
 		"job":       (*visit).liveJob,
+		"home":      (*visit).liveHome,
 	}
 }
 

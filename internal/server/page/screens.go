@@ -10,6 +10,7 @@ func (s *server) screens() []screen {
 		{"/goals/{kind}/{id}", (*visit).effortScreen},
 		{"/jobs", (*visit).jobsScreen},
 		{"/jobs/{name}", (*visit).jobScreen},
+		{"/home", (*visit).homeScreen},
 	}
 }
 
@@ -48,5 +49,8 @@ func (s *server) actions() map[string]action {
 		"heartbeat-off-ask":   (*visit).heartbeatOffAsk,
 		"heartbeat-off":       (*visit).heartbeatOff,
 		"heartbeat-run":       (*visit).heartbeatRun,
+		"home-do":             (*visit).homeDo,
+		"home-set":            (*visit).homeSet,
+		"home-mode":           (*visit).homeMode,
 	}
 }

@@ -27,7 +27,9 @@ export function apply(patches) {
       const now = fresh.firstElementChild;
       if (now && now.isEqualNode(old)) continue;
       keep(old, now);
+      const focused = old.contains(document.activeElement) && document.activeElement;
       old.replaceWith(fresh);
+      if (focused) refocus(now, focused);
       if (now?.tagName === "DIALOG" && "open" in now.dataset) {
         now.showModal();
         now.querySelector("[autofocus]")?.focus();
@@ -39,6 +41,13 @@ export function apply(patches) {
     }
   }
   document.dispatchEvent(new CustomEvent("patched"));
+}
+
+// refocus gives the focus to what took the place of the element that had it.
+function refocus(now, was) {
+  if (!now || now.contains(document.activeElement)) return;
+  const all = [now, ...now.querySelectorAll(was.tagName)];
+  all.find((e) => (was.id && e.id === was.id) || (e.dataset.do && JSON.stringify(e.dataset) === JSON.stringify(was.dataset)))?.focus();
 }
 
 // keep keeps open details open.
