@@ -26,7 +26,8 @@ type HomeDevice struct {
 	Kind    string       `json:"kind"`           // light, switch, climate, sensor, lock, cover, scene, and so on
 	Class   string       `json:"class,omitzero"` // of a sensor or a cover: door, temperature, …
 	State   string       `json:"state"`
-	Says    string       `json:"says"` // the state in words, with its unit
+	Says    string       `json:"says"`             // the state in words, with its unit
+	Current float64      `json:"current,omitzero"` // the temperature that heating or cooling measures
 	Changed time.Time    `json:"changed,omitzero"`
 	Guard   string       `json:"guard,omitzero"`    // why a person is asked each time; empty: it is harmless
 	Actions []string     `json:"actions,omitempty"` // what can be done: turn_on, lock, open, …

@@ -247,6 +247,7 @@ func german() map[string]string {
 		"URI of the resource, or of one above it": "URI der Ressource oder einer darüber",
 		"Unlock":                           "Aufschließen",
 		"Value":                            "Wert",
+		"Volume":                           "Lautstärke",
 		"Weekly review":                    "Wochenrückblick",
 		"What happened":                    "Was geschehen ist",
 		"What should be done?":             "Was soll getan werden?",

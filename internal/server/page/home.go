@@ -81,6 +81,9 @@ func deviceID(d *client.HomeDevice) string { return "device-" + d.ID }
 func (v *visit) device(d *client.HomeDevice) g.Node {
 	at := deviceID(d)
 	actions := slices.Clone(d.Actions)
+	if len(d.Modes) > 0 { // off is one of them
+		actions = slices.DeleteFunc(actions, func(a string) bool { return a == "turn_on" || a == "turn_off" })
+	}
 	var toggle g.Node
 	if slices.Contains(actions, "turn_on") && slices.Contains(actions, "turn_off") && (d.State == "on" || d.State == "off") {
 		actions = slices.DeleteFunc(actions, func(a string) bool { return a == "turn_on" || a == "turn_off" || a == "toggle" })
@@ -99,7 +102,7 @@ func (v *visit) device(d *client.HomeDevice) g.Node {
 		class += " gone"
 	}
 	return Div(ID(at), Class(class),
-		Div(Class("device-head"), Div(Class("names"), P(Class("device-name"), ownText(d.Name), g.If(d.Guard != "", v.guard(d))), P(Class("says"), g.Text(v.stateWords(d)))), toggle),
+		Div(Class("device-head"), Div(Class("names"), P(Class("device-name"), ownText(d.Name), g.If(d.Guard != "" && len(d.Actions) > 0, v.guard(d))), P(Class("says"), g.Text(v.stateWords(d)), g.If(d.Current != 0, g.Text(" · "+strconv.FormatFloat(d.Current, 'f', -1, 64)+"°")))), toggle),
 		g.Iff(d.Setting != nil, func() g.Node { return v.slider(d) }),
 		g.If(len(d.Modes) > 0, Select(ID(at+"-mode"), Aria("label", v.t("Mode of {name}", visible(d.Name))), Data("change", "home-mode"), Data("field-device", d.ID),
 			g.If(!slices.Contains(d.Modes, d.Mode), Option(Value(""), Selected(), g.Text("–"))),
@@ -124,7 +127,11 @@ func (v *visit) slider(d *client.HomeDevice) g.Node {
 	} else if d.Kind == "number" || d.Kind == "input_number" {
 		unit = ""
 	}
-	return Label(Class("slider"), Span(g.Text(map[string]string{"brightness": v.t("Brightness"), "temperature": v.t("Temperature"), "position": v.t("Position"), "value": v.t("Value")}[s.Name]+" "+number(s.Now)+unit)),
+	label := map[string]string{"brightness": v.t("Brightness"), "temperature": v.t("Temperature"), "position": v.t("Position"), "value": v.t("Value")}[s.Name]
+	if d.Kind == "media_player" {
+		label = v.t("Volume")
+	}
+	return Label(Class("slider"), Span(g.Text(label+" "+number(s.Now)+unit)),
 		Input(Type("range"), ID(deviceID(d)+"-range"), Min(number(s.Min)), Max(number(s.Max)), Step(number(s.Step)), Value(number(s.Now)), Data("change", "home-set"), Data("field-device", d.ID), Data("field-name", s.Name)))
 }
 

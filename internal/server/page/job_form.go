@@ -262,7 +262,7 @@ func (v *visit) jobPreview(in json.RawMessage) (*reply, error) {
 	if j.Webhook != nil {
 		secret = j.Webhook.Secret
 	}
-	return &reply{Patches: []patch{put("job-preview", "", Div(ID("job-preview"), Role("status"), Class("item preview"),
+	return &reply{Patches: []patch{put("job-preview", "", Div(ID("job-preview"), Role("status"), Class("item preview"), Data("reveal", ""),
 		P(Strong(ownText(seen.When))),
 		g.If(len(seen.Next) > 0, Ul(g.Map(seen.Next, func(t time.Time) g.Node { return Li(when(t)) }))),
 		g.If(len(seen.Next) == 0, P(g.Text(v.t("It begins whenever that happens.")))),

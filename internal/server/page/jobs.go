@@ -111,6 +111,9 @@ func (v *visit) nextTime(j *client.Job) g.Node {
 }
 
 func (v *visit) jobCount(c *client.JobCount) string {
+	if *c == (client.JobCount{}) {
+		return v.t("It has not run yet.")
+	}
 	out := []string{v.t("{n} done", strconv.Itoa(c.Done))}
 	for _, x := range []struct {
 		n    int

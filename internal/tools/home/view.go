@@ -74,7 +74,7 @@ func (d device) view() client.HomeDevice {
 			v.Actions = append(v.Actions, a)
 		}
 	}
-	v.Setting = d.setting()
+	v.Setting, v.Current = d.setting(), d.number("current_temperature", 0)
 	if d.Guard != "" {
 		return v
 	}

@@ -34,6 +34,7 @@ export function apply(patches) {
         now.showModal();
         now.querySelector("[autofocus]")?.focus();
       }
+      if (now && "reveal" in now.dataset) now.scrollIntoView({ block: "nearest" });
     } else if (p.in) {
       const into = document.getElementById(p.in);
       if (p.first) into?.prepend(fresh);
@@ -63,6 +64,17 @@ function keep(old, now) {
 export function toast(text, bad) {
   const box = document.getElementById("toasts");
   if (!box || !text) return;
+  const dialog = document.querySelector("dialog[open]");
+  if (bad && dialog) { // what is below a dialog is neither seen nor read out
+    const form = dialog.querySelector("form") || dialog;
+    const say = dialog.querySelector(".dialog-error") || document.createElement("p");
+    say.className = "error dialog-error";
+    say.setAttribute("role", "alert");
+    say.textContent = text;
+    form.insertBefore(say, form.querySelector(":scope > .row.end"));
+    say.scrollIntoView({ block: "nearest" });
+    return;
+  }
   const p = document.createElement("p");
   p.textContent = text;
   if (bad) p.className = "bad";
@@ -73,6 +85,7 @@ export function toast(text, bad) {
 // act does an action of the server's. It returns the answer, or null if it failed, which is shown.
 export async function act(name, data, from, quiet) {
   if (from) from.disabled = true;
+  document.querySelector("dialog[open] .dialog-error")?.remove();
   try {
     const r = await fetch("/do/" + name, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(data) });
     if (r.status === 401) return location.reload();
