@@ -34,8 +34,12 @@ func (v *visit) jobsScreen() (content, error) {
 	if err != nil {
 		return content{}, err
 	}
+	alarms, err := v.alarms()
+	if err != nil {
+		return content{}, err
+	}
 	return content{title: v.t("Jobs"), nav: "jobs", live: "of=jobs&shown=" + strconv.Itoa(shown), main: Div(
-		head(v.t("Jobs"), v.button("job-ask", v.t("New job"), "primary")), list, beat)}, nil
+		head(v.t("Jobs"), v.button("job-ask", v.t("New job"), "primary")), list, alarms, beat)}, nil
 }
 
 // number is a positive number of the address, or 0.
@@ -297,7 +301,11 @@ func (v *visit) liveJobs(ctx context.Context, out *stream) error {
 		if err != nil {
 			return nil, err
 		}
-		return []patch{put("jobs", "", list), put("heartbeat", "", beat)}, nil
+		alarms, err := v.alarms()
+		if err != nil {
+			return nil, err
+		}
+		return []patch{put("jobs", "", list), put("alarms", "", alarms), put("heartbeat", "", beat)}, nil
 	})
 }
 

@@ -18,11 +18,13 @@ import (
 	"time"
 
 	"steward/internal/heartbeat"
+	"steward/internal/id"
 	"steward/internal/identity"
 	"steward/internal/jobs"
 	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/policy/rego"
+	"steward/internal/record"
 	"steward/internal/runtime"
 	"steward/internal/server/api"
 	"steward/internal/server/auth"
@@ -54,7 +56,8 @@ func (silent) Stream(context.Context, *llm.Request) iter.Seq2[llm.Event, error] 
 // desk is the page over a node with jobs, and a home that is ana's.
 type desk struct {
 	*testing.T
-	page http.Handler
+	page   http.Handler
+	alarms *jobs.Scheduler
 }
 
 func newDesk(t *testing.T, s *homeassistant.Server) *desk {
@@ -89,10 +92,10 @@ func newDesk(t *testing.T, s *homeassistant.Server) *desk {
 	}
 	node, err := runtime.Open(t.Context(), runtime.Options{Vendors: vendors.All(), Store: st, Models: models, Tools: tools, Authorizer: judge, People: people, Log: log})
 	must(err)
-	o := api.Options{Node: node, People: people, Authorizer: judge, Logger: log, Home: house,
+	o := api.Options{Node: node, People: people, Authorizer: judge, Logger: log, Home: house, Resources: node.Resources(),
 		Jobs:      job.Service{Jobs: jobs.New(jobs.Options{Store: st})},
 		Heartbeat: heartbeat.Service{Jobs: jobs.New(jobs.Options{Store: st}), Settings: heartbeat.Settings{Every: 15 * time.Minute, At: "08:00", Caps: heartbeat.Caps{Calls: 40}}}}
-	d := &desk{T: t}
+	d := &desk{T: t, alarms: jobs.New(jobs.Options{Store: st})}
 	d.page, err = page.Handler(page.Options{Node: node, API: api.Handler(o), People: people, Logger: log})
 	must(err)
 	t.Cleanup(func() {
@@ -229,6 +232,24 @@ func TestJobsOnThePage(t *testing.T) {
 	}
 	d.do(200, "job-remove", map[string]any{"name": "news"})
 	d.screen("/jobs", "You have no jobs yet")
+}
+
+// Reminders that are due later are listed, the next one first.
+func TestRemindersOnThePage(t *testing.T) {
+	d := newDesk(t, nil)
+	for i, text := range []string{"Second <b>", "First"} {
+		at := time.Now().Add(time.Duration(5-i) * time.Hour).UTC()
+		if _, err := d.alarms.Set(t.Context(), record.Alarm{ID: id.New(), User: "ana", Kind: "reminder", Text: text, Created: time.Now().UTC(), Start: at, Next: at}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	body := d.screen("/jobs", "Reminders and timers", "First", "Second &lt;b&gt;")
+	if strings.Index(body, "First") > strings.Index(body, "Second") {
+		t.Error("the later one comes first")
+	}
+	if _, body := d.as("eve", httptest.NewRequest("GET", "/jobs", nil)); strings.Contains(body, "First") {
+		t.Error("eve sees them")
+	}
 }
 
 func TestHeartbeatOnThePage(t *testing.T) {
