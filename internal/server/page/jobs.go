@@ -26,7 +26,7 @@ const (
 // jobsScreen lists the jobs, and shows the heartbeat.
 func (v *visit) jobsScreen() (content, error) {
 	shown := max(maxJobsShown, v.number("shown"))
-	list, err := v.jobList(shown)
+	list, err := v.jobList(shown, lastRuns{})
 	if err != nil {
 		return content{}, err
 	}
@@ -63,7 +63,28 @@ func (v *visit) ownJobs() ([]client.Job, client.Heartbeat, error) {
 	}), beat, err
 }
 
-func (v *visit) jobList(shown int) (g.Node, error) {
+// lastRuns are the last runs of jobs, by name. They are read again only when the counts say that there is a new
+// one, or while one is not over: a page that stays open asks little.
+type lastRuns map[string]struct {
+	count client.JobCount
+	runs  []client.Occurrence
+}
+
+func (l lastRuns) of(v *visit, j *client.Job) ([]client.Occurrence, error) {
+	x, known := l[j.Name]
+	if known && x.count == j.Count && !slices.ContainsFunc(x.runs, func(o client.Occurrence) bool { return o.Open() }) {
+		return x.runs, nil
+	}
+	var err error
+	if x.runs, err = v.api().JobHistory(v.ctx(), j.Name, 1); err != nil {
+		return nil, err
+	}
+	x.count = j.Count
+	l[j.Name] = x
+	return x.runs, nil
+}
+
+func (v *visit) jobList(shown int, runs lastRuns) (g.Node, error) {
 	list, _, err := v.ownJobs()
 	if err != nil {
 		return nil, err
@@ -74,7 +95,7 @@ func (v *visit) jobList(shown int) (g.Node, error) {
 	more := len(list) - shown
 	var cards g.Group
 	for _, j := range list[:min(shown, len(list))] {
-		last, err := v.api().JobHistory(v.ctx(), j.Name, 1)
+		last, err := runs.of(v, &j)
 		if err != nil {
 			return nil, err
 		}
@@ -291,9 +312,9 @@ func (v *visit) poll(ctx context.Context, out *stream, every time.Duration, rend
 }
 
 func (v *visit) liveJobs(ctx context.Context, out *stream) error {
-	shown := max(maxJobsShown, v.number("shown"))
+	shown, runs := max(maxJobsShown, v.number("shown")), lastRuns{}
 	return v.poll(ctx, out, jobsEvery, func() ([]patch, error) {
-		list, err := v.jobList(shown)
+		list, err := v.jobList(shown, runs)
 		if err != nil {
 			return nil, err
 		}
