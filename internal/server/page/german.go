@@ -227,6 +227,7 @@ func german() map[string]string {
 		"State":                             "Zustand",
 		"Steward asks you each time, because {why}": "Steward fragt Sie jedes Mal: {why}",
 		"Steward can look by itself from time to time at what is due and new: tasks, events, goals. It says something only if it is worth it.":              "Steward kann von selbst ab und zu nachsehen, was fällig und neu ist: Aufgaben, Termine, Ziele. Es meldet sich nur, wenn es sich lohnt.",
+		"Steward keeps trying to reach Home Assistant. The devices are shown again as soon as it answers.":                                                  "Steward versucht weiter, Home Assistant zu erreichen. Die Geräte erscheinen wieder, sobald es antwortet.",
 		"Steward sees and switches what Home Assistant exposes: lights, plugs, heating, sensors and, each time with your approval, locks and garage doors.": "Steward sieht und schaltet, was Home Assistant freigibt: Licht, Steckdosen, Heizung, Sensoren und, jedes Mal mit Ihrer Freigabe, Schlösser und Garagentore.",
 		"Steward then says nothing by itself. What it saw until now is kept.":                                                                               "Steward sagt dann nichts mehr von selbst. Was es bisher gesehen hat, bleibt.",
 		"Steward was not running":                   "Steward lief nicht",

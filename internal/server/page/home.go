@@ -58,7 +58,8 @@ func (v *visit) noHome(err error) g.Node {
 				Li(g.Text(v.t("Start Steward again.")))))
 	}
 	f := fault.Of(err)
-	return Div(ID("home"), Div(Class("failure"), Role("alert"), P(ownText(f.Message)), g.If(f.Remedy != "", P(Class("quiet"), ownText(f.Remedy)))))
+	return Div(ID("home"), Div(Class("failure"), Role("alert"), P(ownText(f.Message)), g.If(f.Remedy != "", P(Class("quiet"), ownText(f.Remedy))),
+		P(Class("quiet"), g.Text(v.t("Steward keeps trying to reach Home Assistant. The devices are shown again as soon as it answers.")))))
 }
 
 func (v *visit) rooms(h *client.Home, query string, shown int) g.Node {

@@ -53,7 +53,7 @@ function refocus(now, was) {
 
 // keep keeps open details open.
 function keep(old, now) {
-  if (!now) return;
+  if (!now || old.tagName === "DIALOG") return; // another dialog
   const was = old.matches("details") ? [old, ...old.querySelectorAll("details")] : [...old.querySelectorAll("details")];
   const is = now.matches("details") ? [now, ...now.querySelectorAll("details")] : [...now.querySelectorAll("details")];
   was.forEach((d, i) => {
