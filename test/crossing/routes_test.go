@@ -5,6 +5,9 @@ import "net/url"
 // ownBeat is why no leak can be found where the heartbeat is concerned.
 const ownBeat = "the heartbeat is the caller's own, and no request can name another's"
 
+// noHome is why no leak can be found where the home is concerned.
+const noHome = "no home is set up here: the home belongs to the machine's own user, and the tests of the API ask who else may see it"
+
 // entry describes the calls to a route for somebody's things and the answers
 // that a foreigner must get.
 type entry struct {
@@ -112,6 +115,8 @@ func apiRoutes() []entry {
 		{route: "GET /api/v1/jobs/{name}/history", want: []string{"not_found"}, calls: func(x things) []step { return []step{get(api + "/jobs/" + x.Job + "/history")} }},
 		{route: "POST /api/v1/jobs/preview", want: own, calls: to(post(api+"/jobs/preview", `{"text":"hello","once":"2037-01-02T10:00:00Z"}`)), open: "what is described is the body alone, and nothing of it is kept"},
 		{route: "GET /api/v1/heartbeat", want: own, calls: to(get(api + "/heartbeat")), open: ownBeat},
+		{route: "GET /api/v1/home", want: []string{"home_off"}, calls: to(get(api + "/home")), open: noHome},
+		{route: "POST /api/v1/home/control", want: []string{"home_off"}, calls: to(post(api+"/home/control", `{"device":"light.hall","action":"turn_on"}`)), open: noHome},
 		{route: "GET /api/v1/documents", want: own, calls: to(get(api + "/documents"))},
 		{route: "GET /api/v1/documents/search", want: own, calls: to(get(api + "/documents/search?limit=50&q=" + bait))},
 		{route: "GET /api/v1/documents/{id}", want: []string{"document_not_found"}, calls: func(x things) []step { return []step{get(api + "/documents/" + x.Document)} }},

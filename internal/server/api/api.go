@@ -26,6 +26,7 @@ import (
 	"steward/internal/server/auth"
 	"steward/internal/store"
 	"steward/internal/store/audit"
+	"steward/internal/tools/home"
 	"steward/internal/tools/job"
 	"steward/internal/tree"
 )
@@ -48,6 +49,7 @@ type Options struct {
 	Memory    *memory.Engine    // nil: facts are not served
 	Documents *documents.Engine // nil: documents are not served
 	Graph     *graph.Engine     // nil: the graph is not served
+	Home      *home.Home        // nil: none is set up
 
 	Own identity.Profile // what the settings say about the machine's own user
 
@@ -170,6 +172,9 @@ func (f *server) routes() []route {
 		on("PUT /heartbeat", f.heartbeatOn),
 		on("DELETE /heartbeat", f.heartbeatOff),
 		on("POST /heartbeat/run", f.runHeartbeat),
+
+		on("GET /home", f.home),
+		on("POST /home/control", f.controlHome),
 
 		on("GET /agents", f.listAgents),
 		on("POST /agents/inspect", f.inspectAgent),

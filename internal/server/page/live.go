@@ -66,6 +66,9 @@ func (s *server) lives() map[string]func(v *visit, ctx context.Context, out *str
 		},
 		"plans": (*visit).livePlans,
 		"plan":  (*visit).livePlan,
+		"jobs":  (*visit).liveJobs,
+		"job":   (*visit).liveJob,
+		"home":  (*visit).liveHome,
 	}
 }
 

@@ -17,6 +17,9 @@ func (s *server) screens() []screen {
 		{"/activity/usage", (*visit).usageScreen},
 		{"/goals", (*visit).goalsScreen},
 		{"/goals/{kind}/{id}", (*visit).effortScreen},
+		{"/jobs", (*visit).jobsScreen},
+		{"/jobs/{name}", (*visit).jobScreen},
+		{"/home", (*visit).homeScreen},
 	}
 }
 
@@ -64,5 +67,22 @@ func (s *server) actions() map[string]action {
 		"why":                     (*visit).why,
 		"intent-ask":              (*visit).intentAsk,
 		"intent-do":               (*visit).intentDo,
+		"job-ask":                 (*visit).jobAsk,
+		"job-edit-ask":            (*visit).jobEditAsk,
+		"job-preview":             (*visit).jobPreview,
+		"job-save":                (*visit).jobSave,
+		"job-run":                 (*visit).jobRun,
+		"job-pause":               (*visit).jobPause,
+		"job-resume":              (*visit).jobResume,
+		"job-remove-ask":          (*visit).jobRemoveAsk,
+		"job-remove":              (*visit).jobRemove,
+		"heartbeat-ask":           (*visit).heartbeatAsk,
+		"heartbeat-on":            (*visit).heartbeatOn,
+		"heartbeat-off-ask":       (*visit).heartbeatOffAsk,
+		"heartbeat-off":           (*visit).heartbeatOff,
+		"heartbeat-run":           (*visit).heartbeatRun,
+		"home-do":                 (*visit).homeDo,
+		"home-set":                (*visit).homeSet,
+		"home-mode":               (*visit).homeMode,
 	}
 }

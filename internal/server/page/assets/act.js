@@ -27,11 +27,14 @@ export function apply(patches) {
       const now = fresh.firstElementChild;
       if (now && now.tagName !== "DIALOG" && now.isEqualNode(old)) continue;
       keep(old, now);
+      const focused = old.contains(document.activeElement) && document.activeElement;
       old.replaceWith(fresh);
+      if (focused) refocus(now, focused);
       if (now?.tagName === "DIALOG" && "open" in now.dataset) {
         now.showModal();
         now.querySelector("[autofocus]")?.focus();
       }
+      if (now && "reveal" in now.dataset) now.scrollIntoView({ block: "nearest" });
     } else if (p.in) {
       const into = document.getElementById(p.in);
       if (p.first) into?.prepend(fresh);
@@ -41,9 +44,16 @@ export function apply(patches) {
   document.dispatchEvent(new CustomEvent("patched"));
 }
 
+// refocus gives the focus to what took the place of the element that had it.
+function refocus(now, was) {
+  if (!now || now.contains(document.activeElement)) return;
+  const all = [now, ...now.querySelectorAll(was.tagName)];
+  all.find((e) => (was.id && e.id === was.id) || (e.dataset.do && JSON.stringify(e.dataset) === JSON.stringify(was.dataset)))?.focus();
+}
+
 // keep keeps open details open, and what has been typed.
 function keep(old, now) {
-  if (!now) return;
+  if (!now || old.tagName === "DIALOG") return; // another dialog
   if (now.tagName !== "DIALOG") {
     for (const field of old.querySelectorAll("textarea[name], input[name]:not([type=hidden], [type=checkbox], [type=radio], [type=file])")) {
       const form = field.closest("form");
@@ -67,6 +77,17 @@ function keep(old, now) {
 export function toast(text, bad) {
   const box = document.getElementById("toasts");
   if (!box || !text) return;
+  const dialog = document.querySelector("dialog[open]");
+  if (bad && dialog) { // what is below a dialog is neither seen nor read out
+    const form = dialog.querySelector("form") || dialog;
+    const say = dialog.querySelector(".dialog-error") || document.createElement("p");
+    say.className = "error dialog-error";
+    say.setAttribute("role", "alert");
+    say.textContent = text;
+    form.insertBefore(say, form.querySelector(":scope > .row.end"));
+    say.scrollIntoView({ block: "nearest" });
+    return;
+  }
   const p = document.createElement("p");
   p.textContent = text;
   if (bad) p.className = "bad";
@@ -112,6 +133,7 @@ export async function upload(address, file) {
 // reached, which is shown.
 export async function act(name, data, from, quiet) {
   if (from) from.disabled = true;
+  document.querySelector("dialog[open] .dialog-error")?.remove();
   try {
     const r = await fetch("/do/" + name, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(data) });
     return await answered(r);
