@@ -74,7 +74,11 @@ func (e *Engine) StatedIn(ctx context.Context, user string, call id.ID) (string,
 	slices.SortStableFunc(list, func(a, b Statement) int { // names of new entities come first
 		return map[bool]int{true: 0, false: 1}[isLabel(a.P.Value)] - map[bool]int{true: 0, false: 1}[isLabel(b.P.Value)]
 	})
-	r, known := &reading{Engine: e, user: user}, map[rdf.Term]string{}
+	r, err := e.read(ctx, user)
+	if err != nil {
+		return "", err
+	}
+	known := map[rdf.Term]string{}
 	st := list[len(list)-1]
 	s, err := r.label(ctx, st.S, known)
 	if err != nil {
