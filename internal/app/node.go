@@ -135,7 +135,7 @@ func (a *App) OpenLocal(ctx context.Context, set *settings.Loaded, log *slog.Log
 		stays: func(ctx context.Context) bool { return a.stays(ctx, set) }}
 	l.goals, l.graph = a.goals(st, l.zone(set)), a.newGraph(st, func() mentioned { return mentioned{l.memory, l.index, l.papers} })
 	l.memory = a.memory(st, set)
-	l.papers = a.documentEngine(st, set, l.reader, log)
+	l.papers = a.documentEngine(st, set, l.reader, l.graph, log)
 	if err := l.wire(ctx, a, set, log); err != nil {
 		return nil, errors.Join(err, l.ClosePolicies(), l.papers.Close(), st.Close())
 	}

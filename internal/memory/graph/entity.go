@@ -62,7 +62,8 @@ func Words(iri string) string {
 }
 
 // Entity returns the entity that a name means: an IRI stays, a name that one entity has is that entity, and
-// any other gets an IRI of its own. Names that only facts use get the same IRI here and there. labels are the
+// any other gets an IRI of its own. Names that only facts use get the same IRI here and there. What others
+// have named does not count: a foreign document must not take the place of a person by their name. labels are the
 // triples that name a new entity. Error codes:
 // graph_entity_ambiguous, graph_name_invalid.
 func (e *Engine) Entity(ctx context.Context, user, name string) (t rdf.Term, labels []rdf.Triple, err error) {
@@ -77,7 +78,7 @@ func (e *Engine) Entity(ctx context.Context, user, name string) (t rdf.Term, lab
 	if err != nil {
 		return t, nil, err
 	}
-	found = slices.DeleteFunc(found, func(n namedEntity) bool { return !n.whole })
+	found = slices.DeleteFunc(found, func(n namedEntity) bool { return !n.whole || !n.own })
 	if len(found) > 1 {
 		return t, nil, ambiguous(name, found)
 	}
@@ -92,6 +93,7 @@ type namedEntity struct {
 	term  rdf.Term
 	label string
 	whole bool // the label is the name, not only words of it
+	own   bool // a label does not come from others
 }
 
 func ambiguous(name string, found []namedEntity) error {
@@ -121,13 +123,15 @@ func (e *Engine) named(ctx context.Context, user, name string, facts *view) (out
 		}
 		labels |= st.Labels
 		whole := strings.Join(have, " ") == full
+		own := !st.Labels.Has(message.Untrusted)
 		if i := slices.IndexFunc(out, func(n namedEntity) bool { return n.term == st.S }); i >= 0 {
+			out[i].own = out[i].own || own && (whole || !out[i].whole)
 			if whole && !out[i].whole {
 				out[i].whole, out[i].label = true, st.O.Value
 			}
 			return nil
 		}
-		if out = append(out, namedEntity{st.S, st.O.Value, whole}); len(out) >= maxNamed {
+		if out = append(out, namedEntity{st.S, st.O.Value, whole, own}); len(out) >= maxNamed {
 			return errEnough
 		}
 		return nil
@@ -153,6 +157,9 @@ func (e *Engine) named(ctx context.Context, user, name string, facts *view) (out
 	slices.SortStableFunc(out, func(a, b namedEntity) int {
 		if a.whole != b.whole {
 			return map[bool]int{true: -1, false: 1}[a.whole]
+		}
+		if a.whole && a.own != b.own {
+			return map[bool]int{true: -1, false: 1}[a.own]
 		}
 		return strings.Compare(a.label, b.label)
 	})
@@ -265,7 +272,7 @@ func (r *reading) find(ctx context.Context, which string) (rdf.Term, error) {
 		return rdf.Term{}, err
 	}
 	r.labels |= labels
-	if len(found) > 1 && found[0].whole == found[1].whole {
+	if len(found) > 1 && found[0].whole == found[1].whole && !(found[0].whole && found[0].own && !found[1].own) {
 		return rdf.Term{}, ambiguous(which, found)
 	}
 	return found[0].term, nil
