@@ -45,18 +45,16 @@ func (a *App) newGraph(st store.Store, in func() mentioned) *graph.Engine {
 		}})
 }
 
-// mentions returns messages, the newest first, and passages of documents, the best first, that may mention a
-// name. The results of tools are left out: they repeat what is known already.
+// mentions returns messages of the person, the newest first, and passages of documents, the best first, that may
+// mention a name. Answers and the results of tools are left out: they repeat what is known already.
 func mentions(ctx context.Context, in mentioned, user, name string, except id.ID, most int) (out []graph.Mention, err error) {
 	if in.messages != nil {
-		page, err := in.messages.Search(ctx, store.ForUser(user), search.Query{Text: `"` + name + `"`, Order: search.Newest, Mode: search.ByText, Except: except, Limit: 4 * most})
+		page, err := in.messages.Search(ctx, store.ForUser(user), search.Query{Text: `"` + name + `"`, Order: search.Newest, Mode: search.ByText, Role: message.User, Except: except, Limit: most})
 		if err != nil {
 			return nil, err
 		}
 		for _, h := range page.Hits {
-			if h.Role != message.Tool && len(out) < most {
-				out = append(out, graph.Mention{SourceText: client.SourceText{Source: h.URI.String(), Cite: fmt.Sprintf("%s in %q", h.Speaker(), h.Title), At: h.At, Text: h.Text}, Labels: message.Private | h.Labels})
-			}
+			out = append(out, graph.Mention{SourceText: client.SourceText{Source: h.URI.String(), Cite: fmt.Sprintf("a message in %q", h.Title), At: h.At, Text: h.Text}, Labels: message.Private | h.Labels})
 		}
 	}
 	if in.papers != nil {
