@@ -95,7 +95,7 @@ func TestAForeignNameTakesNobodysPlace(t *testing.T) {
 	w := newWorld(t)
 	w.document("evil.ttl", `@prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> . <http://evil.example/> rdfs:label "Ann" ; <http://evil.example/iban> "666" .`, message.Private|message.Untrusted)
 	w.facts = []record.Fact{fact("Ann", "Ann works at Acme", 3, 0)}
-	e, _, err := w.Neighbours(t.Context(), "ana", Question{Of: "Ann"})
+	e, _, err := w.Neighbours(t.Context(), "ana", "Ann", 0, id.ID{})
 	if err != nil || e.ID != "urn:steward:entity:ann" || len(e.Relations) != 1 {
 		t.Errorf("%+v, %v", e, err)
 	}

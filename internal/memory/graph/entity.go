@@ -195,19 +195,14 @@ func (r *reading) label(ctx context.Context, t rdf.Term, known map[rdf.Term]stri
 	return known[t], nil
 }
 
-// Question asks who or what something is.
-type Question struct {
-	Of     string // an IRI, a name, or words of a name; if several have such a name, the one whose whole name it is
-	Limit  int    // of the relations; zero: 50
-	Except id.ID  // a message that asks this: what belongs to it is not shown
-}
-
 // Neighbours tells who or what something is: its relations, the facts about it and those that mention it, the
-// texts of the sources of these, and passages of messages and documents that mention its name. A name that is
-// only mentioned has no relations. Error codes: graph_entity_not_found, graph_entity_ambiguous.
-func (e *Engine) Neighbours(ctx context.Context, user string, q Question) (client.Entity, message.Labels, error) {
-	limit := min(cmp.Or(max(q.Limit, 0), 50), maxNeighbours)
-	which := strings.Join(strings.Fields(q.Of), " ")
+// texts of the sources of these, and passages of messages and documents that mention its name. which is an IRI, a
+// name, or words of a name; if several have such a name, the one whose whole name it is. A name that is only
+// mentioned has no relations. limit bounds the relations; zero: 50. What belongs to the message except, which asks,
+// is left out. Error codes: graph_entity_not_found, graph_entity_ambiguous.
+func (e *Engine) Neighbours(ctx context.Context, user, which string, limit int, except id.ID) (client.Entity, message.Labels, error) {
+	limit = min(cmp.Or(max(limit, 0), 50), maxNeighbours)
+	which = strings.Join(strings.Fields(which), " ")
 	r, err := e.read(ctx, user)
 	if err != nil {
 		return client.Entity{}, 0, err
@@ -239,7 +234,7 @@ func (e *Engine) Neighbours(ctx context.Context, user string, q Question) (clien
 		return out, 0, err
 	}
 	if words := labelWords(name); len(words) > 0 && e.opt.Mentions != nil {
-		found, err := e.opt.Mentions(ctx, user, strings.Join(words, " "), q.Except, maxPassages)
+		found, err := e.opt.Mentions(ctx, user, strings.Join(words, " "), except, maxPassages)
 		if err != nil {
 			return out, 0, err
 		}

@@ -70,7 +70,7 @@ func TestOneQuestionTellsWhoAnnIsAndWhatWasAgreed(t *testing.T) {
 		{client.SourceText{Source: "cld:documents.Document.d1", Cite: "notes.md:3", Text: "Call Ann about the offer."}, message.Untrusted | message.Private},
 		{client.SourceText{Source: "cld:documents.Document.d2", Cite: "b.md:1", Text: "The annual report."}, message.Secret},
 	}
-	e, labels, err := w.Neighbours(t.Context(), "ana", Question{Of: "Ann"})
+	e, labels, err := w.Neighbours(t.Context(), "ana", "Ann", 0, id.ID{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,11 +87,11 @@ func TestOneQuestionTellsWhoAnnIsAndWhatWasAgreed(t *testing.T) {
 		t.Errorf("labels %v", labels)
 	}
 	w.facts = nil
-	if e, _, err = w.Neighbours(t.Context(), "ana", Question{Of: "Ann"}); err != nil || e.ID != "" || len(e.Passages) != 1 {
+	if e, _, err = w.Neighbours(t.Context(), "ana", "Ann", 0, id.ID{}); err != nil || e.ID != "" || len(e.Passages) != 1 {
 		t.Errorf("only mentioned: %+v, %v", e, err)
 	}
 	w.said = nil
-	if _, _, err = w.Neighbours(t.Context(), "ana", Question{Of: "Ann"}); !fault.HasCode(err, "graph_entity_not_found") {
+	if _, _, err = w.Neighbours(t.Context(), "ana", "Ann", 0, id.ID{}); !fault.HasCode(err, "graph_entity_not_found") {
 		t.Error(err)
 	}
 }
@@ -107,7 +107,7 @@ func TestFactsAndStatementsShareEntities(t *testing.T) {
 	if _, err := w.State(t.Context(), "ana", client.NewTriple{Subject: "Ann", Predicate: "knows", Object: "Bob", Source: "person"}, 0, id.Derive("call")); err != nil {
 		t.Fatal(err)
 	}
-	e, _, err := w.Neighbours(t.Context(), "ana", Question{Of: "ann"})
+	e, _, err := w.Neighbours(t.Context(), "ana", "ann", 0, id.ID{})
 	if err != nil || len(e.Relations) != 2 {
 		t.Errorf("%+v, %v", e.Relations, err)
 	}

@@ -135,7 +135,7 @@ func TestNeighboursTellsWhoAnnIsAndWhatWasAgreed(t *testing.T) {
 	said := resource.Root("common.Conversation", "c1").Child("common.Message", "m1").String()
 	w.texts[said] = "We agreed with Ann that she sends the offer by Friday."
 	w.add("ana", said, message.Untrusted, `:ann rdfs:label "Ann Miller" ; :agreedTo :offer . :offer rdfs:label "the offer" . :acme :employs :ann .`)
-	e, labels, err := w.Neighbours(t.Context(), "ana", Question{Of: "ann"})
+	e, labels, err := w.Neighbours(t.Context(), "ana", "ann", 0, id.ID{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,14 +152,14 @@ func TestNeighboursTellsWhoAnnIsAndWhatWasAgreed(t *testing.T) {
 	if !found {
 		t.Errorf("%+v", e.Relations)
 	}
-	if _, _, err := w.Neighbours(t.Context(), "ana", Question{Of: "nobody"}); !fault.HasCode(err, "graph_entity_not_found") {
+	if _, _, err := w.Neighbours(t.Context(), "ana", "nobody", 0, id.ID{}); !fault.HasCode(err, "graph_entity_not_found") {
 		t.Error(err)
 	}
 	w.add("ana", "file:b", 0, `:ann2 rdfs:label "Ann Smith" .`)
-	if _, _, err := w.Neighbours(t.Context(), "ana", Question{Of: "ann"}); !fault.HasCode(err, "graph_entity_ambiguous") {
+	if _, _, err := w.Neighbours(t.Context(), "ana", "ann", 0, id.ID{}); !fault.HasCode(err, "graph_entity_ambiguous") {
 		t.Error(err)
 	}
-	if e, _, err := w.Neighbours(t.Context(), "ana", Question{Of: "Smith"}); err != nil || e.Label != "Ann Smith" {
+	if e, _, err := w.Neighbours(t.Context(), "ana", "Smith", 0, id.ID{}); err != nil || e.Label != "Ann Smith" {
 		t.Error(e, err)
 	}
 }

@@ -21,7 +21,6 @@ import (
 	"steward/client"
 	"steward/internal/fault"
 	"steward/internal/id"
-	"steward/internal/memory/graph"
 	"steward/internal/memory/graph/rdf"
 	"steward/internal/memory/graph/sparql"
 	"steward/internal/message"
@@ -36,7 +35,8 @@ const Name = "graph"
 // Graph keeps triples; package memory/graph does.
 type Graph interface {
 	Query(ctx context.Context, user, text string, lim sparql.Limits) (sparql.Answer, message.Labels, error)
-	Neighbours(ctx context.Context, user string, q graph.Question) (client.Entity, message.Labels, error)
+	// Neighbours tells what is known of an entity. What belongs to the message except is left out.
+	Neighbours(ctx context.Context, user, which string, limit int, except id.ID) (client.Entity, message.Labels, error)
 	// State adds a triple that is given in words.
 	State(ctx context.Context, user string, t client.NewTriple, labels message.Labels, call id.ID) (int, error)
 	// StatedIn says in words what a call has stated (not_found).
@@ -66,7 +66,7 @@ func Add(k *local.Kit, g Graph) {
 	local.Query(k, tool.Spec{Name: "neighbours", Yields: message.Private, Tidy: local.ReplacesEarlier("of"),
 		Description: "Tells who or what something is and what was said or agreed about it: relations, remembered facts, and passages of messages and documents, with dates and sources.", Log: tool.LogSpec{Summary: "Look up what is known of {of}"}},
 		func(ctx context.Context, in tool.Invocation, a neighboursArgs) (tool.Result, error) {
-			e, labels, err := g.Neighbours(ctx, in.User, graph.Question{Of: a.Of, Limit: a.Limit, Except: in.Call.Message})
+			e, labels, err := g.Neighbours(ctx, in.User, a.Of, a.Limit, in.Call.Message)
 			return shown(Text(e), labels, err)
 		})
 	local.Query(k, tool.Spec{Name: "query", Yields: message.Private,
