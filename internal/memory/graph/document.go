@@ -42,8 +42,17 @@ func FormatOf(name string) string {
 // the number of triples that the content states, and d.Notice if these cannot be taken over.
 func (e *Engine) DocumentChanges(ctx context.Context, d *record.Document, data []byte) ([]store.Change, error) {
 	source := d.URI().String()
-	changes, _, err := e.erasures(ctx, d.User, index(termSource, source), store.MaxLimit)
 	d.Triples, d.Notice = 0, ""
+	// If the document is changed by another call meanwhile, the commit is refused: it would not erase what that
+	// has stated.
+	same := store.Change{Op: store.Check, URI: d.URI(), If: store.If{Absent: true}}
+	if old, err := e.opt.Store.Get(ctx, store.ForUser(d.User), d.URI()); err == nil {
+		same.If = store.If{Version: old.Version}
+	} else if !fault.Is(err, fault.NotFound) {
+		return nil, err
+	}
+	erased, _, err := e.erasures(ctx, d.User, index(termSource, source), store.MaxLimit)
+	changes := append([]store.Change{same}, erased...)
 	if err != nil || data == nil {
 		return changes, err
 	}

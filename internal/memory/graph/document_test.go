@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/memory/graph/rdf"
 	"steward/internal/memory/graph/sparql"
@@ -68,6 +69,29 @@ func TestDocumentsStateWhatTheySay(t *testing.T) {
 	}
 	if n, err := w.Count(t.Context(), "ana"); n != 0 || err != nil {
 		t.Errorf("%d triples are left, %v", n, err)
+	}
+}
+
+// TestTwoChangesOfADocumentDoNotMix what they state: the later one is refused.
+func TestTwoChangesOfADocumentDoNotMix(t *testing.T) {
+	w := newWorld(t)
+	d := record.Document{ID: id.Derive("document"), User: "ana", Name: "a.nt", Status: record.DocumentReady}
+	var batches []store.Batch
+	for _, who := range []string{"bob", "carl"} {
+		changes, err := w.DocumentChanges(t.Context(), &d, []byte("<http://example.org/ann> <http://example.org/knows> <http://example.org/"+who+"> ."))
+		if err != nil {
+			t.Fatal(err)
+		}
+		batches = append(batches, store.Batch{Changes: append(changes, store.Change{URI: d.URI(), Body: record.Encode(d)})})
+	}
+	if _, err := w.st.Commit(t.Context(), store.ForUser("ana"), batches[1]); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.st.Commit(t.Context(), store.ForUser("ana"), batches[0]); !fault.Is(err, fault.Conflict) {
+		t.Error(err)
+	}
+	if got := w.rows("ana", `SELECT ?x { :ann :knows ?x }`); got != "carl" {
+		t.Errorf("got %q", got)
 	}
 }
 
