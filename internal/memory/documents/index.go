@@ -17,13 +17,12 @@ import (
 	"steward/internal/record"
 	"steward/internal/resource"
 	"steward/internal/search"
-	"steward/internal/search/words"
 	"steward/internal/store"
 	"steward/internal/store/follow"
 )
 
 // indexVersion is the version of the tables and of how words are made of a text.
-const indexVersion = 1
+const indexVersion = 2
 
 // The index has two tables for each owner with the number N: doc_N, with the version that is indexed of each
 // document, and fts_N, with the words of the passages but not their texts. The row of a passage is the number of
@@ -334,27 +333,28 @@ func (x *index) add(ctx context.Context, c *sqlite.Conn, owner int64, user strin
 	}
 	insert := fmt.Sprintf("INSERT INTO fts_%d (rowid, title, body) VALUES (?, ?, ?)", owner)
 	for i, p := range text.Parts[:min(len(text.Parts), maxParts)] {
-		title := strings.Join(stems(d.Name+" "+d.Title+" "+p.Heading), " ")
-		if err := exec(c, insert, n<<partBits|int64(i), title, strings.Join(stems(p.Text), " ")); err != nil {
+		title, body := passageWords(&d, &p)
+		if err := exec(c, insert, n<<partBits|int64(i), strings.Join(title, " "), strings.Join(body, " ")); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// stems returns the words of a text as they are indexed.
-func stems(text string) (out []string) {
+// stems returns the words of a text as they are indexed: in order, reduced to the stems of a language. Words of
+// other languages and scripts stay as they are, folded.
+func stems(l search.Language, text string) (out []string) {
 	for t := range search.Tokens(text) {
-		out = append(out, stem(t))
+		out = append(out, search.Stem(l, t.Text))
 	}
 	return out
 }
 
-func stem(t search.Token) string {
-	if t.Dense {
-		return t.Text
-	}
-	return words.Stem(t.Text)
+// passageWords returns what is indexed of a passage. The name, the title and the headings take its language, since
+// they are too short to have one of their own.
+func passageWords(d *record.Document, p *record.DocumentPart) (title, body []string) {
+	l := search.LanguageOf(p.Text)
+	return stems(l, d.Name+" "+d.Title+" "+p.Heading), stems(l, p.Text)
 }
 
 // found is a passage that has words of a query.
@@ -364,7 +364,7 @@ type found struct {
 	score float64
 }
 
-// find returns the best passages of an owner that have any of the words.
+// find returns the best passages of an owner that have any of the stems.
 func (x *index) find(ctx context.Context, user string, any []string, limit int) (out []found, err error) {
 	err = x.with(ctx, func(c *sqlite.Conn) error {
 		out = nil
