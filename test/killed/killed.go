@@ -26,7 +26,7 @@ import (
 )
 
 const (
-	dirEnv   = "STEWARD_TEST_KILLED_DIR"
+	dirEnv    = "STEWARD_TEST_KILLED_DIR"
 	stepsEnv  = "STEWARD_TEST_KILLED_STEPS"
 	stepsLine = "steps: "
 )
@@ -34,7 +34,7 @@ const (
 // Points counts the steps of a process, and kills it after some of them.
 type Points struct {
 	done atomic.Int64
-	last    int64 // it is killed after this one; zero: never
+	last int64 // it is killed after this one; zero: never
 }
 
 // Inside runs do and exits, if the process was started by Run. dir is that of Run.

@@ -22,12 +22,14 @@ import (
 	"steward/internal/resource"
 	"steward/internal/store"
 	"steward/internal/store/sqlite"
+	"steward/test/killed"
 )
 
 func TestMain(m *testing.M) {
 	if code, mine := extract.Inside(os.Args, os.Stdin, os.Stdout); mine {
 		os.Exit(code)
 	}
+	killed.Inside(syncKilled)
 	goleak.VerifyTestMain(m)
 }
 
@@ -57,7 +59,7 @@ func newWorld(t testing.TB, folders ...Folder) *world {
 		if err := w.Close(); err != nil {
 			t.Error(err)
 		}
-		if err := st.Close(); err != nil {
+		if err := w.st.Close(); err != nil {
 			t.Error(err)
 		}
 	})

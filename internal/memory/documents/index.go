@@ -43,6 +43,7 @@ type index struct {
 
 	conn   *sqlite.Conn
 	closed bool
+	watch  func(*sqlite.Conn) error  // is called with each new connection; nil but in tests
 	seen   map[resource.Space]uint64 // the end of the log when the owner's table was last compared with the store
 }
 
@@ -126,6 +127,9 @@ func (x *index) open() (err error) {
 		}
 		return sqlitex.ExecuteScript(c, spaceSchema+fmt.Sprintf("PRAGMA user_version = %d", indexVersion), nil)
 	})
+	if err == nil && x.watch != nil {
+		err = x.watch(c)
+	}
 	if err == nil {
 		x.conn = c
 		clear(x.seen)

@@ -86,8 +86,8 @@ func tallySpace(c *sqlite.Conn, space int64, a *search.Agreement) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, sqlitex.ExecuteTransient(c, "DROP TABLE "+vocabulary, nil)) }()
-	// CROSS JOIN keeps the order of the vocabulary: the words are read once.
-	return sqlitex.ExecuteTransient(c, "SELECT v.term, v.col, v.offset, c.uid, d.msg FROM "+vocabulary+" v CROSS JOIN doc d ON d.id = v.doc CROSS JOIN conv c ON c.id = d.conv WHERE v.col <> 'facets'",
+	// The words are read once, in their order. Those of no message count, too.
+	return sqlitex.ExecuteTransient(c, "SELECT v.term, v.col, v.offset, c.uid, d.msg FROM "+vocabulary+" v LEFT JOIN doc d ON d.id = v.doc LEFT JOIN conv c ON c.id = d.conv WHERE v.col <> 'facets'",
 		&sqlitex.ExecOptions{ResultFunc: func(st *sqlite.Stmt) error {
 			a.Indexed.Add(string(blob(st, 3)), string(blob(st, 4)), st.ColumnText(1), st.ColumnText(2), st.ColumnText(0))
 			return nil
