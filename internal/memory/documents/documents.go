@@ -27,8 +27,8 @@
 //
 // # Forgetting
 //
-// Removing a document erases it and its text with all earlier versions from the store, and its words from the
-// index, before Remove returns. A file that is no longer in a watched folder is removed in the same way; a folder
+// Removing a document erases it and its text with all earlier versions from the store, what is about it, such as
+// triples of which it is the source, and its words from the index, before Remove returns. A file that is no longer in a watched folder is removed in the same way; a folder
 // that is absent as a whole, such as a disk that is not connected, is left as it is.
 package documents
 
@@ -272,6 +272,10 @@ func (e *Engine) forget(ctx context.Context, d *record.Document) error {
 	changes := []store.Change{{Op: store.Erase, URI: d.URI()}}
 	if d.Status == record.DocumentReady {
 		changes = append([]store.Change{{Op: store.Erase, URI: record.DocumentTextURI(d.ID)}}, changes...)
+	}
+	// What is about the document, such as the triples that come from it, goes first.
+	if err := store.EraseAbout(ctx, e.opt.Store, d.User, resource.UserSpace(d.User), d.URI()); err != nil {
+		return err
 	}
 	if err := e.commit(ctx, d.User, changes...); err != nil {
 		return err
