@@ -162,7 +162,8 @@ func (e *Engine) Add(ctx context.Context, user string, f File) (record.Document,
 		changes = append(changes, store.Change{Op: store.Erase, URI: record.DocumentTextURI(own)})
 	}
 	if err != nil {
-		d.Status, d.Reason, d.Parts = record.DocumentRefused, local.Line(e.opt.Mask(fault.Of(err).Error()), 300), 0
+		why := fault.Of(err)
+		d.Status, d.Reason, d.Code, d.Parts = record.DocumentRefused, local.Line(e.opt.Mask(why.Error()), 300), why.Code, 0
 		return d, e.commit(ctx, user, append(changes, put(d.URI(), &d))...)
 	}
 	d.Status, d.Parts = record.DocumentReady, len(parts)
@@ -192,6 +193,9 @@ func (e *Engine) extract(ctx context.Context, d *record.Document, data []byte) (
 		in.MediaType += "; charset=utf-8"
 	}
 	doc, err := e.opt.Reader.Read(ctx, in)
+	if fault.HasCode(err, "extract_unsupported") && in.MediaType != "" && !strings.HasPrefix(in.MediaType, "text/") && !hasForm(in.MediaType, data) {
+		return nil, fault.New(fault.Invalid, "extract_unsupported", "its content is not that of a %s file", strings.ToLower(path.Ext(d.Name)))
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -204,6 +208,17 @@ func (e *Engine) extract(ctx context.Context, d *record.Document, data []byte) (
 	}
 	d.Kind, d.Title, d.Pages, d.Cut = string(doc.Kind), e.opt.Mask(doc.Title), doc.Pages, cut
 	return parts, nil
+}
+
+// hasForm reports whether a file begins as files of a type do.
+func hasForm(mediaType string, data []byte) bool {
+	switch mediaType {
+	case "application/pdf":
+		return bytes.Contains(data[:min(len(data), 1024)], []byte("%PDF-"))
+	case "application/vnd.openxmlformats-officedocument.wordprocessingml.document":
+		return bytes.HasPrefix(data, []byte("PK\x03\x04"))
+	}
+	return true
 }
 
 // List returns a user's documents by name.
@@ -304,5 +319,5 @@ func (e *Engine) commit(ctx context.Context, user string, changes ...store.Chang
 // View shows a document to a person.
 func View(d *record.Document) client.Document {
 	return client.Document{ID: d.ID.String(), URI: d.URI().String(), Name: d.Name, Path: d.Path, Folder: d.Folder, Kind: d.Kind, Title: d.Title, Size: d.Size, Pages: d.Pages,
-		Passages: d.Parts, Own: d.Own, Cut: d.Cut, Status: d.Status, Reason: d.Reason, Labels: d.Labels.Names(), Hash: d.Hash, Added: d.Added, Changed: d.Changed}
+		Passages: d.Parts, Own: d.Own, Cut: d.Cut, Status: d.Status, Reason: d.Reason, Code: d.Code, Labels: d.Labels.Names(), Hash: d.Hash, Added: d.Added, Changed: d.Changed}
 }

@@ -146,6 +146,23 @@ func TestEveryFormatIsFoundAndCited(t *testing.T) {
 	w.finds("ann", `NEAR( "unbalanced* AND (y`) // nothing of it is a command to the index
 }
 
+func TestExcerpt(t *testing.T) {
+	const text = "one\ntwo\nthree\nfour has a walrus\nfive\nsix\nseven"
+	for _, c := range []struct {
+		query, want string
+		most        int
+	}{
+		{"walrus", text, 7},
+		{"walruses", "…\nthree\nfour has a walrus\nfive\n…", 3},
+		{"nothing", "one\ntwo\n…", 2},
+		{"seven", "…\nsix\nseven", 2},
+	} {
+		if got := Excerpt(text, c.query, c.most); got != c.want {
+			t.Errorf("%s: %q, want %q", c.query, got, c.want)
+		}
+	}
+}
+
 func TestLabels(t *testing.T) {
 	w := newWorld(t)
 	d := w.add("ann", "/d/a.md", "A walrus. The password is hunter2.")
@@ -182,7 +199,7 @@ func TestBrokenFilesAreRefusedByThemselves(t *testing.T) {
 	loops := "%PDF-1.4\n1 0 obj <</Type/Catalog/Pages 2 0 R>> endobj\n2 0 obj <</Type/Pages/Kids[2 0 R]/Count 999999999/Parent 2 0 R>> endobj\ntrailer <</Root 1 0 R>>\nstartxref\n0\n%%EOF"
 	for path, data := range map[string]string{"/d/a.pdf": "%PDF-1.4 broken", "/d/b.pdf": loops, "/d/c.md": "a\x00b", "/d/d.md": " \n\t\n", "/d/e": "\x7fELF\x00\x01", "/d/f.docx": "PK\x03\x04 broken", "/d/g.eml": "no header"} {
 		d := w.add("ann", path, data)
-		if d.Status != record.DocumentRefused || d.Reason == "" || d.Parts != 0 {
+		if d.Status != record.DocumentRefused || d.Reason == "" || d.Code == "" || d.Parts != 0 {
 			t.Errorf("%s: %+v", path, d)
 		}
 	}

@@ -91,14 +91,18 @@ func (e *Engine) Search(ctx context.Context, user, query string, limit int) ([]H
 	return out, nil
 }
 
-// bestLine returns the number of the line of a passage that has most words of a query; of several, the first
-// that is no heading.
+// bestLine returns the number of the line of a passage that has most words of a query.
 func bestLine(p *record.DocumentPart, asked [][]string) int {
 	if p.Line == 0 {
 		return 0
 	}
-	best, most, language := 0, 0, search.LanguageOf(p.Text)
-	for i, l := range strings.Split(p.Text, "\n") {
+	return p.Line + best(strings.Split(p.Text, "\n"), search.LanguageOf(p.Text), asked)
+}
+
+// best returns the index of the line that has most words of a query; of several, the first that is no heading.
+func best(lines []string, language search.Language, asked [][]string) int {
+	best, most := 0, 0
+	for i, l := range lines {
 		here := stems(language, l)
 		n := 0
 		for _, forms := range asked {
@@ -113,7 +117,26 @@ func bestLine(p *record.DocumentPart, asked [][]string) int {
 			best, most = i, n
 		}
 	}
-	return p.Line + best
+	return best
+}
+
+// Excerpt returns at most so many lines of a passage, about the one that has most words of a query. Where others
+// are left out, it has an ellipsis.
+func Excerpt(text, query string, most int) string {
+	lines := strings.Split(text, "\n")
+	if len(lines) <= most {
+		return text
+	}
+	at := best(lines, search.LanguageOf(text), search.QueryStems(query))
+	from := min(max(0, at-most/2), len(lines)-most)
+	out := strings.TrimSpace(strings.Join(lines[from:from+most], "\n"))
+	if from > 0 {
+		out = "…\n" + out
+	}
+	if from+most < len(lines) {
+		out += "\n…"
+	}
+	return out
 }
 
 // Passages are passages for the context of a model.
