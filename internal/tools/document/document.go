@@ -29,7 +29,7 @@ type searchArgs struct {
 
 // AddTools adds the tools to a kit named "documents".
 func AddTools(k *local.Kit, search Search) {
-	local.Query(k, tool.Spec{Name: "search", Yields: message.Private | message.Untrusted, Tidy: local.ReplacesEarlier("query", "limit"),
+	local.Query(k, tool.Spec{Name: "search", Yields: message.Private, Tidy: local.ReplacesEarlier("query", "limit"),
 		Description: "Searches the documents that the user has added (PDF, Word, web pages, notes, code, mail). Returns passages, best first, each with its page or line. Name these as sources.",
 		Log:         tool.LogSpec{Summary: "Search the documents for {query}", Parameters: []string{"query"}}},
 		func(ctx context.Context, in tool.Invocation, a searchArgs) (tool.Result, error) {
