@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/json"
+	"io"
 	"io/fs"
 	"net/http"
 	"os"
@@ -70,7 +71,7 @@ func newRemembering(t *testing.T) *remembering {
 	chat := edge.Script(t, func(in edge.Asked) edge.Reply {
 		first := in.Messages[0].Text()
 		switch {
-		case strings.Contains(first, "note what is worth remembering"):
+		case strings.Contains(first, asksForFacts):
 			if !strings.Contains(in.Last().Text(), told) {
 				return edge.Reply{Text: `{"facts":[]}`}
 			}
@@ -120,6 +121,16 @@ func newRemembering(t *testing.T) *remembering {
 	m.Handler = mux
 	return m
 }
+
+// readsFacts reports whether a request asks for facts in a conversation.
+func (m *remembering) readsFacts(r *http.Request) bool {
+	body, err := io.ReadAll(r.Body)
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	return err == nil && bytes.Contains(body, []byte(asksForFacts))
+}
+
+// asksForFacts is in the request for facts.
+const asksForFacts = "note what is worth remembering"
 
 func (m *remembering) has(embedded, facts int) bool {
 	m.mu.Lock()
@@ -204,6 +215,7 @@ func TestForgettingIsComplete(t *testing.T) {
 		t.Errorf("there is a trace in %q", left)
 	}
 	indexesAgree(t, n)
+	noTraceInLog(t, n)
 }
 
 // indexesAgree compares all indexes of a node that is not served with its store.
@@ -238,7 +250,16 @@ func indexesAgree(t *testing.T, n *edge.Node) {
 	if a, err := papers.Verify(t.Context()); err != nil || a.Behind > 0 || !a.OK() {
 		t.Errorf("documents.db: %+v %v", a, err)
 	}
-	// The bodies of all entries, as they were written.
+}
+
+// noTraceInLog looks for traces in the bodies of all entries, as they were written.
+func noTraceInLog(t *testing.T, n *edge.Node) {
+	t.Helper()
+	st, err := sqlite.Open(t.Context(), sqlite.Options{Path: n.Data("steward.db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
 	for e, err := range store.Entries(t.Context(), st, store.ForNode(resource.System), store.LogQuery{Limit: 500}) {
 		if err != nil {
 			t.Fatal(err)
