@@ -1,6 +1,8 @@
 package edge_test
 
 import (
+	"database/sql"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -92,4 +94,18 @@ func TestKilledIndexesAgree(t *testing.T) {
 		t.Errorf("the fact is there %d times", got)
 	}
 	indexesAgree(t, n)
+	if out := n.Run("doctor").Out; !strings.Contains(out, "search.db has all") || !strings.Contains(out, "vectors.db has all") || !strings.Contains(out, "documents.db has all") {
+		t.Error(out)
+	}
+	db, err := sql.Open("sqlite", "file:"+n.Data("search.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = db.ExecContext(t.Context(), "DELETE FROM doc WHERE id = (SELECT min(id) FROM doc)")
+	if err = errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if out := n.Run("doctor").Out; !strings.Contains(out, "search.db does not hold what the database holds") {
+		t.Error(out)
+	}
 }

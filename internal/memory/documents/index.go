@@ -53,6 +53,25 @@ func newIndex(path string, st store.Store) index {
 
 // with opens the file if necessary and runs do. A damaged file is made anew, once.
 func (x *index) with(ctx context.Context, do func(*sqlite.Conn) error) error {
+	return x.take(ctx, func() error {
+		err := x.try(ctx, do)
+		if damagedFile(err) {
+			err = errors.Join(x.shut(), removeFiles(x.path))
+			if err == nil {
+				err = x.try(ctx, do)
+			}
+		}
+		return err
+	})
+}
+
+// look is with, but leaves a damaged file as it is.
+func (x *index) look(ctx context.Context, do func(*sqlite.Conn) error) error {
+	return x.take(ctx, func() error { return x.try(ctx, do) })
+}
+
+// take runs do once no other call uses the file.
+func (x *index) take(ctx context.Context, do func() error) error {
 	select {
 	case x.turn <- struct{}{}:
 	case <-ctx.Done():
@@ -62,13 +81,7 @@ func (x *index) with(ctx context.Context, do func(*sqlite.Conn) error) error {
 	if x.closed {
 		return fault.New(fault.Unavailable, "search_closed", "the search is closing")
 	}
-	err := x.try(ctx, do)
-	if damagedFile(err) {
-		err = errors.Join(x.shut(), removeFiles(x.path))
-		if err == nil {
-			err = x.try(ctx, do)
-		}
-	}
+	err := do()
 	var own *fault.Error
 	if err == nil || ctx.Err() != nil || errors.As(err, &own) {
 		return err

@@ -24,8 +24,7 @@ func (e *Engine) Verify(ctx context.Context) (a search.Agreement, err error) {
 	if _, err := os.Stat(e.opt.Path); errors.Is(err, fs.ErrNotExist) {
 		return a, nil
 	}
-	err = e.index.with(ctx, func(c *sqlite.Conn) error {
-		a = search.Agreement{}
+	err = e.index.look(ctx, func(c *sqlite.Conn) error {
 		have := map[string]int64{} // versions by space and document
 		type owner struct {
 			id   int64
@@ -70,6 +69,9 @@ func (e *Engine) Verify(ctx context.Context) (a search.Agreement, err error) {
 		}
 		return err
 	})
+	if errors.Is(err, errDamaged) { // it is of another version, and made anew at its next use
+		return search.Agreement{Behind: 1}, nil
+	}
 	return a, err
 }
 

@@ -20,13 +20,23 @@ import (
 // nothing, and reads all of both: about a second for 10,000 messages. If the index is
 // behind the log, it says so and compares nothing.
 func (x *Index) Verify(ctx context.Context) (a search.Agreement, err error) {
-	_, err = x.withDatabase(ctx, func(d *database) error {
-		return d.use(ctx, func(c *sqlite.Conn) (err error) {
+	if !exists(x.opt.Path) {
+		a.Behind, err = x.missing(ctx, 0)
+		return a, err
+	}
+	d, err := openDatabase(ctx, x.opt.Path, x.opt.Watch) // x.open may set the file aside
+	if errors.Is(err, errOld) || errors.Is(err, errBroken) { // it is rebuilt at its next use
+		a.Behind, err = x.missing(ctx, 0)
+		return a, err
+	}
+	if err == nil {
+		err = d.use(ctx, func(c *sqlite.Conn) (err error) {
 			defer sqlitex.Transaction(c)(&err) // all of it is of one moment
 			a, err = x.verify(ctx, c)
 			return err
 		})
-	})
+		err = errors.Join(err, d.close())
+	}
 	if err != nil && ctx.Err() != nil {
 		return a, ctx.Err()
 	}

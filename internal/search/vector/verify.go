@@ -3,6 +3,7 @@ package vector
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"strconv"
 
@@ -12,6 +13,7 @@ import (
 	"steward/internal/resource"
 	"steward/internal/search"
 	"steward/internal/store"
+	"steward/internal/store/follow"
 )
 
 // Verify compares the index with the store: the messages that are noted, and the pieces of
@@ -26,6 +28,10 @@ func (x *Index) Verify(ctx context.Context) (a search.Agreement, err error) {
 			return err
 		})
 	})
+	if errors.Is(err, errBroken) { // it is rebuilt at its next use
+		a = search.Agreement{}
+		a.Behind, err = follow.Head(ctx, x.opt.Store)
+	}
 	if err != nil && ctx.Err() != nil {
 		return a, ctx.Err()
 	}
