@@ -189,10 +189,14 @@ func (e *Engine) extract(ctx context.Context, d *record.Document, data []byte) (
 	if strings.HasPrefix(in.MediaType, "text/") && bytes.IndexByte(data, 0) >= 0 && !bytes.HasPrefix(data, []byte("\xff\xfe")) && !bytes.HasPrefix(data, []byte("\xfe\xff")) {
 		return nil, fault.New(fault.Invalid, "extract_unsupported", "it is not a text")
 	}
+	reader := e.opt.Reader
 	if strings.HasPrefix(in.MediaType, "text/") && utf8.Valid(data) {
+		if in.MediaType == textType && !hasForm("application/pdf", data) && !bytes.HasPrefix(data, []byte("PK")) {
+			reader.Command = nil // there is nothing to parse, and a process takes longer than all the rest
+		}
 		in.MediaType += "; charset=utf-8"
 	}
-	doc, err := e.opt.Reader.Read(ctx, in)
+	doc, err := reader.Read(ctx, in)
 	if fault.HasCode(err, "extract_unsupported") && in.MediaType != "" && !strings.HasPrefix(in.MediaType, "text/") && !hasForm(in.MediaType, data) {
 		return nil, fault.New(fault.Invalid, "extract_unsupported", "its content is not that of a %s file", strings.ToLower(path.Ext(d.Name)))
 	}
