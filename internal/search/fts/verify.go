@@ -24,7 +24,7 @@ func (x *Index) Verify(ctx context.Context) (a search.Agreement, err error) {
 		a.Behind, err = x.missing(ctx, 0)
 		return a, err
 	}
-	d, err := openDatabase(ctx, x.opt.Path, x.opt.Watch) // x.open may set the file aside
+	d, err := openDatabase(ctx, x.opt.Path, x.opt.Watch)     // x.open may set the file aside
 	if errors.Is(err, errOld) || errors.Is(err, errBroken) { // it is rebuilt at its next use
 		a.Behind, err = x.missing(ctx, 0)
 		return a, err
