@@ -322,14 +322,31 @@ func (e *Engine) Forget(ctx context.Context, user, which string) (record.Fact, e
 	return f.Fact, e.commit(ctx, user, []store.Change{{Op: store.Erase, URI: f.URI()}})
 }
 
-// ForgetErased erases the facts that come from messages that were erased, and what says how far a
-// conversation was read that was erased: those of a user, or of all users if user is empty.
+// ForgetErased forgets what comes from messages that were erased: facts, and earlier texts of facts. It does so
+// for a user, or for all users if user is empty.
 func (e *Engine) ForgetErased(ctx context.Context, user string) error {
 	sc := store.ForUser(user)
 	if user == "" {
 		sc = store.ForNode("")
 	}
-	gone := map[string][]store.Change{}
+	known := map[string]bool{}
+	erased := func(owner, source string) (bool, error) {
+		at, err := resource.Parse(source)
+		if source == "" || err != nil {
+			return false, nil //nolint:nilerr // it comes from no message
+		}
+		key := owner + " " + source
+		if gone, ok := known[key]; ok {
+			return gone, nil
+		}
+		_, err = e.opt.Store.Get(ctx, store.ForUser(owner), at)
+		if err != nil && !fault.Is(err, fault.NotFound) {
+			return false, err
+		}
+		known[key] = err != nil
+		return err != nil, nil
+	}
+	changes := map[string][]store.Change{}
 	for it, err := range store.Items(ctx, e.opt.Store, sc, store.Query{Type: record.TypeFact, Limit: store.DefaultLimit}) {
 		if err != nil {
 			return err
@@ -338,19 +355,30 @@ func (e *Engine) ForgetErased(ctx context.Context, user string) error {
 		if err != nil {
 			return err
 		}
-		at, err := resource.Parse(f.Source)
-		if f.Source == "" || err != nil {
-			continue
-		}
-		switch _, err := e.opt.Store.Get(ctx, store.ForUser(f.User), at); {
-		case fault.Is(err, fault.NotFound):
-			gone[f.User] = append(gone[f.User], store.Change{Op: store.Erase, URI: it.URI})
-		case err != nil:
+		gone, err := erased(f.User, f.Source)
+		if err != nil {
 			return err
 		}
+		if gone {
+			changes[f.User] = append(changes[f.User], store.Change{Op: store.Erase, URI: it.URI})
+			continue
+		}
+		kept := f.Earlier[:0:0]
+		for _, text := range f.Earlier {
+			if gone, err = erased(f.User, text.Source); err != nil {
+				return err
+			}
+			if !gone {
+				kept = append(kept, text)
+			}
+		}
+		if len(kept) < len(f.Earlier) { // its versions in the log have the text, too
+			f.Earlier = kept
+			changes[f.User] = append(changes[f.User], store.Change{Op: store.Erase, URI: it.URI, If: store.If{Version: it.Version}}, put(&f, store.If{Absent: true}))
+		}
 	}
-	for _, owner := range slices.Sorted(maps.Keys(gone)) {
-		if err := e.commit(ctx, owner, gone[owner]); err != nil {
+	for _, owner := range slices.Sorted(maps.Keys(changes)) {
+		if err := e.commit(ctx, owner, changes[owner]); err != nil {
 			return err
 		}
 	}
@@ -507,7 +535,17 @@ func (e *Engine) all(ctx context.Context, user string) (out []stored, err error)
 	return out, nil
 }
 
+// commit commits changes. What is about a fact, such as the triples that come from it, is erased before the fact
+// is, so that a retry after a crash finds the rest.
 func (e *Engine) commit(ctx context.Context, user string, changes []store.Change) error {
+	for i, c := range changes {
+		rewritten := i+1 < len(changes) && changes[i+1].URI == c.URI
+		if c.Op == store.Erase && !rewritten {
+			if err := store.EraseAbout(ctx, e.opt.Store, user, resource.UserSpace(user), c.URI); err != nil {
+				return err
+			}
+		}
+	}
 	_, err := e.opt.Store.Commit(ctx, store.ForUser(user), store.Batch{Changes: changes})
 	if slices.ContainsFunc(changes, func(c store.Change) bool { return c.Op == store.Erase }) {
 		e.epoch.Add(1)
@@ -525,7 +563,7 @@ func put(f *record.Fact, cond store.If) store.Change {
 
 // setText gives a fact another text, which is true since a time.
 func setText(f *record.Fact, text string, from time.Time) {
-	f.Earlier = append(f.Earlier, record.FactText{Revision: f.Revision, Text: f.Text, From: f.From})
+	f.Earlier = append(f.Earlier, record.FactText{Revision: f.Revision, Text: f.Text, From: f.From, Source: f.Source})
 	f.Earlier = f.Earlier[max(0, len(f.Earlier)-maxEarlier):]
 	f.Text, f.Revision = text, f.Revision+1
 	if from.Before(f.From) {

@@ -56,6 +56,7 @@ type FactText struct {
 	Revision int       `json:"revision"`
 	Text     string    `json:"text"`
 	From     time.Time `json:"valid_from"`
+	Source   string    `json:"source,omitzero"` // the URI of the message that it comes from
 }
 
 // FactChange is one change of a fact. It never repeats the text of the fact.

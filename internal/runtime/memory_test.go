@@ -199,6 +199,41 @@ func TestErasedMessageTakesItsFacts(t *testing.T) {
 	}
 }
 
+// A fact that two messages have made keeps the text of the one that is left, in no version another one.
+func TestErasedMessageTakesItsPartOfAFact(t *testing.T) {
+	w, _, e := memoryWorld(t, memory.Options{}, 0)
+	var convs []id.ID
+	var fact record.Fact
+	for _, text := range []string{"I live in Graz", "I live in Graz, near the river"} {
+		conv, _ := w.turn(id.ID{}, text)
+		s, err := e.Save(t.Context(), "anna", client.FactInput{Text: &text}, record.FactAuthor{Call: id.New(), Source: w.messages(conv)[0].URI(conv).String()})
+		ok(t, err)
+		convs, fact = append(convs, conv), s.Fact
+	}
+	if len(fact.Earlier) != 1 {
+		t.Fatalf("it is not merged: %+v", fact)
+	}
+	ok(t, w.Delete(t.Context(), "anna", convs[0]))
+	ok(t, w.Erase(t.Context(), "anna", convs[0]))
+	left, err := e.Get(t.Context(), "anna", fact.ID.String())
+	ok(t, err)
+	if left.Text != fact.Text || len(left.Earlier) != 0 {
+		t.Errorf("%+v", left)
+	}
+	page, err := w.store.Log(t.Context(), store.ForUser("anna"), store.LogQuery{Type: record.TypeFact, Limit: 10})
+	ok(t, err)
+	for _, en := range page.Entries {
+		if strings.Contains(string(en.Body), `"text":"I live in Graz"`) {
+			t.Errorf("the log still has %s", en.Body)
+		}
+	}
+	ok(t, w.Delete(t.Context(), "anna", convs[1]))
+	ok(t, w.Erase(t.Context(), "anna", convs[1]))
+	if list, err := e.List(t.Context(), "anna", true); err != nil || len(list) != 0 {
+		t.Errorf("%+v %v", list, err)
+	}
+}
+
 // With memory off nothing is read, recalled or written.
 func TestMemoryOff(t *testing.T) {
 	w, a, _ := memoryWorld(t, memory.Options{Off: true}, time.Nanosecond)

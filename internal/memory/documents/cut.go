@@ -237,6 +237,9 @@ func hasEnding(name string, endings []string) bool {
 	return false
 }
 
+// textType is the type of all texts that are not HTML. No feed is looked for in it.
+const textType = "text/markdown"
+
 // mediaType returns the type of a file by its name; empty: it is derived from the content.
 func mediaType(name string) string {
 	switch ext := strings.ToLower(path.Ext(name)); ext {
@@ -252,7 +255,7 @@ func mediaType(name string) string {
 		return "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
 	}
 	if isCode(name) || hasEnding(name, textNames) {
-		return "text/markdown" // no feed is looked for in it
+		return textType
 	}
 	return ""
 }

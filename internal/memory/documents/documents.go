@@ -27,8 +27,8 @@
 //
 // # Forgetting
 //
-// Removing a document erases it and its text with all earlier versions from the store, and its words from the
-// index, before Remove returns. A file that is no longer in a watched folder is removed in the same way; a folder
+// Removing a document erases it and its text with all earlier versions from the store, what is about it, such as
+// triples of which it is the source, and its words from the index, before Remove returns. A file that is no longer in a watched folder is removed in the same way; a folder
 // that is absent as a whole, such as a disk that is not connected, is left as it is.
 package documents
 
@@ -174,7 +174,8 @@ func (e *Engine) Add(ctx context.Context, user string, f File) (record.Document,
 		changes = append(changes, store.Change{Op: store.Erase, URI: record.DocumentTextURI(own)})
 	}
 	if err != nil {
-		d.Status, d.Reason, d.Parts = record.DocumentRefused, local.Line(e.opt.Mask(fault.Of(err).Error()), 300), 0
+		why := fault.Of(err)
+		d.Status, d.Reason, d.Code, d.Parts = record.DocumentRefused, local.Line(e.opt.Mask(why.Error()), 300), why.Code, 0
 		with, err := e.opt.With(ctx, &d, nil)
 		if err != nil {
 			return d, err
@@ -209,10 +210,17 @@ func (e *Engine) extract(ctx context.Context, d *record.Document, data []byte) (
 	if strings.HasPrefix(in.MediaType, "text/") && bytes.IndexByte(data, 0) >= 0 && !bytes.HasPrefix(data, []byte("\xff\xfe")) && !bytes.HasPrefix(data, []byte("\xfe\xff")) {
 		return nil, fault.New(fault.Invalid, "extract_unsupported", "it is not a text")
 	}
+	reader := e.opt.Reader
 	if strings.HasPrefix(in.MediaType, "text/") && utf8.Valid(data) {
+		if in.MediaType == textType && !hasForm("application/pdf", data) && !bytes.HasPrefix(data, []byte("PK")) {
+			reader.Command = nil // there is nothing to parse, and a process takes longer than all the rest
+		}
 		in.MediaType += "; charset=utf-8"
 	}
-	doc, err := e.opt.Reader.Read(ctx, in)
+	doc, err := reader.Read(ctx, in)
+	if fault.HasCode(err, "extract_unsupported") && in.MediaType != "" && !strings.HasPrefix(in.MediaType, "text/") && !hasForm(in.MediaType, data) {
+		return nil, fault.New(fault.Invalid, "extract_unsupported", "its content is not that of a %s file", strings.ToLower(path.Ext(d.Name)))
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -225,6 +233,17 @@ func (e *Engine) extract(ctx context.Context, d *record.Document, data []byte) (
 	}
 	d.Kind, d.Title, d.Pages, d.Cut = string(doc.Kind), e.opt.Mask(doc.Title), doc.Pages, cut
 	return parts, nil
+}
+
+// hasForm reports whether a file begins as files of a type do.
+func hasForm(mediaType string, data []byte) bool {
+	switch mediaType {
+	case "application/pdf":
+		return bytes.Contains(data[:min(len(data), 1024)], []byte("%PDF-"))
+	case "application/vnd.openxmlformats-officedocument.wordprocessingml.document":
+		return bytes.HasPrefix(data, []byte("PK\x03\x04"))
+	}
+	return true
 }
 
 // List returns a user's documents by name.
@@ -298,6 +317,10 @@ func (e *Engine) forget(ctx context.Context, d *record.Document) error {
 	if d.Status == record.DocumentReady {
 		changes = append([]store.Change{{Op: store.Erase, URI: record.DocumentTextURI(d.ID)}}, changes...)
 	}
+	// What is about the document, such as the triples that come from it, goes first.
+	if err := store.EraseAbout(ctx, e.opt.Store, d.User, resource.UserSpace(d.User), d.URI()); err != nil {
+		return err
+	}
 	if err := e.commit(ctx, d.User, changes...); err != nil {
 		return err
 	}
@@ -325,5 +348,5 @@ func (e *Engine) commit(ctx context.Context, user string, changes ...store.Chang
 // View shows a document to a person.
 func View(d *record.Document) client.Document {
 	return client.Document{ID: d.ID.String(), URI: d.URI().String(), Name: d.Name, Path: d.Path, Folder: d.Folder, Kind: d.Kind, Title: d.Title, Size: d.Size, Pages: d.Pages,
-		Passages: d.Parts, Own: d.Own, Cut: d.Cut, Status: d.Status, Reason: d.Reason, Labels: d.Labels.Names(), Triples: d.Triples, Notice: d.Notice, Hash: d.Hash, Added: d.Added, Changed: d.Changed}
+		Passages: d.Parts, Own: d.Own, Cut: d.Cut, Status: d.Status, Reason: d.Reason, Code: d.Code, Labels: d.Labels.Names(), Triples: d.Triples, Notice: d.Notice, Hash: d.Hash, Added: d.Added, Changed: d.Changed}
 }

@@ -3,6 +3,8 @@ package vector
 import (
 	"context"
 
+	"zombiezen.com/go/sqlite"
+
 	"steward/internal/store"
 )
 
@@ -23,3 +25,6 @@ func Quantised(v []float32) (code []uint64, scale float32, num []byte) {
 	q := quantise(v)
 	return q.code, q.scale, unsigned(q.num)
 }
+
+// Watch has a function called with each new connection to the file.
+func (x *Index) Watch(watch func(*sqlite.Conn) error) { x.watch = watch }
