@@ -144,7 +144,7 @@ func (a *program) memoryForget() *cobra.Command {
 		if err := a.ConfirmDelete(yes, []string{"the fact " + command.PlainLine(v.Text)}); err != nil {
 			return err
 		}
-		return a.PrintDone(v, s.ForgetFact(ctx, v.ID), "%s is forgotten", v.ID)
+		return a.PrintDone(v, s.ForgetFact(ctx, v.ID, false), "%s is forgotten", v.ID)
 	})
 }
 
