@@ -95,7 +95,7 @@ func TestRecallInATurn(t *testing.T) {
 	}
 	told := ""
 	for _, f := range frames {
-		if f.Kind == turn.FrameNotice {
+		if f.Kind == turn.FrameMemory {
 			told += f.Text
 		}
 	}
@@ -167,7 +167,7 @@ func TestReadForFacts(t *testing.T) {
 	a.facts = string(facts)
 	conv, _ := w.turn(id.ID{}, "my sister Mia lives in Graz, which colour is my car?")
 	w.until(conv, turn.Cursor{}, func(f turn.Frame) bool {
-		return f.Kind == turn.FrameNotice && strings.Contains(f.Text, "Remembered: My sister Mia lives in Graz")
+		return f.Kind == turn.FrameMemory && strings.Contains(f.Text, "Remembered: My sister Mia lives in Graz")
 	})
 	list, err := e.List(t.Context(), "anna", true)
 	ok(t, err)
