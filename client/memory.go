@@ -26,6 +26,7 @@ type Fact struct {
 	Supersedes []string     `json:"supersedes,omitempty"` // ids
 	Score      float64      `json:"score,omitzero"`       // how similar it is to what was searched, 0 to 1
 	History    []FactChange `json:"history,omitempty"`    // only if a single fact, or what has changed, was requested
+	Said       *FactSaid    `json:"said,omitempty"`       // only if a single fact was requested
 	Recalls    []FactRecall `json:"recalls,omitempty"`    // only if a single fact was requested: its newest ones, the newest first
 }
 
@@ -36,6 +37,15 @@ type FactChange struct {
 	Actor  string    `json:"actor"` // "user", "agent:PATH", "program" or "extraction"
 	What   string    `json:"what"`
 	Source string    `json:"source,omitzero"` // the URI of the message that the change comes from
+}
+
+// FactSaid is the message that a fact comes from.
+type FactSaid struct {
+	Conversation string    `json:"conversation_id"`
+	Title        string    `json:"title,omitzero"` // of the conversation
+	Message      string    `json:"message_id"`
+	At           time.Time `json:"at"`
+	Text         string    `json:"text,omitzero"` // the beginning of what the person wrote; empty: an agent saved it by a call
 }
 
 // FactRecall is a recall of a fact in a conversation.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"slices"
+	"strings"
 
 	"steward/client"
 	"steward/internal/conversation"
@@ -49,6 +50,42 @@ func (n *Node) newReader(conversations *conversation.Engine) *memory.Reader {
 			return n.Turns.AskOnce(ctx, fast, r, text)
 		},
 	})
+}
+
+// maxSaid is how many characters of a message are shown as the source of a fact.
+const maxSaid = 300
+
+// Said returns the message that a fact comes from, or nil if there is none.
+func (n *Node) Said(ctx context.Context, user, source string) (*client.FactSaid, error) {
+	at, err := resource.Parse(source)
+	if source == "" || err != nil {
+		return nil, nil
+	}
+	sc := store.ForUser(user)
+	stored, err := n.opt.Store.Get(ctx, sc, at)
+	if fault.Is(err, fault.NotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	m, err := record.DecodeMessage(at, stored.Body)
+	if err != nil {
+		return nil, err
+	}
+	conv := record.IDOf(at, record.TypeConversation)
+	out := &client.FactSaid{Conversation: conv.String(), Message: m.ID.String(), At: m.At}
+	if m.Role == message.User {
+		text := []rune(strings.Join(strings.Fields(m.Text()), " "))
+		if out.Text = string(text[:min(len(text), maxSaid)]); len(text) > maxSaid {
+			out.Text += "…"
+		}
+	}
+	c, err := n.Conversations.Get(ctx, sc, conv)
+	if err == nil {
+		out.Title = c.Title
+	}
+	return out, nil
 }
 
 // maxRecallLog is how many of a user's newest messages are searched for recalls of a fact.

@@ -105,7 +105,9 @@ func (f *server) fact(ctx context.Context, c *call, in factNamed) (client.Fact, 
 		return client.Fact{}, err
 	}
 	out := memory.Why(&v)
-	out.Recalls, err = f.Node.Recalls(ctx, c.User, v.ID)
+	if out.Said, err = f.Node.Said(ctx, c.User, v.Source); err == nil {
+		out.Recalls, err = f.Node.Recalls(ctx, c.User, v.ID)
+	}
 	return out, err
 }
 
