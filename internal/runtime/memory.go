@@ -56,13 +56,13 @@ func (n *Node) newReader(conversations *conversation.Engine) *memory.Reader {
 const maxSaid = 300
 
 // Said returns the message that a fact comes from, or nil if there is none.
-func (n *Node) Said(ctx context.Context, user, source string) (*client.FactSaid, error) {
+func (k *Records) Said(ctx context.Context, user, source string) (*client.FactSaid, error) {
 	at, err := resource.Parse(source)
 	if source == "" || err != nil {
 		return nil, nil
 	}
 	sc := store.ForUser(user)
-	stored, err := n.opt.Store.Get(ctx, sc, at)
+	stored, err := k.store.Get(ctx, sc, at)
 	if fault.Is(err, fault.NotFound) {
 		return nil, nil
 	}
@@ -81,7 +81,7 @@ func (n *Node) Said(ctx context.Context, user, source string) (*client.FactSaid,
 			out.Text += "…"
 		}
 	}
-	c, err := n.Conversations.Get(ctx, sc, conv)
+	c, err := k.Conversations.Get(ctx, sc, conv)
 	if err == nil {
 		out.Title = c.Title
 	}
@@ -92,10 +92,10 @@ func (n *Node) Said(ctx context.Context, user, source string) (*client.FactSaid,
 const maxRecallLog = 5000
 
 // Recalls returns where a fact was recalled, in the newest messages of its user, the newest first.
-func (n *Node) Recalls(ctx context.Context, user string, fact id.ID) (out []client.FactRecall, err error) {
+func (k *Records) Recalls(ctx context.Context, user string, fact id.ID) (out []client.FactRecall, err error) {
 	q := store.LogQuery{Type: record.TypeMessage, Reverse: true, Limit: store.DefaultLimit}
 	mark, seen := []byte(fact.String()+"/"), 0
-	for en, err := range store.Entries(ctx, n.opt.Store, store.ForUser(user), q) {
+	for en, err := range store.Entries(ctx, k.store, store.ForUser(user), q) {
 		if err != nil {
 			return out, err
 		}
@@ -121,26 +121,26 @@ const maxRecalls = 20
 const maxMemoryRead = 1000
 
 // MemoryOf returns what a conversation has recalled, and what was saved from it.
-func (n *Node) MemoryOf(ctx context.Context, user string, conv id.ID) (out client.ConversationMemory, err error) {
+func (k *Records) MemoryOf(ctx context.Context, facts *memory.Engine, user string, conv id.ID) (out client.ConversationMemory, err error) {
 	sc := store.ForUser(user)
 	out = client.ConversationMemory{Recalled: []client.FactNews{}, Saved: []client.FactNews{}}
-	if _, err := n.Conversations.Get(ctx, sc, conv); err != nil {
+	if _, err := k.Conversations.Get(ctx, sc, conv); err != nil {
 		return out, err
 	}
-	facts, err := n.opt.Memory.Facts(ctx, user)
+	byID, err := facts.Facts(ctx, user)
 	if err != nil {
 		return out, err
 	}
 	var after store.Cursor
 	shown := map[id.ID]bool{}
 	for seen := 0; seen < maxMemoryRead; {
-		page, next, err := n.Conversations.Messages(ctx, sc, conv, after, store.DefaultLimit, true)
+		page, next, err := k.Conversations.Messages(ctx, sc, conv, after, store.DefaultLimit, true)
 		if err != nil {
 			return out, err
 		}
 		for i := range page {
 			for _, ref := range turn.RecalledBy(page[i].Message) {
-				if f := facts[ref.Fact]; f != nil && !shown[ref.Fact] {
+				if f := byID[ref.Fact]; f != nil && !shown[ref.Fact] {
 					shown[ref.Fact] = true
 					out.Recalled = append(out.Recalled, memory.ShownAt(f, ref.Revision))
 				}
@@ -152,7 +152,7 @@ func (n *Node) MemoryOf(ctx context.Context, user string, conv id.ID) (out clien
 		after = next
 	}
 	slices.Reverse(out.Recalled)
-	list, err := n.opt.Memory.List(ctx, user, true)
+	list, err := facts.List(ctx, user, true)
 	for i := range slices.Backward(list) {
 		from := func(at resource.URI) bool { return record.IDOf(at, record.TypeConversation) == conv }
 		if slices.ContainsFunc(memory.SourcesOf(&list[i]), from) {

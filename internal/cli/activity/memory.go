@@ -14,6 +14,7 @@ import (
 	"steward/client"
 	"steward/internal/app"
 	"steward/internal/cli/command"
+	"steward/internal/fault"
 	"steward/internal/memory"
 )
 
@@ -24,7 +25,20 @@ func (a *program) memoryCommand() *cobra.Command {
 			"rest. It recalls those that matter for what you ask, and says so. A fact that is no longer true is kept, with\n" +
 			"its time. What others have written is kept as a quotation until you confirm it.\n" +
 			"Name a fact by its id, by the first 8 characters of that, or by words of its text.",
-	}, a.memoryList(), a.memoryAdd(), a.memoryEdit(), a.memoryForget(), a.memoryWhy(), a.memoryProfile(), a.memoryExport())
+	}, a.memoryList(), a.memoryAdd(), ofFact(a.memoryEdit()), ofFact(a.memoryForget()), ofFact(a.memoryWhy()), a.memoryProfile(), ofFact(a.memoryExport()))
+}
+
+// ofFact has a command say that nothing is remembered where nothing is stored at all.
+func ofFact(c *cobra.Command) *cobra.Command {
+	run := c.RunE
+	c.RunE = func(c *cobra.Command, args []string) error {
+		err := run(c, args)
+		if errors.Is(err, command.ErrNothingStored) {
+			return fault.New(fault.NotFound, "fact_not_found", "nothing is remembered yet").WithHint("steward memory add remembers something")
+		}
+		return err
+	}
+	return c
 }
 
 func factTypes() []string { return memory.Types() }
@@ -180,7 +194,7 @@ func (a *program) memoryForget() *cobra.Command {
 			"was answered. At a terminal, Steward asks about it; without one, --turns does it."}
 	command.YesFlag(c, &yes)
 	c.Flags().BoolVar(&turns, "turns", false, "also erase the turns of conversations in which it was said")
-	return a.StoredCommand(command.NeedDatabase, c, func(ctx context.Context, s *command.Session, args []string) error {
+	return a.StoredCommand(command.NeedNode, c, func(ctx context.Context, s *command.Session, args []string) error {
 		v, err := s.Fact(ctx, args[0])
 		if err != nil {
 			return err
@@ -362,7 +376,7 @@ const maxPage = 8 << 20
 func (a *program) readPage(file string) (string, error) {
 	in := a.Stdin
 	if file != "-" {
-		f, err := os.Open(file)
+		f, err := os.Open(a.Path(file))
 		if err != nil {
 			return "", command.Usage("cannot read the page: %w", err)
 		}

@@ -156,7 +156,7 @@ func (f *server) conversationMemory(ctx context.Context, c *call, in inConversat
 	if err := f.servesMemory(); err != nil {
 		return client.ConversationMemory{}, err
 	}
-	return f.Node.MemoryOf(ctx, c.User, in.Conv)
+	return f.Node.MemoryOf(ctx, f.Memory, c.User, in.Conv)
 }
 
 func (f *server) memoryProfile(ctx context.Context, c *call, _ struct{}) (client.MemoryProfile, error) {
