@@ -148,7 +148,10 @@ func (f *server) undoFact(ctx context.Context, c *call, in struct {
 		return client.UndoneFact{}, err
 	}
 	v, gone, err := f.Memory.UndoChange(ctx, c.User, in.ID, in.Body.Change, factBy(c))
-	return client.UndoneFact{Fact: memory.View(&v), Gone: gone}, err
+	if err != nil {
+		return client.UndoneFact{}, err
+	}
+	return client.UndoneFact{Fact: memory.View(&v), Gone: gone}, nil
 }
 
 // conversationMemory tells what a conversation has recalled, and what was saved from it.
