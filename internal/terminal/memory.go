@@ -211,12 +211,12 @@ func (m *liveScreen) listMemory() tea.Cmd {
 		n := 0
 		section := func(title string, list []client.FactNews) {
 			if len(list) > 0 {
-				lines = append(lines, title)
+				lines = append(lines, m.turn.dim.Render(title))
 			}
 			for i := range list {
 				n++
 				head := fmt.Sprintf("%3d  ", n)
-				lines = append(lines, hangingIndent(m.turn.dim, head, "     ", m.turn.factLine(&list[i])+howSaved(&list[i]), m.width))
+				lines = append(lines, hangingIndent(m.turn.dim, m.turn.dim.Render(head), "     ", m.turn.factLine(&list[i])+howSaved(&list[i]), m.width))
 			}
 		}
 		saved := "saved from this conversation:"
@@ -226,7 +226,7 @@ func (m *liveScreen) listMemory() tea.Cmd {
 		section("recalled in this conversation:", v.Recalled)
 		section(saved, v.Saved)
 		lines = append(lines, hangingIndent(m.turn.dim, "", "", "/memory forget NUMBER erases one; Ctrl-Z undoes what was remembered last", m.width))
-		m.turn.print(kindSaid, m.turn.dim.Render(strings.Join(lines, "\n")))
+		m.turn.print(kindSaid, strings.Join(lines, "\n"))
 		return nil
 	})
 }
