@@ -126,7 +126,9 @@ func TestMemoryOfAConversation(t *testing.T) {
 	first := w.say("ana", "", "which colour is my car?")
 	w.say("ana", first.Conversation, "my locker has the number zyx8841")
 	said := ""
-	for _, m := range get[struct{ Messages []struct{ ID, Role, URI string } }](w, "GET", "/conversations/"+first.Conversation+"/messages", "").Messages {
+	for _, m := range get[struct {
+		Messages []struct{ ID, Role, URI string }
+	}](w, "GET", "/conversations/"+first.Conversation+"/messages", "").Messages {
 		if m.Role == "user" {
 			said = m.ID
 		}
