@@ -139,7 +139,7 @@ func (k *Records) MemoryOf(ctx context.Context, facts *memory.Engine, user strin
 			return out, err
 		}
 		for i := range page {
-			for _, ref := range turn.RecalledBy(page[i].Message) {
+			for _, ref := range slices.Backward(turn.RecalledBy(page[i].Message)) {
 				if f := byID[ref.Fact]; f != nil && !shown[ref.Fact] {
 					shown[ref.Fact] = true
 					out.Recalled = append(out.Recalled, memory.ShownAt(f, ref.Revision))
