@@ -1,7 +1,10 @@
 package memory
 
 import (
+	"context"
+
 	"steward/client"
+	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/record"
 	"steward/internal/resource"
@@ -21,6 +24,26 @@ func (e *Engine) news(user, did string, conv id.ID, list ...record.Fact) {
 	if tell := e.tell.Load(); tell != nil && len(list) > 0 {
 		(*tell)(user, News{Did: did, Conversation: conv, Facts: list})
 	}
+}
+
+// UndoLast undoes what was remembered last from a conversation, and reports whether the fact is gone. Error codes:
+// nothing_remembered, and those of UndoChange.
+func (e *Engine) UndoLast(ctx context.Context, user string, conv id.ID, by record.FactAuthor) (f record.Fact, gone bool, err error) {
+	all, err := e.all(ctx, user)
+	if err != nil {
+		return f, false, err
+	}
+	var last record.FactChange
+	for i := range all {
+		h := all[i].History[len(all[i].History)-1]
+		if saved := h.What == client.FactAdded || h.What == client.FactMerged || h.What == client.FactSuperseded && all[i].Successor.Zero(); saved && conversationOf(h.Source) == conv && h.At.After(last.At) {
+			f, last = all[i].Fact, h
+		}
+	}
+	if last.At.IsZero() {
+		return f, false, fault.New(fault.NotFound, "nothing_remembered", "nothing was remembered from this conversation that could be undone")
+	}
+	return e.UndoChange(ctx, user, f.ID.String(), last.By, by)
 }
 
 // conversationOf returns the conversation of a message, or zero.
