@@ -276,7 +276,7 @@ func apiRoutes() []entry {
 			return []step{patch(api+"/memory/facts/"+x.Fact, `{"importance":1}`)}
 		}},
 		{route: "POST /api/v1/memory/facts/{id}/undo", want: []string{"fact_not_found"}, calls: func(x things) []step {
-			return []step{post(api+"/memory/facts/"+x.Fact+"/undo", `{}`)}
+			return []step{post(api+"/memory/facts/"+x.Fact+"/undo", `{"change":"`+x.Fact+`"}`)} // she has no such change
 		}},
 		{route: "DELETE /api/v1/memory/facts/{id}", want: []string{"fact_not_found"}, turn: last, calls: func(x things) []step { return []step{del(api + "/memory/facts/" + x.Fact)} }},
 		{route: "PUT /api/v1/memory/profile", want: []string{"profile_invalid"}, turn: late, calls: func(x things) []step {
