@@ -24,6 +24,8 @@ type Document struct {
 	Cut      bool      `json:"cut,omitzero"` // the end of its text is not searched
 	Status   string    `json:"status"`       // "ready", or "refused": it cannot be read
 	Reason   string    `json:"reason,omitzero"`
+	Triples  int       `json:"triples,omitzero"` // that its content states in the graph
+	Notice   string    `json:"notice,omitzero"`  // why what it states is not in the graph
 	Labels   []string  `json:"labels,omitempty"`
 	Added    time.Time `json:"added"`
 	Changed  time.Time `json:"changed"`

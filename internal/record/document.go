@@ -40,6 +40,9 @@ type Document struct {
 	Status string `json:"status"`           // DocumentReady or DocumentRefused
 	Reason string `json:"reason,omitempty"` // why it was refused
 
+	Triples int    `json:"triples,omitzero"` // that its content states in the graph
+	Notice  string `json:"notice,omitzero"`  // why what it states is not in the graph
+
 	Labels  message.Labels `json:"labels"`
 	Added   time.Time      `json:"added"`
 	Changed time.Time      `json:"changed"`

@@ -7,6 +7,7 @@
 package documents
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -75,6 +76,9 @@ func (a *program) add() *cobra.Command {
 				a.Note("%srefused %s: %s", where, command.PlainLine(d.Name), command.PlainLine(d.Reason))
 			case !a.JSON:
 				a.Note("%sadded %s (%s)", where, command.PlainLine(d.Name), passages(d))
+			}
+			if d.Notice != "" && !a.JSON {
+				a.Note("%s: %s", command.PlainLine(d.Name), command.PlainLine(d.Notice))
 			}
 		}
 		if a.JSON {
@@ -240,6 +244,9 @@ func (a *program) show() *cobra.Command {
 				fmt.Fprintf(&b, "  refused %s\n", command.PlainLine(v.Reason))
 			} else {
 				fmt.Fprintf(&b, "  text    %s\n", passages(v))
+			}
+			if v.Triples > 0 || v.Notice != "" {
+				fmt.Fprintf(&b, "  graph   %s\n", cmp.Or(command.PlainLine(v.Notice), strconv.Itoa(v.Triples)+" statements"))
 			}
 			for _, p := range v.Text {
 				b.WriteString("\n" + passage(p))

@@ -223,7 +223,7 @@ func codeBlocks(lines []string) (out []block) {
 var codeNames = strings.Fields(".go .py .js .mjs .ts .tsx .jsx .rs .java .kt .c .h .cc .cpp .hpp .cs .rb .php .pl .sh .bash .fish .lua .swift .scala .sql .r .jl .hs .ml .ex .exs .erl .clj .css .scss .proto .tf .nix .zig")
 
 // textNames are the endings of the names of other files of text.
-var textNames = strings.Fields(".txt .text .md .markdown .rst .org .adoc .tex .csv .tsv .log .json .yaml .yml .toml .ini .cfg .conf .env.example .srt .vtt .ics .vcf")
+var textNames = strings.Fields(".txt .text .md .markdown .rst .org .adoc .tex .csv .tsv .log .json .yaml .yml .toml .ini .cfg .conf .env.example .srt .vtt .ics .vcf .ttl .nt .jsonld")
 
 func isCode(name string) bool { return hasEnding(name, codeNames) }
 

@@ -75,6 +75,10 @@ type Options struct {
 	Folders []Folder       // that Watch watches
 	Private []string       // places of Steward's own, which are not read
 
+	// With returns changes to commit with a document that is added or replaced, whose content is data, or that is
+	// erased or refused; data is nil then. It may set Triples and Notice of the document. nil: no changes.
+	With func(ctx context.Context, d *record.Document, data []byte) ([]store.Change, error)
+
 	Mask func(string) string // hides secrets in a text; nil: nothing is hidden
 	Now  func() time.Time    // nil: time.Now
 	Log  *slog.Logger        // nil: nothing is logged
@@ -96,6 +100,9 @@ func New(opt Options) *Engine {
 	}
 	if opt.Now == nil {
 		opt.Now = time.Now
+	}
+	if opt.With == nil {
+		opt.With = func(context.Context, *record.Document, []byte) ([]store.Change, error) { return nil, nil }
 	}
 	if opt.Log == nil {
 		opt.Log = slog.New(slog.DiscardHandler)
@@ -145,10 +152,15 @@ func (e *Engine) Add(ctx context.Context, user string, f File) (record.Document,
 		d.Added = old.Added
 		if old.Hash == d.Hash && old.Status == record.DocumentReady {
 			d.Kind, d.Title, d.Pages, d.Parts, d.Cut, d.Status, d.Changed = old.Kind, old.Title, old.Pages, old.Parts, old.Cut, old.Status, old.Changed
+			d.Triples, d.Notice = old.Triples, old.Notice
 			if d == old {
 				return d, nil
 			}
-			return d, e.commit(ctx, user, put(d.URI(), &d))
+			changes, err := e.opt.With(ctx, &d, f.Data) // the labels may be others
+			if err != nil {
+				return d, err
+			}
+			return d, e.commit(ctx, user, append(changes, put(d.URI(), &d))...)
 		}
 	} else if err := e.room(ctx, user); err != nil {
 		return d, err
@@ -163,9 +175,18 @@ func (e *Engine) Add(ctx context.Context, user string, f File) (record.Document,
 	}
 	if err != nil {
 		d.Status, d.Reason, d.Parts = record.DocumentRefused, local.Line(e.opt.Mask(fault.Of(err).Error()), 300), 0
-		return d, e.commit(ctx, user, append(changes, put(d.URI(), &d))...)
+		with, err := e.opt.With(ctx, &d, nil)
+		if err != nil {
+			return d, err
+		}
+		return d, e.commit(ctx, user, append(append(changes, with...), put(d.URI(), &d))...)
 	}
 	d.Status, d.Parts = record.DocumentReady, len(parts)
+	with, err := e.opt.With(ctx, &d, f.Data)
+	if err != nil {
+		return d, err
+	}
+	changes = append(changes, with...)
 	return d, e.commit(ctx, user, append(changes, put(d.URI(), &d), put(record.DocumentTextURI(own), record.DocumentText{Parts: parts}))...)
 }
 
@@ -269,7 +290,11 @@ func (e *Engine) Remove(ctx context.Context, user, which string) (record.Documen
 }
 
 func (e *Engine) forget(ctx context.Context, d *record.Document) error {
-	changes := []store.Change{{Op: store.Erase, URI: d.URI()}}
+	changes, err := e.opt.With(ctx, d, nil)
+	if err != nil {
+		return err
+	}
+	changes = append(changes, store.Change{Op: store.Erase, URI: d.URI()})
 	if d.Status == record.DocumentReady {
 		changes = append([]store.Change{{Op: store.Erase, URI: record.DocumentTextURI(d.ID)}}, changes...)
 	}
@@ -300,5 +325,5 @@ func (e *Engine) commit(ctx context.Context, user string, changes ...store.Chang
 // View shows a document to a person.
 func View(d *record.Document) client.Document {
 	return client.Document{ID: d.ID.String(), URI: d.URI().String(), Name: d.Name, Path: d.Path, Folder: d.Folder, Kind: d.Kind, Title: d.Title, Size: d.Size, Pages: d.Pages,
-		Passages: d.Parts, Own: d.Own, Cut: d.Cut, Status: d.Status, Reason: d.Reason, Labels: d.Labels.Names(), Hash: d.Hash, Added: d.Added, Changed: d.Changed}
+		Passages: d.Parts, Own: d.Own, Cut: d.Cut, Status: d.Status, Reason: d.Reason, Labels: d.Labels.Names(), Triples: d.Triples, Notice: d.Notice, Hash: d.Hash, Added: d.Added, Changed: d.Changed}
 }

@@ -497,3 +497,53 @@ func docx(t *testing.T, body string) []byte {
 	}
 	return b.Bytes()
 }
+
+// TestWhatBelongsToADocumentIsCommittedWithIt: neither exists without the other, whenever a crash comes.
+func TestWhatBelongsToADocumentIsCommittedWithIt(t *testing.T) {
+	w := newWorld(t)
+	beside := resource.Root("memory.Graph", "beside")
+	refuse := false
+	w.opt.With = func(_ context.Context, d *record.Document, data []byte) ([]store.Change, error) {
+		if refuse {
+			return nil, fault.New(fault.Unavailable, "refused", "refused")
+		}
+		d.Triples = len(data)
+		if data == nil {
+			return []store.Change{{Op: store.Erase, URI: beside}}, nil
+		}
+		return []store.Change{{URI: beside, Body: []byte("{}")}}, nil
+	}
+	d := w.add("ann", "/d/a.ttl", "one")
+	if d.Triples != 3 {
+		t.Errorf("%+v", d)
+	}
+	versions := func() (v [2]uint64) {
+		for i, u := range []resource.URI{d.URI(), beside} {
+			if r, err := w.st.Get(t.Context(), store.ForUser("ann"), u); err == nil {
+				v[i] = r.Version
+			}
+		}
+		return v
+	}
+	before := versions()
+	refuse = true
+	if _, err := w.Add(t.Context(), "ann", File{Path: "/d/a.ttl", Data: []byte("two")}); !fault.HasCode(err, "refused") {
+		t.Error(err)
+	}
+	if _, err := w.Remove(t.Context(), "ann", "a.ttl"); !fault.HasCode(err, "refused") {
+		t.Error(err)
+	}
+	if after := versions(); after != before {
+		t.Errorf("versions %v, before %v", after, before)
+	}
+	refuse = false
+	if d := w.add("ann", "/d/a.ttl", "three"); d.Triples != 5 {
+		t.Errorf("%+v", d)
+	}
+	if _, err := w.Remove(t.Context(), "ann", "a.ttl"); err != nil {
+		t.Fatal(err)
+	}
+	if after := versions(); after != [2]uint64{} {
+		t.Errorf("something is left: %v", after)
+	}
+}
