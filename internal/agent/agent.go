@@ -133,9 +133,8 @@ type Job struct {
 	// from there. May be nil.
 	Review func(ctx context.Context, answer *message.Message) (note string)
 	// Recall returns what is remembered for what a person asked, as a message with the origin
-	// record.OriginMemory, before the run's first model call; nil: nothing. The note says it to the
-	// person. May be nil.
-	Recall func(ctx context.Context, asked string) (m *message.Message, note string)
+	// record.OriginMemory, before the run's first model call; nil: nothing. May be nil.
+	Recall func(ctx context.Context, asked string) *message.Message
 	// Hooks are called between the run's steps.
 	Hooks Hooks
 }

@@ -30,7 +30,8 @@ var core = []string{
 	"files.read", "web.search", "reminder.set", "todo.add", "calendar.list", "files.write", "web.fetch", "todo.list",
 	"weather.forecast", "calendar.add", "timer.set", "files.list", "math.evaluate", "time.now", "files.search", "files.edit",
 	"todo.complete", "reminder.list", "timer.list", "calendar.search", "notes.search", "notes.read", "notes.append", "notes.write",
-	"shell.run", "mail.search", "mail.list", "mail.read", "contacts.search", "conversation.search", "job.create", "steward.abilities",
+	"shell.run", "mail.search", "mail.list", "mail.read", "contacts.search", "conversation.search", "memory.save", "memory.search", "job.create",
+	"steward.abilities",
 }
 
 // In returns the budget in a window; 0: a window without limit.

@@ -79,6 +79,7 @@ type Similarity interface {
 type Engine struct {
 	opt   Options
 	epoch atomic.Uint64
+	tell  atomic.Pointer[func(user string, n News)]
 }
 
 // Epoch counts what has changed how facts are shown that were recalled before: what was forgotten, or
@@ -115,9 +116,17 @@ type stored struct {
 	version uint64
 }
 
-// Save saves a fact, of which in has at least the text. If the call has saved one before, that is returned.
-// Error codes: memory_off, fact_invalid, facts_too_many, fact_not_found (of Replaces), and the store's.
+// Save saves a fact, of which in has at least the text, and tells so. If the call has saved one before, that is
+// returned. Error codes: memory_off, fact_invalid, facts_too_many, fact_not_found (of Replaces), and the store's.
 func (e *Engine) Save(ctx context.Context, user string, in client.FactInput, by record.FactAuthor) (Saved, error) {
+	out, err := e.save(ctx, user, in, by)
+	if err == nil && out.How != client.FactDropped {
+		e.news(user, client.MemorySaved, conversationOf(by.Source), out.Fact)
+	}
+	return out, err
+}
+
+func (e *Engine) save(ctx context.Context, user string, in client.FactInput, by record.FactAuthor) (Saved, error) {
 	if err := e.on(); err != nil {
 		return Saved{}, err
 	}
@@ -288,7 +297,7 @@ func (e *Engine) Change(ctx context.Context, user, which string, in client.FactI
 		}
 		if in.Trusted != nil && *in.Trusted {
 			if by.Actor != "user" || by.Labels != 0 {
-				return f, fault.New(fault.Denied, "trust_denied", "only a person can confirm what comes from others").WithHint("steward memory edit %s --trust", f.ID)
+				return f, errTrust(&f)
 			}
 			f.Trusted, what = now, "trusted"
 		}
@@ -319,7 +328,11 @@ func (e *Engine) Forget(ctx context.Context, user, which string) (record.Fact, e
 	if err != nil {
 		return record.Fact{}, err
 	}
-	return f.Fact, e.commit(ctx, user, []store.Change{{Op: store.Erase, URI: f.URI()}})
+	if err := e.commit(ctx, user, []store.Change{{Op: store.Erase, URI: f.URI()}}); err != nil {
+		return f.Fact, err
+	}
+	e.news(user, client.MemoryForgotten, id.ID{}, f.Fact)
+	return f.Fact, nil
 }
 
 // ForgetErased forgets what comes from messages that were erased: facts, and earlier texts of facts. It does so
@@ -421,10 +434,47 @@ func (e *Engine) ChangedBy(ctx context.Context, user string, call id.ID) (record
 	return record.Fact{}, "", cmp.Or(err, error(fault.New(fault.NotFound, "not_found", "this call has changed no fact")))
 }
 
-// Undo undoes what a call has changed, unless the fact was changed since. A fact that the call has added is
-// erased, and those that it had superseded are true again, in one commit. by is the call that undoes it.
-// Error codes: not_found, changed_since.
+// UndoChange undoes a change of a fact, or the newest one if change is zero. which is as for Change. It reports
+// whether the fact is gone. Error codes: fact_not_found, fact_ambiguous, change_not_found, trust_denied,
+// changed_since.
+func (e *Engine) UndoChange(ctx context.Context, user, which string, change id.ID, by record.FactAuthor) (f record.Fact, gone bool, err error) {
+	if f, err = e.Get(ctx, user, which); err != nil {
+		return f, false, err
+	}
+	last := f.History[len(f.History)-1]
+	if change.Zero() {
+		change = last.By
+	}
+	if !changedBy(&f, change) {
+		return f, false, fault.New(fault.NotFound, "change_not_found", "the fact %s has no change %s", f.ID, change).WithHint("steward memory why %s lists its changes", f.ID)
+	}
+	if last.What == "no longer trusted" && by.Actor != "user" {
+		return f, false, errTrust(&f)
+	}
+	f, err = e.Undo(ctx, user, change, by.Call)
+	if err == nil {
+		gone = !changedBy(&f, by.Call)
+	}
+	return f, gone, err
+}
+
+// errTrust is the error for whatever else but a person confirms what comes from others.
+func errTrust(f *record.Fact) error {
+	return fault.New(fault.Denied, "trust_denied", "only a person can confirm what comes from others").WithHint("steward memory edit %s --trust", f.ID)
+}
+
+// Undo undoes what a call has changed, unless the fact was changed since, and tells so. A fact that the call has
+// added is erased, and those that it had superseded are true again, in one commit. by is the call that undoes
+// it. Error codes: not_found, changed_since.
 func (e *Engine) Undo(ctx context.Context, user string, call, by id.ID) (record.Fact, error) {
+	f, err := e.undo(ctx, user, call, by)
+	if err == nil {
+		e.news(user, client.MemoryUndone, id.ID{}, f)
+	}
+	return f, err
+}
+
+func (e *Engine) undo(ctx context.Context, user string, call, by id.ID) (record.Fact, error) {
 	all, err := e.all(ctx, user)
 	if err != nil {
 		return record.Fact{}, err
@@ -469,7 +519,9 @@ func (e *Engine) Undo(ctx context.Context, user string, call, by id.ID) (record.
 		setText(&before, text, before.From)
 	}
 	note(&before, record.FactAuthor{Call: by, Actor: "user"}, now, "undone")
-	return before, e.commit(ctx, user, []store.Change{put(&before, store.If{Version: f.version})})
+	err = e.commit(ctx, user, []store.Change{put(&before, store.If{Version: f.version})})
+	e.epoch.Add(1)
+	return before, err
 }
 
 // View shows a fact.
@@ -489,7 +541,7 @@ func View(f *record.Fact) client.Fact {
 func Why(f *record.Fact) client.Fact {
 	v := View(f)
 	for _, h := range f.History {
-		v.History = append(v.History, client.FactChange{At: h.At, Actor: h.Actor, What: h.What})
+		v.History = append(v.History, client.FactChange{ID: h.By.String(), At: h.At, Actor: h.Actor, What: h.What, Source: h.Source})
 	}
 	return v
 }
@@ -576,7 +628,7 @@ func note(f *record.Fact, by record.FactAuthor, now time.Time, what string) {
 	f.Changed = now
 	f.Labels |= by.Labels
 	f.Sources = message.JoinSources(f.Sources, by.Sources)
-	f.History = append(f.History, record.FactChange{By: by.Call, At: now, Actor: cmp.Or(by.Actor, "user"), What: what})
+	f.History = append(f.History, record.FactChange{By: by.Call, At: now, Actor: cmp.Or(by.Actor, "user"), What: what, Source: by.Source})
 	f.History = f.History[max(0, len(f.History)-maxHistory):]
 }
 

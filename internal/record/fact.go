@@ -65,6 +65,8 @@ type FactChange struct {
 	At    time.Time `json:"at"`
 	Actor string    `json:"actor"`
 	What  string    `json:"what"` // "added", "merged", "superseded", "edited", "trusted", "undone"
+	// Source is the URI of the message that the change comes from.
+	Source string `json:"source,omitzero"`
 }
 
 // FactAuthor says who makes a change of a fact.

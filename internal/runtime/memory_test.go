@@ -95,7 +95,7 @@ func TestRecallInATurn(t *testing.T) {
 	}
 	told := ""
 	for _, f := range frames {
-		if f.Kind == turn.FrameNotice {
+		if f.Kind == turn.FrameMemory {
 			told += f.Text
 		}
 	}
@@ -167,7 +167,7 @@ func TestReadForFacts(t *testing.T) {
 	a.facts = string(facts)
 	conv, _ := w.turn(id.ID{}, "my sister Mia lives in Graz, which colour is my car?")
 	w.until(conv, turn.Cursor{}, func(f turn.Frame) bool {
-		return f.Kind == turn.FrameNotice && strings.Contains(f.Text, "Remembered: My sister Mia lives in Graz")
+		return f.Kind == turn.FrameMemory && strings.Contains(f.Text, "Remembered: My sister Mia lives in Graz")
 	})
 	list, err := e.List(t.Context(), "anna", true)
 	ok(t, err)
@@ -179,6 +179,61 @@ func TestReadForFacts(t *testing.T) {
 	typed := a.read[0][strings.Index(a.read[0], "message 1"):]
 	if strings.Contains(typed, "My car is blue") || strings.Contains(typed, "Recalled") {
 		t.Errorf("what was recalled was read: %s", typed)
+	}
+}
+
+// Those who come back see again what was recalled, but not what was forgotten since; and those who are there are
+// told what was saved elsewhere, once.
+func TestWatchersAreToldAboutFacts(t *testing.T) {
+	w, _, e := memoryWorld(t, memory.Options{}, 0)
+	car := remember(t, e, "My car is blue", 0)
+	conv, _ := w.turn(id.ID{}, "which colour is my car?")
+	recalled := func() (out []string) {
+		for _, f := range w.until(conv, turn.Cursor{}, func(f turn.Frame) bool { return f.Kind == turn.FrameComplete }) {
+			if f.Kind == turn.FrameMemory && f.Memory.Did == client.MemoryRecalled && !f.Message.Zero() && !f.Interaction.Zero() {
+				out = append(out, f.Memory.Facts[0].Text)
+			}
+		}
+		return out
+	}
+	if got := recalled(); len(got) != 1 || got[0] != "My car is blue" {
+		t.Errorf("%q", got)
+	}
+	told := make(chan turn.Frame, 10)
+	ctx, stop := context.WithCancel(t.Context())
+	var watching sync.WaitGroup
+	now, err := w.Position(t.Context(), "anna", conv)
+	ok(t, err)
+	watching.Go(func() {
+		for f, err := range w.Watch(ctx, "anna", conv, now) {
+			if err == nil {
+				told <- f
+			}
+		}
+	})
+	defer func() { stop(); watching.Wait() }()
+	var first turn.Frame
+	for first.Kind == "" { // until the watch has begun
+		remember(t, e, "My name is "+id.New().String(), 0)
+		select {
+		case first = <-told:
+		case <-time.After(time.Millisecond):
+		}
+	}
+	if first.Kind != turn.FrameMemory || first.Memory.Did != client.MemorySaved || first.Memory.Facts[0].Change == "" || !first.Interaction.Zero() {
+		t.Errorf("%+v", first)
+	}
+	ok(t, second(e.Forget(t.Context(), "anna", car.ID.String())))
+	for f := range told {
+		if f.Memory.Did == client.MemoryForgotten {
+			if v := f.Memory.Facts[0]; v.ID != car.ID.String() || v.Text != "" || strings.Contains(f.Text, "blue") {
+				t.Errorf("%+v", v)
+			}
+			break
+		}
+	}
+	if got := recalled(); len(got) != 0 {
+		t.Errorf("it is still shown: %q", got)
 	}
 }
 

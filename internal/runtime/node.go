@@ -279,6 +279,9 @@ func (n *Node) connect() {
 		Life: n.life, Tools: opt.Tools, Catalog: opt.Catalog, Limits: opt.Limits, Log: opt.Log})
 	n.Turns.Connect(n.Work, n.Planning)
 	n.reader = n.newReader(conversations)
+	if opt.Memory != nil {
+		opt.Memory.Tell(n.Turns.TellMemory)
+	}
 }
 
 // Close suspends all runs, to be resumed at the next start. It returns when

@@ -70,6 +70,7 @@ func apiRoutes() []entry {
 			return []step{get(conv(x) + "/messages"), get(conv(x) + "/messages?branch=" + x.Branch), get(conv(x) + "/messages?deleted=true&reverse=true"),
 				get(conv(x) + "/messages?after=" + x.Next), get(api + "/conversations/" + x.Deleted + "/messages?deleted=true")}
 		}},
+		{route: "GET /api/v1/conversations/{id}/memory", want: notFound, calls: func(x things) []step { return []step{get(conv(x) + "/memory")} }},
 		{route: "GET /api/v1/conversations/{id}/export", want: notFound, calls: func(x things) []step {
 			return []step{get(conv(x) + "/export"), get(conv(x) + "/export?format=markdown&mask_private=true"), get(conv(x) + "/export?format=anthropic")}
 		}},
@@ -270,6 +271,9 @@ func apiRoutes() []entry {
 		{route: "DELETE /api/v1/goals/{id}", want: []string{"goal_not_found"}, turn: last, calls: func(x things) []step { return []step{del(api + "/goals/" + x.Goal)} }},
 		{route: "PATCH /api/v1/memory/facts/{id}", want: []string{"fact_not_found"}, calls: func(x things) []step {
 			return []step{patch(api+"/memory/facts/"+x.Fact, `{"importance":1}`)}
+		}},
+		{route: "POST /api/v1/memory/facts/{id}/undo", want: []string{"fact_not_found"}, calls: func(x things) []step {
+			return []step{post(api+"/memory/facts/"+x.Fact+"/undo", `{"change":"`+x.Fact+`"}`)} // she has no such change
 		}},
 		{route: "DELETE /api/v1/memory/facts/{id}", want: []string{"fact_not_found"}, turn: last, calls: func(x things) []step { return []step{del(api + "/memory/facts/" + x.Fact)} }},
 		{route: "PUT /api/v1/memory/profile", want: []string{"profile_invalid"}, turn: late, calls: func(x things) []step {

@@ -227,6 +227,8 @@ func (f *server) routes() []route {
 		on("GET /memory/facts/{id}", f.fact),
 		on("PATCH /memory/facts/{id}", f.changeFact),
 		on("DELETE /memory/facts/{id}", f.forgetFact),
+		on("POST /memory/facts/{id}/undo", f.undoFact),
+		on("GET /conversations/{id}/memory", f.conversationMemory),
 		on("GET /memory/profile", f.memoryProfile),
 		on("PUT /memory/profile", f.setMemoryProfile),
 
