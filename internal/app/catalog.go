@@ -54,7 +54,7 @@ func (l *Local) openAgents(ctx context.Context, a *App, set *settings.Loaded, to
 		Servers:    append([]string{filepath.Join(set.Data, "mcp.json")}, set.MCP...),
 		Openers:    l.openers(set),
 		HookOpener: process.OpenHook,
-		Names:      func() []string { return append(slices.Clone(tools.Names()), effect.ReadToolName, search.ToolName) },
+		Names:      func() []string { return append(slices.Clone(tools.Names()), effect.ReadToolName, search.ToolName, search.SimilarToolName) },
 		Jobs:       l.readJob(set),
 		Secrets:    a.Declared(set, log),
 		Services:   l.services.environ,

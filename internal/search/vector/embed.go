@@ -695,23 +695,33 @@ func prefixes(model string) (document, query string) {
 // cut divides a text into pieces: at the end of a line or a word, if there is one in the
 // second half of the piece.
 func cut(text string) (out []string) {
-	for text != "" && len(out) < maxPieces {
-		n := len(text)
+	for _, s := range places(text) {
+		out = append(out, text[s.From:s.To])
+	}
+	return out
+}
+
+// places returns where the pieces of a text are.
+func places(text string) (out []search.Span) {
+	for from := 0; from < len(text) && len(out) < maxPieces; {
+		rest := text[from:]
+		n := len(rest)
 		if n > pieceLen {
 			n = pieceLen
-			for !utf8.RuneStart(text[n]) {
+			for !utf8.RuneStart(rest[n]) {
 				n--
 			}
-			if at := strings.LastIndexByte(text[:n], '\n'); at > n/2 {
+			if at := strings.LastIndexByte(rest[:n], '\n'); at > n/2 {
 				n = at + 1
-			} else if at := strings.LastIndexByte(text[:n], ' '); at > n/2 {
+			} else if at := strings.LastIndexByte(rest[:n], ' '); at > n/2 {
 				n = at + 1
 			}
 		}
-		if s := strings.TrimSpace(text[:n]); s != "" {
-			out = append(out, s)
+		if s := strings.TrimSpace(rest[:n]); s != "" {
+			at := from + strings.Index(rest[:n], s)
+			out = append(out, search.Span{From: at, To: at + len(s)})
 		}
-		text = text[n:]
+		from += n
 	}
 	return out
 }
