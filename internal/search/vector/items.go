@@ -3,6 +3,8 @@ package vector
 import (
 	"context"
 
+	"zombiezen.com/go/sqlite"
+
 	"steward/internal/fault"
 	"steward/internal/llm/tokens"
 	"steward/internal/record"
@@ -20,6 +22,9 @@ func (x *Index) QueryItems(ctx context.Context, sc store.Scope, q search.ItemQue
 	}
 	if q.Limit <= 0 {
 		q.Limit = search.DefaultItems
+	}
+	if err := x.freshenLexical(ctx); err != nil {
+		return search.ItemPage{}, err
 	}
 	answer, err := x.Nearest(ctx, sc, Query{Text: q.Text, Vector: q.Vector, Model: q.Model, Conversation: q.Conversation, Role: q.Role,
 		Since: q.Since, Until: q.Until, Except: q.Except, Threshold: q.Threshold, Limit: min(q.Limit, search.MaxLimit), pieces: true})
@@ -48,6 +53,30 @@ func (x *Index) QueryItems(ctx context.Context, sc store.Scope, q search.ItemQue
 		out.Items = append(out.Items, item)
 	}
 	return out, nil
+}
+
+// maxFresh is how many entries of the log a query reads at most before it searches.
+const maxFresh = 10_000
+
+// freshenLexical embeds the newest messages before a search, while Follow runs, if that asks
+// no model and is quickly done.
+func (x *Index) freshenLexical(ctx context.Context) error {
+	if m, _ := x.configured(); !m.Lexical || !x.followed.Load() || len(x.embedding) > 0 {
+		return nil
+	}
+	var behind uint64
+	err := x.with(ctx, func(d *database) error {
+		return d.read(ctx, func(c *sqlite.Conn) (err error) {
+			behind, err = x.behind(ctx, c)
+			return err
+		})
+	})
+	if err == nil && 0 < behind && behind <= maxFresh {
+		if err = x.CatchUp(ctx); err == nil {
+			_, err = x.embed(ctx, false)
+		}
+	}
+	return err
 }
 
 // item reads the message of a match.
