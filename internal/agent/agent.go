@@ -136,6 +136,8 @@ type Job struct {
 	// record.OriginMemory, before the run's first model call; nil: nothing. The note says it to the
 	// person. May be nil.
 	Recall func(ctx context.Context, asked string) (m *message.Message, note string)
+	// RecallFrom is the origin of the messages for which something is recalled; empty: record.OriginUser.
+	RecallFrom string
 	// Hooks are called between the run's steps.
 	Hooks Hooks
 }

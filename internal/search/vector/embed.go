@@ -523,7 +523,7 @@ func (j *job) embedPieces(ctx context.Context, pieces []*piece) (tokens int64, e
 	if len(pieces) == 0 {
 		return 0, nil
 	}
-	before, _ := prefixes(j.model.Name)
+	before, _ := search.Prefixes(j.model.Name)
 	texts := make([]string, len(pieces))
 	size := 0
 	for i, p := range pieces {
@@ -678,18 +678,6 @@ func today() string { return time.Now().UTC().Format(time.DateOnly) }
 func untilTomorrow() time.Duration {
 	now := time.Now().UTC()
 	return now.Truncate(24 * time.Hour).Add(24 * time.Hour).Sub(now)
-}
-
-// prefixes returns what a model wants before a document and before a query, as the cards of
-// nomic-embed-text and EmbeddingGemma say.
-func prefixes(model string) (document, query string) {
-	switch {
-	case strings.Contains(model, "nomic-embed-text"):
-		return "search_document: ", "search_query: "
-	case strings.Contains(model, "embeddinggemma"):
-		return "title: none | text: ", "task: search result | query: "
-	}
-	return "", ""
 }
 
 // cut divides a text into pieces: at the end of a line or a word, if there is one in the

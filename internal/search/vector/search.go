@@ -13,6 +13,7 @@ import (
 	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/resource"
+	"steward/internal/search"
 	"steward/internal/store"
 )
 
@@ -223,7 +224,7 @@ func (s *searching) embedQuery(ctx context.Context, name string) error {
 			return err
 		}
 	}
-	_, before := prefixes(name)
+	_, before := search.Prefixes(name)
 	v, err := m.Embedder.Embed(ctx, []string{before + s.q.Text})
 	if err != nil {
 		return err
