@@ -2,6 +2,7 @@ package routing
 
 import (
 	"context"
+	"math"
 	"strings"
 
 	"steward/internal/catalog"
@@ -26,9 +27,9 @@ type Task struct {
 // AgentFor returns the path of the agent of the catalog that a task is for, and how sure that is; "" if no agent
 // reaches the threshold.
 //
-// The words of the task's purpose give each agent of the tree a probability (Router). Where there is an embedding
-// model, the task's description is also compared with those of the agents. What the words say then counts half, and
-// how the agents share in the similarity the other half, but words that are surer alone stay so.
+// The words of the task's purpose give each agent of the tree a probability (Router). If no agent is certain by them
+// and there is an embedding model, the task's description is also compared with those of the agents, and with the kinds
+// of requests that are for no agent. Words and similarity are pooled.
 //
 // An agent answers for those below it. So the certainties of a subtree add up, and the way goes down from the surest
 // subtree of the first level: to a child, if it is sure enough that the task is for the child's subtree, and otherwise
@@ -101,32 +102,64 @@ func within(a *catalog.Agent, sureOf map[string]float64, fits func(string) bool)
 // certainties returns how sure it is that a task is for each agent of the catalog. Agents that are built in do not
 // compete: one that is designed for the task has the same tools.
 func (e *Engine) certainties(ctx context.Context, tree *catalog.Tree, ranked []Ranked, t *Task) map[string]float64 {
-	out, all, none := map[string]float64{}, 0.0, 0.0
-	var agents []*catalog.Agent
+	out, none, all, most := map[string]float64{}, 0.0, 0.0, 0.0
+	var paths, texts []string
 	for _, x := range ranked {
-		switch a := tree.ByPath[x.Agent]; {
-		case x.Agent == "":
+		a := tree.ByPath[x.Agent]
+		if x.Agent == "" {
 			none = x.P
-			all += x.P
-		case a != nil:
+		} else if a != nil {
 			out[x.Agent] = x.P
-			all += x.P
-			agents = append(agents, a)
+			paths, texts = append(paths, x.Agent), append(texts, compiled(a))
+		} else {
+			continue
 		}
+		all += x.P
 	}
 	if all <= 0 {
 		return nil
 	}
 	none /= all
-	texts := make([]string, len(agents))
-	for i, a := range agents {
-		out[a.Path] /= all
-		texts[i] = compiled(a)
+	for path := range out {
+		out[path] /= all
+		most = max(most, out[path])
 	}
-	shares := similar.Shares(e.opt.Similar.Scores(ctx, similar.Request{User: t.User, Agent: kits.PlannerAgent, Labels: t.Labels, Text: t.About.Description()}, texts))
-	for i, share := range shares {
-		p := out[agents[i].Path]
-		out[agents[i].Path] = max(p, p/2+(1-none)*share/2)
+	if most >= Certain {
+		return out // no model knows it better
+	}
+	asked := similar.Request{User: t.User, Agent: kits.PlannerAgent, Labels: t.Labels, Text: t.About.Description()}
+	if shares := similar.Shares(e.opt.Similar.Scores(ctx, asked, append(texts, kindsOfNone()...))); shares != nil {
+		pool(out, paths, none, shares)
+	}
+	return out
+}
+
+// wordsCount is how much the words count in a pool, and the vectors the rest: they know sentences.
+const wordsCount = 1.0 / 3
+
+// pool replaces the certainties of agents by a logarithmic opinion pool of words and vectors: certainties that are high
+// in both are high. shares are those of the agents, in the order of paths, and then of what is for no agent.
+func pool(sureOf map[string]float64, paths []string, none float64, shares []float64) {
+	both := func(word, vector float64) float64 { return math.Pow(word, wordsCount) * math.Pow(vector, 1-wordsCount) }
+	forNone := 0.0
+	for _, s := range shares[len(paths):] {
+		forNone += s
+	}
+	sum := both(none, forNone)
+	for i, path := range paths {
+		sureOf[path] = both(sureOf[path], shares[i])
+		sum += sureOf[path]
+	}
+	for _, path := range paths {
+		sureOf[path] /= max(sum, math.SmallestNonzeroFloat64)
+	}
+}
+
+// kindsOfNone describes the kinds of requests that are for no agent, like agents.
+func kindsOfNone() (out []string) {
+	for kind := range strings.SplitSeq(background, "\n\n") {
+		lines := strings.Split(strings.TrimSpace(kind), "\n")
+		out = append(out, strings.Join(lines[:min(len(lines), 1+maxSaid)], "\n"))
 	}
 	return out
 }
@@ -134,7 +167,7 @@ func (e *Engine) certainties(ctx context.Context, tree *catalog.Tree, ranked []R
 // maxSaid is how many examples of an agent its description has.
 const maxSaid = 8
 
-// compiled returns what an agent says of itself as one text, which is embedded.
+// compiled returns what an agent says of itself as one text, which is embedded: its four texts, and some examples.
 func compiled(a *catalog.Agent) string {
 	var b strings.Builder
 	b.WriteString(a.Name + "\n" + a.Metadata.Description())
