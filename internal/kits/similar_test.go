@@ -49,7 +49,7 @@ func TestToolsAreFoundByVectors(t *testing.T) {
 	if got := shown(german, nil); slices.Contains(got, "group0.tool0") {
 		t.Errorf("without a model: %q", got)
 	}
-	if got := shown("Danke sehr", near("Danke sehr")); len(got) != 5 { // something is similar to everything
+	if got := shown("Danke sehr", near("Danke sehr")); !slices.Equal(got, shown("Danke sehr", nil)) { // something is similar to everything
 		t.Errorf("for a few words: %q", got)
 	}
 	const english = "Are there letters in the inbox?"
