@@ -135,6 +135,8 @@ type Job struct {
 	// Recall returns what is remembered for what a person asked, as a message with the origin
 	// record.OriginMemory, before the run's first model call; nil: nothing. May be nil.
 	Recall func(ctx context.Context, asked string) *message.Message
+	// RecallFrom is the origin of the messages for which something is recalled; empty: record.OriginUser.
+	RecallFrom string
 	// Hooks are called between the run's steps.
 	Hooks Hooks
 }

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -35,7 +36,7 @@ func (l *loop) recall(ctx context.Context) error {
 	for _, m := range slices.Backward(l.Journal.Transcript().Messages()) {
 		if from := origin(m); m.Role != message.User || from == record.OriginMemory {
 			return nil
-		} else if from == record.OriginUser {
+		} else if from == cmp.Or(l.RecallFrom, record.OriginUser) {
 			asked = m.Text()
 			break
 		}

@@ -204,7 +204,8 @@ func (l *Local) wire(ctx context.Context, a *App, set *settings.Loaded, log *slo
 	}
 	docs := a.attached(l, set)
 	l.openMessaging(ctx, a, set, docs)
-	l.index = newIndex(set.Data, l.Store, l.embedding(set), log)
+	embedding := l.embedding(set)
+	l.index = newIndex(set.Data, l.Store, embedding, log)
 	l.node, err = runtime.Open(ctx, runtime.Options{
 		Vendors:   Vendors(),
 		ExportKey: a.exportKey, Forget: func(user string) error {
@@ -231,6 +232,7 @@ func (l *Local) wire(ctx context.Context, a *App, set *settings.Loaded, log *slo
 		Routing:      map[string]string{"auto": routing.Auto, "always": routing.Always}[set.Routing],
 		ExpireAtOnce: set.Tools.Expired == "at_once",
 		ToolBudget:   kits.ToolBudget{Tools: set.Tools.Shown, Tokens: set.Tools.ShownTokens},
+		Similar:      similarity(embedding), TaskThreshold: set.Plans.AgentThreshold,
 		RemoteModels: l.services.remoteModels,
 		Alarms:       l.alarms, JobSource: l.jobSource(set), Notify: alert, Deliver: l.deliver, Heartbeat: l.heartbeatOptions(set),
 	})

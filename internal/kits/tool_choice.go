@@ -80,12 +80,12 @@ func (k *Kit) Choice(budget ToolBudget) Choice {
 	}
 	x := k.chooser()
 	c.Shown = []int{}
-	find := c.textBudget.take(x.tools.TokensOf(x.find()))
+	find := c.textBudget.take(x.tools.TokensOf(x.findTool()))
 	for _, i := range x.core {
 		c.Add(&c.textBudget, i)
 	}
 	if find {
-		c.Shown = append(c.Shown, x.find())
+		c.Shown = append(c.Shown, x.findTool())
 	}
 	if all := c; all.addAll(x.others) {
 		c = all
@@ -119,8 +119,8 @@ func (c *Choice) addAll(tools []int) bool {
 
 // AddSimilar appends the tools that are most similar to what the user says. It returns false if those that
 // are needed most have no room.
-func (c *Choice) AddSimilar(text string) bool {
-	for rank, i := range c.Kit.chooser().similar(text, maxSimilar) {
+func (c *Choice) AddSimilar(text string, near Near) bool {
+	for rank, i := range c.Kit.chooser().similar(text, maxSimilar, near) {
 		if !c.Add(&c.textBudget, i) && rank < mustFit {
 			return false
 		}
@@ -128,13 +128,8 @@ func (c *Choice) AddSimilar(text string) bool {
 	return true
 }
 
-// IndexesOf returns the agent's tools that a call is about, by their indexes.
-func (k *Kit) IndexesOf(name string, args []byte) []int {
-	if name == FindTool {
-		return k.found(args)
-	}
-	if i := slices.IndexFunc(k.All.Specs(), func(s tool.Spec) bool { return s.Name == name }); i >= 0 {
-		return []int{i}
-	}
-	return nil
+// IndexOf returns the index of one of the agent's tools, by its name.
+func (k *Kit) IndexOf(name string) (int, bool) {
+	i := slices.IndexFunc(k.All.Specs(), func(s tool.Spec) bool { return s.Name == name })
+	return i, i >= 0
 }

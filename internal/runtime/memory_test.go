@@ -14,6 +14,7 @@ import (
 
 	"steward/client"
 	"steward/internal/id"
+	"steward/internal/kits"
 	"steward/internal/llm"
 	"steward/internal/memory"
 	"steward/internal/message"
@@ -49,8 +50,14 @@ func (a *attentive) Stream(_ context.Context, r *llm.Request) iter.Seq2[llm.Even
 	} else {
 		a.shown, a.labels = append(a.shown, texts), append(a.labels, r.Labels)
 	}
+	reply := &llm.Reply{Model: "test/m", Stop: message.StopEnd, Blocks: []message.Block{&message.Text{Text: answer}}}
+	last := r.Transcript.Messages()[len(texts)-1]
+	if order, ok := strings.CutPrefix(texts[0], "call "); ok && last.Role != message.Tool {
+		name, args, _ := strings.Cut(order, " ")
+		reply.Stop, reply.Blocks = message.StopTools, []message.Block{&message.ToolCall{CallID: "a", Name: name, Args: []byte(args)}}
+	}
 	return func(yield func(llm.Event, error) bool) {
-		yield(llm.Event{Kind: llm.Done, Reply: &llm.Reply{Model: "test/m", Stop: message.StopEnd, Blocks: []message.Block{&message.Text{Text: answer}}}}, nil)
+		yield(llm.Event{Kind: llm.Done, Reply: reply}, nil)
 	}
 }
 
@@ -65,7 +72,7 @@ func (a *attentive) last() ([]string, message.Labels) {
 func memoryWorld(t *testing.T, opt memory.Options, readAfter time.Duration) (*world, *attentive, *memory.Engine) {
 	t.Helper()
 	a := &attentive{facts: `{"facts":[]}`}
-	w := made(t, &world{provider: a, aliases: map[string]llm.Alias{"default": {Models: []string{"test/m"}}, "fast": {Models: []string{"test/m"}}}})
+	w := made(t, &world{provider: a, aliases: map[string]llm.Alias{"default": {Models: []string{"test/m"}}, "fast": {Models: []string{"test/m"}}, "strong": {Models: []string{"test/m"}}}})
 	st, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(w.dir, "steward.db")})
 	ok(t, err)
 	opt.Store, w.memory = st, st
@@ -112,6 +119,38 @@ func TestRecallInATurn(t *testing.T) {
 	w.turn(conv, "and the colour of my car again?") // nothing is named twice
 	if third, _ := a.last(); len(third) != 7 || third[4] != next[4] {
 		t.Fatalf("%q", third)
+	}
+}
+
+// Each task of a plan recalls the facts that matter for what it is to do, with their labels, and not those that matter
+// for what tasks before it brought.
+func TestRecallInATask(t *testing.T) {
+	w, a, e := memoryWorld(t, memory.Options{}, 0)
+	remember(t, e, "My car is blue", 0)
+	remember(t, e, "The dentist is called Huber", message.Untrusted)
+	acc := w.sent(turn.Input{Agent: kits.PlannerAgent, Attended: true, Content: text(`call plan.start {"analysis":"a","plan":"p","confidence":1,"subtasks":[` +
+		`{"name":"paint","purpose":"Which colour is my car?"},{"name":"teeth","purpose":"How is the dentist called?","after":["paint"]}]}`)})
+	w.until(acc.Conversation, turn.Cursor{}, isKind(turn.FrameComplete))
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	seen := 0
+	for i, shown := range a.shown {
+		all := strings.Join(shown[1:], "\n")
+		switch {
+		case strings.HasPrefix(shown[0], "Which colour is my car?"):
+			if !strings.Contains(all, "My car is blue") || strings.Contains(all, "Huber") || a.labels[i].Has(message.Untrusted) {
+				t.Errorf("painting: %q, labels %s", shown, a.labels[i])
+			}
+			seen |= 1
+		case strings.HasPrefix(shown[0], "How is the dentist called?"):
+			if !strings.Contains(all, `"The dentist is called Huber"`) || strings.Contains(all, "blue") || !a.labels[i].Has(message.Untrusted) {
+				t.Errorf("teeth: %q, labels %s", shown, a.labels[i])
+			}
+			seen |= 2
+		}
+	}
+	if seen != 3 {
+		t.Errorf("the models of the tasks were not asked: %q", a.shown)
 	}
 }
 

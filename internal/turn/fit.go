@@ -99,7 +99,7 @@ func (f *fitter) Over(ctx context.Context) bool {
 	if f.session.Window() == 0 {
 		f.engine.opt.Models.Discover(ctx, f.models)
 	}
-	f.chooseTools()
+	f.chooseTools(ctx)
 	return f.engine.opt.ExpireAtOnce && f.session.Expired(time.Now()) || f.mayBeTooLarge()
 }
 

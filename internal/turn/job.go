@@ -81,7 +81,11 @@ func (e *Engine) Job(ctx context.Context, c *Conversation, s *conversation.Sessi
 	if !llm.Offline(model.Models) {
 		job.View = e.timeNotes(c.User)
 	}
-	if len(rc.Lineage) == 0 && !llm.Offline(model.Models) {
+	task := len(rc.Lineage) > 0 && rc.Lineage[len(rc.Lineage)-1] == kits.PlannerAgent
+	if task {
+		job.RecallFrom = actorPrefix + kits.PlannerAgent
+	}
+	if (len(rc.Lineage) == 0 || task) && !llm.Offline(model.Models) {
 		e.remember(ctx, c, s, &job)
 	}
 	if kit.Name == kits.PlannerAgent {
@@ -120,7 +124,9 @@ func (e *Engine) newMeter(kit *kits.Kit) *llm.Meter {
 }
 
 // Actor returns the name of the actor on whose behalf a run's tools are called.
-func Actor(run *record.Run) string { return "agent:" + run.Agent }
+func Actor(run *record.Run) string { return actorPrefix + run.Agent }
+
+const actorPrefix = "agent:"
 
 // pinSampling converts a request's own sampling settings to be stored with its run.
 func pinSampling(s llm.Sampling) record.SamplingPin {

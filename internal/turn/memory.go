@@ -18,7 +18,8 @@ import (
 	"steward/internal/record"
 )
 
-// A turn that a person begins recalls facts (package memory). The message that records this names them, after
+// A turn that a person begins recalls facts (package memory), and so does each task of a plan, for what it is to do.
+// The message that records this names them, after
 // the person's message, and has their labels. Its text is filled in when a model is asked. Earlier recalls
 // stay where they were made and as they were, so that providers' caches hold.
 
@@ -42,6 +43,9 @@ func (e *Engine) remember(ctx context.Context, c *Conversation, s *conversation.
 	}
 	r := &recaller{engine: e, ctx: context.WithoutCancel(ctx), user: c.User, zone: e.zoneOf(c.User)}
 	job.Recall = func(ctx context.Context, asked string) *message.Message {
+		if job.RecallFrom != "" { // what others brought for a task follows after its first paragraph
+			asked, _, _ = strings.Cut(asked, "\n\n")
+		}
 		found, err := e.opt.Memory.Recall(ctx, c.User, asked, shownIn(s.Transcript().Messages()), memory.RecallTokens)
 		if err != nil {
 			e.log.Warn("cannot recall facts", "conversation", c.ID.String(), "error", err)

@@ -1,16 +1,19 @@
 package turn
 
 import (
+	"context"
 	"slices"
 
+	"steward/internal/kits"
 	"steward/internal/llm"
 	"steward/internal/message"
+	"steward/internal/search/similar"
 )
 
 // chooseTools selects the tools that the model is shown: all of them, if they fit the budget, and
 // otherwise the core and tools.find, and what extendTools appends. A model may call a tool that it is not
 // shown. The offline provider compares all tools itself, at no cost.
-func (f *fitter) chooseTools() {
+func (f *fitter) chooseTools(ctx context.Context) {
 	if llm.Offline(f.models) {
 		return
 	}
@@ -22,7 +25,7 @@ func (f *fitter) chooseTools() {
 		}
 		f.tools = f.kit.Subset(f.Shown)
 	}
-	if f.Shown != nil && f.extendTools(f.session.Transcript().Messages()) {
+	if f.Shown != nil && f.extendTools(ctx, f.session.Transcript().Messages()) {
 		f.tools = f.kit.Subset(f.Shown)
 	}
 	now := f.Choice
@@ -31,29 +34,55 @@ func (f *fitter) chooseTools() {
 
 // extendTools appends the tools that are most similar to what the user has said since it was called last,
 // those that were called, and those that calls of tools.find have found. It reports whether other
-// tools are shown then.
-func (f *fitter) extendTools(msgs []*message.Message) bool {
+// tools are shown then. Only the newest request is compared by an embedding model: the others are there only
+// when a conversation is opened again.
+func (f *fitter) extendTools(ctx context.Context, msgs []*message.Message) bool {
 	before := f.Shown
 	next := slices.IndexFunc(msgs, func(m *message.Message) bool { return m.ID == f.LastMessage }) + 1
-	latest := ""
+	latest, newest := "", lastRequest(msgs[next:])
 	for _, m := range msgs[next:] {
 		if text := requestText(m); text != "" {
-			if !f.AddSimilar(text) { // there is no room: begin again with the latest text, if that helps
-				if fresh := f.kit.Choice(f.engine.opt.ToolBudget.In(f.Choice.Window)).At(f.Choice.Window); fresh.AddSimilar(text) {
-					fresh.AddSimilar(latest)
+			var near kits.Near
+			if m == newest {
+				near = f.near(ctx, m)
+			}
+			if !f.AddSimilar(text, near) { // there is no room: begin again with the latest text, if that helps
+				if fresh := f.kit.Choice(f.engine.opt.ToolBudget.In(f.Choice.Window)).At(f.Choice.Window); fresh.AddSimilar(text, near) {
+					fresh.AddSimilar(latest, nil)
 					f.Choice = fresh
 				}
 			}
 			latest = text
 		}
 		for _, call := range m.Calls() {
-			for _, i := range f.kit.IndexesOf(call.Name, call.Args) {
+			if i, ok := f.kit.IndexOf(call.Name); ok {
+				f.Add(&f.CallBudget, i)
+			}
+		}
+		if r := m.Result(); r != nil && r.Name == kits.FindTool {
+			for _, i := range f.kit.FoundIn(r.Text()) {
 				f.Add(&f.CallBudget, i)
 			}
 		}
 		f.LastMessage = m.ID
 	}
 	return !slices.Equal(before, f.Shown)
+}
+
+// near compares the descriptions of tools with a request of the user.
+func (f *fitter) near(ctx context.Context, m *message.Message) kits.Near {
+	asked := similar.Request{User: f.user, Agent: f.agent, Labels: message.LabelsOf(m.Blocks), Text: requestText(m)}
+	return func(descriptions []string) []float64 { return f.kit.Similar.Scores(ctx, asked, descriptions) }
+}
+
+// lastRequest returns the newest message that asks the agent to do something, or nil.
+func lastRequest(msgs []*message.Message) *message.Message {
+	for _, m := range slices.Backward(msgs) {
+		if requestText(m) != "" {
+			return m
+		}
+	}
+	return nil
 }
 
 // requestText returns what a message asks the agent to do, or "".

@@ -430,6 +430,10 @@ func methods() []entry {
 			return []step{post("/search.Search/QueryMessages", `{"query":"`+bait+`","around":5,"limit":100}`),
 				post("/search.Search/QueryMessages", `{"query":"`+bait+`","conversation":"`+x.Conv+`"}`)}
 		}},
+		{route: "vector.Vector.QueryItems", want: []string{"", "conversation_not_found"}, calls: func(x things) []step {
+			return []step{post("/vector.Vector/QueryItems", `{"text":"`+bait+`","filter":{"limit":100}}`),
+				post("/vector.Vector/QueryItems", `{"text":"`+bait+`","filter":{"conversation":"`+x.Conv+`"}}`)}
+		}},
 		{route: "tool.Tool.ListTools", want: own, calls: to(post("/tool.Tool/ListTools", `{}`), post("/tool.Tool/ListTools", `{"agent":"desk"}`)), open: "the tools are the node's"},
 		{route: "tool.Tool.ExecuteTool", want: own, calls: func(x things) []step { return []step{execute("", "conversation.search", `{"query":"`+bait+`"}`)} }},
 		{route: "event.Event.Publish", want: []string{"event_source_foreign", "event_space_foreign"}, calls: func(x things) []step {

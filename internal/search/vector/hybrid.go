@@ -89,6 +89,11 @@ func quoted(group []search.Phrase) bool {
 	return slices.ContainsFunc(group, func(p search.Phrase) bool { return p.Quoted })
 }
 
+// QueryItems implements search.Vectors.
+func (h *Hybrid) QueryItems(ctx context.Context, sc store.Scope, q search.ItemQuery) (search.ItemPage, error) {
+	return h.Vectors.QueryItems(ctx, sc, q)
+}
+
 // CatchUp implements search.Index.
 func (h *Hybrid) CatchUp(ctx context.Context) error {
 	if err := h.Text.CatchUp(ctx); err != nil {

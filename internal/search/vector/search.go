@@ -13,6 +13,7 @@ import (
 	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/resource"
+	"steward/internal/search"
 	"steward/internal/store"
 )
 
@@ -31,6 +32,8 @@ type Query struct {
 	Except       id.ID   // a message whose whole interaction is left out
 	Threshold    float64 // least similarity; zero: any
 	Limit        int     // at most MaxLimit; zero means DefaultLimit
+
+	pieces bool // Match.piece is wanted
 }
 
 // Bounds of a Query.
@@ -46,6 +49,7 @@ type Match struct {
 	Seq   uint64
 	At    time.Time
 	Score float64
+	piece int // the number of the nearest piece
 }
 
 // Answer is an answer to a Query, best first.
@@ -220,7 +224,7 @@ func (s *searching) embedQuery(ctx context.Context, name string) error {
 			return err
 		}
 	}
-	_, before := prefixes(name)
+	_, before := search.Prefixes(name)
 	v, err := m.Embedder.Embed(ctx, []string{before + s.q.Text})
 	if err != nil {
 		return err
@@ -249,7 +253,7 @@ func (s *searching) searchPart(c *sqlite.Conn, p *part, v *quantised) ([]Match, 
 		if err != nil {
 			return nil, err
 		}
-		out, err := s.matches(c, p.space, in, found)
+		out, err := s.matches(c, p, in, found)
 		if err != nil || len(out) >= s.q.Limit || len(found) < n || n >= 64*candidates || s.tooFar(found[len(found)-1]) {
 			return out, err
 		}
@@ -325,14 +329,14 @@ func (s *searching) nearest(c *sqlite.Conn, p *part, in *partition, v *quantised
 }
 
 // matches returns the messages of rows, each once, without hidden ones.
-func (s *searching) matches(c *sqlite.Conn, space int64, in *partition, found []scored) (out []Match, err error) {
+func (s *searching) matches(c *sqlite.Conn, p *part, in *partition, found []scored) (out []Match, err error) {
 	except := ""
 	args := []any{int64(0)}
 	if !s.q.Except.Zero() {
 		except = " AND NOT EXISTS (SELECT 1 FROM doc_%[1]d e WHERE e.conv = d.conv AND e.msg = ? AND e.inter = d.inter)"
 		args = append(args, s.q.Except[:])
 	}
-	text := fmt.Sprintf("SELECT d.seq, d.at, d.key FROM doc_%[1]d d CROSS JOIN conv_%[1]d v ON v.id = d.conv WHERE d.id = ? AND d.gone = 0 AND d.cut = 0 AND v.gone = 0"+except, space)
+	text := fmt.Sprintf("SELECT d.seq, d.at, d.key FROM doc_%[1]d d CROSS JOIN conv_%[1]d v ON v.id = d.conv WHERE d.id = ? AND d.gone = 0 AND d.cut = 0 AND v.gone = 0"+except, p.space)
 	seen := map[int64]bool{}
 	for _, f := range found {
 		if len(out) == s.q.Limit || s.tooFar(f) {
@@ -357,6 +361,13 @@ func (s *searching) matches(c *sqlite.Conn, space int64, in *partition, found []
 		}
 		if m.URI, err = resource.FromKey(key); err != nil {
 			return nil, broken("%w", err)
+		}
+		if s.q.pieces {
+			n, _, err := number(c, fmt.Sprintf("SELECT piece FROM code_%d WHERE id = ?", p.id), r.id)
+			if err != nil {
+				return nil, err
+			}
+			m.piece = int(n)
 		}
 		out = append(out, m)
 	}

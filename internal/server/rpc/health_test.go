@@ -72,7 +72,7 @@ func TestHealth(t *testing.T) {
 		t.Errorf("watched: %v, %v", first, then)
 	}
 	list, err := c.List(ctx, &health.HealthListRequest{})
-	if err != nil || len(list.Statuses) != 7 || list.Statuses["tool.Tool"].Status != health.HealthCheckResponse_NOT_SERVING {
+	if err != nil || len(list.Statuses) != 8 || list.Statuses["tool.Tool"].Status != health.HealthCheckResponse_NOT_SERVING {
 		t.Errorf("%v, %v", list, err)
 	}
 	other := watch("nothing", "authorization", "Bearer "+annas)

@@ -33,6 +33,7 @@ type node struct {
 	execute func(ctx context.Context, user string, e work.Execution) (work.Executed, error)
 	list    func(user, agent, namespace string) ([]tool.Spec, error)
 	find    func(user string, q search.Query) (search.Page, error)
+	items   func(user string, q search.ItemQuery) (search.ItemPage, error)
 }
 
 func (n *node) ExecuteTool(ctx context.Context, user string, e work.Execution) (work.Executed, error) {
@@ -40,6 +41,9 @@ func (n *node) ExecuteTool(ctx context.Context, user string, e work.Execution) (
 }
 func (n *node) ToolList(_ context.Context, user, agent, namespace string) ([]tool.Spec, error) {
 	return n.list(user, agent, namespace)
+}
+func (n *node) QueryItems(_ context.Context, user string, q search.ItemQuery) (search.ItemPage, error) {
+	return n.items(user, q)
 }
 func (n *node) Search(_ context.Context, user string, q search.Query) (search.Page, error) {
 	return n.find(user, q)
