@@ -49,19 +49,24 @@ type candidate struct {
 	total float64
 	next  []byte // the message after it, if it is known
 	size  int    // in words
+	stems []byte // the hashes of its stems
 }
 
 // place identifies a message in the index.
 type place struct {
-	conv int64
-	msg  id.ID
+	space, conv int64
+	msg         id.ID
 }
 
-func (c *candidate) place() place { return place{c.conv, id.ID(c.msg)} }
+func (c *candidate) place() place { return c.at(c.msg) }
+
+// at returns the place of another message of the same conversation.
+func (c *candidate) at(msg []byte) place { return place{c.space, c.conv, id.ID(msg)} }
 
 // best returns the hits, best first.
 func (s *searchRun) best() ([]doc, error) {
 	pool := map[place]*candidate{}
+	s.words, s.average = map[int64][]word{}, map[int64]float64{}
 	var order []*candidate
 	for _, space := range s.spaces {
 		find := s.candidates
@@ -96,11 +101,11 @@ func (s *searchRun) candidates(space int64) (out []*candidate, err error) {
 	table := wordTable(space)
 	cond, args := s.filters(space)
 	text := "SELECT " + columns + ", d.asks, -bm25(" + table + fmt.Sprintf(", 0, %g, 1) AS score FROM ", s.bodyWeight()) + table +
-		" CROSS JOIN doc d ON d.id = " + table + ".rowid CROSS JOIN conv c ON c.id = d.conv WHERE " + table + " MATCH ? AND " + cond +
-		" ORDER BY score DESC, d.id DESC LIMIT ?"
-	args = slices.Concat([]any{s.match(s.any())}, args, []any{maxCandidates})
+		" CROSS JOIN " + s.docs(space) + " d ON d.id = " + table + ".rowid CROSS JOIN " + s.convs(space) + " c ON c.id = d.conv WHERE " + table +
+		" MATCH ? AND " + cond + " ORDER BY score DESC, d.id DESC LIMIT ?"
+	args = slices.Concat([]any{s.match(space, s.any())}, args, []any{maxCandidates})
 	err = sqlitex.ExecuteTransient(s.c, text, &sqlitex.ExecOptions{Args: args, ResultFunc: func(r *sqlite.Stmt) error {
-		c := &candidate{doc: rowOf(r), bm25: r.ColumnFloat(9)}
+		c := &candidate{doc: rowOf(space, r), bm25: r.ColumnFloat(9)}
 		c.asks = r.ColumnBool(8)
 		out = append(out, c)
 		return nil
@@ -148,30 +153,19 @@ func (s *searchRun) any() string {
 func (s *searchRun) neighbours(order []*candidate, pool map[place]*candidate) (added []*candidate, err error) {
 	add := s.q.Role == "" && s.q.Tool == "" && len(s.terms.None) == 0 && !s.quoted()
 	for _, c := range order[:min(len(order), maxWalked)] {
-		from := c
-		for range 2 {
-			if from, err = s.neighbour(from, "d.conv = ? AND d.msg = ?", id.ID(from.prev), pool); err != nil {
-				return nil, err
-			}
-			if from == nil {
-				break
-			}
-			if add && from.total < 0 {
-				from.total = 0
-				added = append(added, from)
-			}
-		}
-		from = c
-		for range 2 {
-			if from, err = s.neighbour(from, "d.conv = ? AND d.prev = ?", id.ID(from.msg), pool); err != nil {
-				return nil, err
-			}
-			if from == nil {
-				break
-			}
-			if add && from.total < 0 {
-				from.total = 0
-				added = append(added, from)
+		for _, step := range []func(*candidate, map[place]*candidate) (*candidate, error){s.before, s.after} {
+			from := c
+			for range 2 {
+				if from, err = step(from, pool); err != nil {
+					return nil, err
+				}
+				if from == nil {
+					break
+				}
+				if add && from.total < 0 {
+					from.total = 0
+					added = append(added, from)
+				}
 			}
 		}
 	}
@@ -184,54 +178,44 @@ func (s *searchRun) quoted() bool {
 	})
 }
 
-// neighbour returns the candidate before or after another one. A new one has a negative
-// total until it is added to the hits.
-func (s *searchRun) neighbour(from *candidate, is string, msg id.ID, pool map[place]*candidate) (*candidate, error) {
-	if msg.Zero() {
+// before returns the candidate before another one. A new one has a negative total until it
+// is added to the hits.
+func (s *searchRun) before(c *candidate, pool map[place]*candidate) (*candidate, error) {
+	if id.ID(c.prev).Zero() {
 		return nil, nil
 	}
-	before := strings.HasSuffix(is, "d.msg = ?")
-	at := place{from.conv, msg}
-	if !before && from.next != nil {
-		at.msg = id.ID(from.next)
-	}
-	if before || from.next != nil {
-		if c, ok := pool[at]; ok {
-			if before {
-				c.next = from.msg
-			}
-			return c, nil
+	got := pool[c.at(c.prev)]
+	if got == nil {
+		var err error
+		if got, err = s.read(c.space, "d.conv = ? AND d.msg = ?", c.conv, c.prev); err != nil || got == nil {
+			return nil, err
 		}
-	}
-	var got *candidate
-	cond, args := s.filtersOfPool()
-	err := sqlitex.Execute(s.c, "SELECT "+columns+", d.asks, d.size FROM doc d JOIN conv c ON c.id = d.conv WHERE "+is+" AND "+cond+" ORDER BY d.id DESC LIMIT 1",
-		&sqlitex.ExecOptions{Args: append([]any{from.conv, msg[:]}, args...), ResultFunc: func(r *sqlite.Stmt) error {
-			got = &candidate{doc: rowOf(r), total: -1}
-			got.asks, got.size = r.ColumnBool(8), r.ColumnInt(9)
-			return nil
-		}})
-	if err != nil || got == nil {
-		return nil, err
-	}
-	if c, ok := pool[got.place()]; ok {
-		got = c
-	} else {
+		got.total = -1
 		pool[got.place()] = got
 	}
-	if before {
-		got.next = from.msg
-	} else {
-		from.next = got.msg
-	}
+	got.next = c.msg
 	return got, nil
 }
 
-// filtersOfPool returns the filters for docs of all spaces of the scope.
-func (s *searchRun) filtersOfPool() (string, []any) {
-	cond, args := s.filters(0)
-	in, spaces := s.inSpaces("d.space")
-	return strings.Replace(cond, "d.space = ?", in, 1), slices.Concat(spaces, args[1:])
+// after returns the candidate after another one.
+func (s *searchRun) after(c *candidate, pool map[place]*candidate) (*candidate, error) {
+	if c.next != nil {
+		if got := pool[c.at(c.next)]; got != nil {
+			return got, nil
+		}
+	}
+	got, err := s.read(c.space, "d.conv = ? AND d.prev = ?", c.conv, c.msg)
+	if err != nil || got == nil {
+		return nil, err
+	}
+	if there := pool[got.place()]; there != nil {
+		got = there
+	} else {
+		got.total = -1
+		pool[got.place()] = got
+	}
+	c.next = got.msg
+	return got, nil
 }
 
 // weigh returns the hits, best first.
@@ -239,7 +223,7 @@ func (s *searchRun) weigh(order []*candidate, pool map[place]*candidate) []doc {
 	behind := map[place]*candidate{} // the message after a place
 	for _, c := range pool {
 		if prev := id.ID(c.prev); !prev.Zero() {
-			at := place{c.conv, prev}
+			at := c.at(c.prev)
 			if b := behind[at]; b == nil || b.id < c.id {
 				behind[at] = c
 			}
@@ -253,10 +237,10 @@ func (s *searchRun) weigh(order []*candidate, pool map[place]*candidate) []doc {
 	}
 	top := 0.0
 	for _, c := range order {
-		near := [2]*candidate{pool[place{c.conv, id.ID(c.prev)}], behind[c.place()]}
+		near := [2]*candidate{pool[c.at(c.prev)], behind[c.place()]}
 		var far [2]*candidate
 		if near[0] != nil {
-			far[0] = pool[place{c.conv, id.ID(near[0].prev)}]
+			far[0] = pool[near[0].at(near[0].prev)]
 		}
 		if near[1] != nil {
 			far[1] = behind[near[1].place()]
