@@ -157,6 +157,15 @@ func (d *database) use(ctx context.Context, do func(*sqlite.Conn) error) error {
 	return do(c)
 }
 
+// read runs do in a transaction. It sees one state of the file, and a statement need not
+// lock the file by itself, which takes longer than to find a message.
+func (d *database) read(ctx context.Context, do func(*sqlite.Conn) error) error {
+	return d.use(ctx, func(c *sqlite.Conn) (err error) {
+		defer sqlitex.Transaction(c)(&err)
+		return do(c)
+	})
+}
+
 // number reads one number. found is false if there is no row.
 func number(c *sqlite.Conn, query string, args ...any) (n int64, found bool, err error) {
 	err = sqlitex.Execute(c, query, &sqlitex.ExecOptions{Args: args, ResultFunc: func(st *sqlite.Stmt) error {

@@ -36,7 +36,7 @@ func (x *Index) Search(ctx context.Context, sc store.Scope, q search.Query) (sea
 		if page.Behind, err = x.advance(ctx, d); err != nil {
 			return err
 		}
-		return d.use(ctx, func(c *sqlite.Conn) error {
+		return d.read(ctx, func(c *sqlite.Conn) error {
 			s := searchRun{c: c, sc: sc, q: &q, terms: r.terms, ranking: x.ranking}
 			found, page.Next, err = s.find(r.place)
 			return err
@@ -112,6 +112,9 @@ type searchRun struct {
 	words   map[int64][]word  // of the order search.Best, by space
 	average map[int64]float64 // length of a message, by space
 	old     bool              // the file has the tables of the version before this one
+
+	states   map[[2]int64]convState // the conversations that were read, by space and number
+	excepted map[int64][]turn       // what Query.Except leaves out, by space
 
 	spaces []int64          // of the scope, as far as the filters can match there
 	facets map[int64]string // what they filter by words, by space
@@ -200,12 +203,10 @@ func (s *searchRun) newest(below int64) (out []doc, err error) {
 // one returns the message that the query names.
 func (s *searchRun) one() (out []doc, err error) {
 	for _, space := range s.spaces {
-		text := "SELECT " + columns + " FROM " + s.docs(space) + " d JOIN " + s.convs(space) +
-			" c ON c.id = d.conv WHERE d.msg = ? AND d.gone = 0 AND d.cut = 0 AND c.gone = 0 LIMIT 1"
-		err = sqlitex.Execute(s.c, text, &sqlitex.ExecOptions{Args: []any{s.q.Message[:]}, ResultFunc: func(r *sqlite.Stmt) error {
-			out = append(out, rowOf(space, r))
-			return nil
-		}})
+		c, err := s.read(space, "msg = ?", s.q.Message[:])
+		if err == nil && c != nil {
+			out = append(out, c.doc)
+		}
 		if err != nil || len(out) > 0 {
 			return out, err
 		}

@@ -50,6 +50,9 @@ type candidate struct {
 	next  []byte // the message after it, if it is known
 	size  int    // in words
 	stems []byte // the hashes of its stems
+
+	hidden bool // it is deleted
+	labels int64
 }
 
 // place identifies a message in the index.
@@ -58,10 +61,10 @@ type place struct {
 	msg         id.ID
 }
 
-func (c *candidate) place() place { return c.at(c.msg) }
+func (c *candidate) place() place { return c.beside(c.msg) }
 
-// at returns the place of another message of the same conversation.
-func (c *candidate) at(msg []byte) place { return place{c.space, c.conv, id.ID(msg)} }
+// beside returns the place of another message of the same conversation.
+func (c *candidate) beside(msg []byte) place { return place{c.space, c.conv, id.ID(msg)} }
 
 // best returns the hits, best first.
 func (s *searchRun) best() ([]doc, error) {
@@ -184,10 +187,10 @@ func (s *searchRun) before(c *candidate, pool map[place]*candidate) (*candidate,
 	if id.ID(c.prev).Zero() {
 		return nil, nil
 	}
-	got := pool[c.at(c.prev)]
+	got := pool[c.beside(c.prev)]
 	if got == nil {
 		var err error
-		if got, err = s.read(c.space, "d.conv = ? AND d.msg = ?", c.conv, c.prev); err != nil || got == nil {
+		if got, err = s.read(c.space, "conv = ? AND msg = ?", c.conv, c.prev); err != nil || got == nil {
 			return nil, err
 		}
 		got.total = -1
@@ -200,11 +203,11 @@ func (s *searchRun) before(c *candidate, pool map[place]*candidate) (*candidate,
 // after returns the candidate after another one.
 func (s *searchRun) after(c *candidate, pool map[place]*candidate) (*candidate, error) {
 	if c.next != nil {
-		if got := pool[c.at(c.next)]; got != nil {
+		if got := pool[c.beside(c.next)]; got != nil {
 			return got, nil
 		}
 	}
-	got, err := s.read(c.space, "d.conv = ? AND d.prev = ?", c.conv, c.msg)
+	got, err := s.read(c.space, "conv = ? AND prev = ?", c.conv, c.msg)
 	if err != nil || got == nil {
 		return nil, err
 	}
@@ -223,7 +226,7 @@ func (s *searchRun) weigh(order []*candidate, pool map[place]*candidate) []doc {
 	behind := map[place]*candidate{} // the message after a place
 	for _, c := range pool {
 		if prev := id.ID(c.prev); !prev.Zero() {
-			at := c.at(c.prev)
+			at := c.beside(c.prev)
 			if b := behind[at]; b == nil || b.id < c.id {
 				behind[at] = c
 			}
@@ -237,10 +240,10 @@ func (s *searchRun) weigh(order []*candidate, pool map[place]*candidate) []doc {
 	}
 	top := 0.0
 	for _, c := range order {
-		near := [2]*candidate{pool[c.at(c.prev)], behind[c.place()]}
+		near := [2]*candidate{pool[c.beside(c.prev)], behind[c.place()]}
 		var far [2]*candidate
 		if near[0] != nil {
-			far[0] = pool[near[0].at(near[0].prev)]
+			far[0] = pool[near[0].beside(near[0].prev)]
 		}
 		if near[1] != nil {
 			far[1] = behind[near[1].place()]

@@ -206,40 +206,12 @@ func (s *searchRun) postings(space int64, is string, from, to int64, most int, n
 	if err != nil {
 		return 0, 0, err
 	}
-	err = s.rows(st, []any{s.match(space, is), from, to, most}, func() {
+	err = rows(st, []any{s.match(space, is), from, to, most}, func() {
 		until = st.ColumnInt64(0)
 		note(until)
 		n++
 	})
 	return n, until, err
-}
-
-// rows runs a statement.
-func (s *searchRun) rows(st *sqlite.Stmt, args []any, row func()) error {
-	for i, a := range args {
-		switch a := a.(type) {
-		case int64:
-			st.BindInt64(i+1, a)
-		case int:
-			st.BindInt64(i+1, int64(a))
-		case string:
-			st.BindText(i+1, a)
-		case []byte:
-			st.BindBytes(i+1, a)
-		default:
-			return fmt.Errorf("%T is not bound", a)
-		}
-	}
-	for {
-		more, err := st.Step()
-		if err != nil {
-			return err // the statement is reset
-		}
-		if !more {
-			return nil // the statement is reset
-		}
-		row()
-	}
 }
 
 // top reads the docs in which the words are worth most, as far as the filters admit them.
@@ -260,7 +232,7 @@ func (s *searchRun) top(space int64, words []word, average float64) (out []*cand
 		most = maxReadFilter
 	}
 	for _, d := range ids[:min(len(ids), most)] {
-		c, err := s.read(space, "d.id = ?", d)
+		c, err := s.read(space, "id = ?", d)
 		if err != nil {
 			return nil, err
 		}
@@ -274,21 +246,6 @@ func (s *searchRun) top(space int64, words []word, average float64) (out []*cand
 		out = append(out, c)
 	}
 	return out, nil
-}
-
-// read returns the doc of a space that matches a condition, if the filters admit it.
-func (s *searchRun) read(space int64, is string, args ...any) (c *candidate, err error) {
-	cond, more := s.filters(space)
-	st, err := s.c.Prepare("SELECT " + columns + ", d.asks, d.size, d.stems FROM " + s.docs(space) + " d CROSS JOIN " + s.convs(space) +
-		" c ON c.id = d.conv WHERE " + is + " AND " + cond + " ORDER BY d.id DESC LIMIT 1")
-	if err != nil {
-		return nil, err
-	}
-	err = s.rows(st, append(args, more...), func() {
-		c = &candidate{doc: rowOf(space, st), size: st.ColumnInt(9), stems: blob(st, 10)}
-		c.asks = st.ColumnBool(8)
-	})
-	return c, err
 }
 
 // norm is what remains of the worth of a word in a message of a length.
