@@ -10,6 +10,8 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 
 	"steward/internal/id"
+	"steward/internal/record"
+	"steward/internal/resource"
 	"steward/internal/search"
 )
 
@@ -40,6 +42,8 @@ var DefaultRanking = Ranking{Window: true, Body: 0.3, Near: 0.7, Far: 0.2, Asks:
 const (
 	maxCandidates = 100 // by BM25
 	maxWalked     = 24  // candidates whose neighbours are read
+
+	maxWalkedOthers = 12 // the same, of those that only another index has found
 )
 
 // candidate is a doc that may be among the hits.
@@ -89,14 +93,52 @@ func (s *searchRun) best() ([]doc, error) {
 	for _, c := range order {
 		pool[c.place()] = c
 	}
+	walked := order[:min(len(order), maxWalked)]
+	if s.others != nil {
+		others, err := s.found(pool)
+		if err != nil {
+			return nil, err
+		}
+		order = append(order, others...)
+		walked = slices.Concat(walked, others[:min(len(others), maxWalkedOthers)])
+	}
 	if s.ranking.Near > 0 {
-		added, err := s.neighbours(order, pool)
+		added, err := s.neighbours(walked, pool)
 		if err != nil {
 			return nil, err
 		}
 		order = append(order, added...)
 	}
-	return s.weigh(order, pool), nil
+	s.weigh(order, pool)
+	return s.sorted(order)
+}
+
+// found returns the candidates that another index has found and the words have not.
+func (s *searchRun) found(pool map[place]*candidate) (out []*candidate, err error) {
+	for _, u := range s.others.URIs {
+		msg := record.IDOf(u, record.TypeMessage)
+		key := u.Key()
+		for _, space := range s.spaces {
+			c, err := s.read(space, "msg = ? AND key = ?", msg[:], key)
+			if err != nil {
+				return nil, err
+			}
+			if c == nil {
+				continue
+			}
+			if there := pool[c.place()]; there == nil {
+				words := s.words[space]
+				for i := range words {
+					c.bm25 += words[i].worth * words[i].share(c)
+				}
+				c.bm25 *= norm(c.size, s.average[space])
+				pool[c.place()] = c
+				out = append(out, c)
+			}
+			break
+		}
+	}
+	return out, nil
 }
 
 // candidates returns the docs of a space with the highest BM25.
@@ -155,7 +197,7 @@ func (s *searchRun) any() string {
 // none are added.
 func (s *searchRun) neighbours(order []*candidate, pool map[place]*candidate) (added []*candidate, err error) {
 	add := s.q.Role == "" && s.q.Tool == "" && len(s.terms.None) == 0 && !s.quoted()
-	for _, c := range order[:min(len(order), maxWalked)] {
+	for _, c := range order {
 		for _, step := range []func(*candidate, map[place]*candidate) (*candidate, error){s.before, s.after} {
 			from := c
 			for range 2 {
@@ -221,8 +263,8 @@ func (s *searchRun) after(c *candidate, pool map[place]*candidate) (*candidate, 
 	return got, nil
 }
 
-// weigh returns the hits, best first.
-func (s *searchRun) weigh(order []*candidate, pool map[place]*candidate) []doc {
+// weigh sets the scores of candidates.
+func (s *searchRun) weigh(order []*candidate, pool map[place]*candidate) {
 	behind := map[place]*candidate{} // the message after a place
 	for _, c := range pool {
 		if prev := id.ID(c.prev); !prev.Zero() {
@@ -238,7 +280,6 @@ func (s *searchRun) weigh(order []*candidate, pool map[place]*candidate) []doc {
 		}
 		return c.bm25
 	}
-	top := 0.0
 	for _, c := range order {
 		near := [2]*candidate{pool[c.beside(c.prev)], behind[c.place()]}
 		var far [2]*candidate
@@ -256,38 +297,57 @@ func (s *searchRun) weigh(order []*candidate, pool map[place]*candidate) []doc {
 		if c.asks && s.ranking.Asks > 0 {
 			c.total *= s.ranking.Asks
 		}
-		top = max(top, c.total)
 	}
-	s.prefer(order, top)
-	slices.SortStableFunc(order, func(a, b *candidate) int { return cmp.Or(cmp.Compare(b.total, a.total), cmp.Compare(b.id, a.id)) })
-	var out []doc
-	for _, c := range order[:min(len(order), search.MaxRanked)] {
-		c.score = 1
-		if best := order[0].total; best > 0 {
-			c.score = c.total / best
-		}
-		if c.score < s.q.Threshold {
-			break
-		}
-		out = append(out, c.doc)
-	}
-	return out
 }
 
-// prefer raises newer ones among the candidates that are nearly as good as the best: if a
-// statement was corrected, the correction is what still holds.
-func (s *searchRun) prefer(order []*candidate, top float64) {
-	if s.ranking.Recent <= 0 {
-		return
+// recentNear is the share of the best score from which on newer candidates are preferred.
+const recentNear = 0.5
+
+// sorted returns the hits, best first.
+func (s *searchRun) sorted(order []*candidate) ([]doc, error) {
+	type ranked struct {
+		*candidate
+		*Place
 	}
-	var good []*candidate
-	for _, c := range order {
-		if c.total >= top/2 {
-			good = append(good, c)
+	var all []ranked
+	var places []*Place
+	for i := len(order) - 1; i >= 0; i-- { // older ones first among those of one time
+		c := order[i]
+		p := &Place{At: c.at, Asks: c.asks, Score: c.total}
+		if s.others != nil {
+			var err error
+			if p.URI, err = resource.FromKey(c.key); err != nil {
+				return nil, broken("%w", err)
+			}
+			if s.others.Only && !slices.Contains(s.others.URIs, p.URI) {
+				continue
+			}
 		}
+		all, places = append(all, ranked{c, p}), append(places, p)
 	}
-	slices.SortFunc(good, func(a, b *candidate) int { return cmp.Compare(a.id, b.id) })
-	for i, c := range good {
-		c.total *= 1 + s.ranking.Recent*float64(i+1)/float64(len(good))
+	PreferNewer(places, s.ranking.Recent, recentNear)
+	if s.others != nil {
+		s.others.Weigh(places)
 	}
+	slices.SortStableFunc(all, func(a, b ranked) int { return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(b.id, a.id)) })
+	if s.others != nil { // what stands around a hit of the other index need not be one
+		all = slices.DeleteFunc(all, func(r ranked) bool { return r.Score <= 0 })
+	}
+	all = all[:min(len(all), search.MaxRanked)]
+	best := 0.0 // of what is shown for this hit and the following ones
+	for _, r := range slices.Backward(all) {
+		if s.others == nil {
+			r.Shown = r.Score / max(all[0].Score, 1e-9)
+		}
+		best = max(best, min(r.Shown, 1))
+		r.score = best
+	}
+	var out []doc
+	for _, r := range all {
+		if r.score < s.q.Threshold {
+			break
+		}
+		out = append(out, r.doc)
+	}
+	return out, nil
 }
