@@ -32,10 +32,11 @@ func (s *searchRun) read(space int64, is string, args ...any) (found *candidate,
 		return nil, err
 	}
 	var all []*candidate
-	err = rows(st, args, func() {
+	err = rows(st, args, func() bool {
 		c := &candidate{doc: rowOf(space, st), size: st.ColumnInt(9), stems: blob(st, 10), hidden: st.ColumnBool(11), labels: st.ColumnInt64(12)}
 		c.asks = st.ColumnBool(8)
 		all = append(all, c)
+		return true
 	})
 	if err != nil {
 		return nil, err
@@ -96,7 +97,10 @@ func (s *searchRun) convOf(space, n int64) (state convState, err error) {
 	state.gone = true
 	st, err := s.c.Prepare("SELECT gone, agent FROM " + s.convs(space) + " WHERE id = ?")
 	if err == nil {
-		err = rows(st, []any{n}, func() { state = convState{st.ColumnBool(0), st.ColumnText(1)} })
+		err = rows(st, []any{n}, func() bool {
+			state = convState{st.ColumnBool(0), st.ColumnText(1)}
+			return true
+		})
 	}
 	if err == nil {
 		if s.states == nil {
@@ -114,7 +118,10 @@ func (s *searchRun) left(space int64) (out []turn, err error) {
 	}
 	st, err := s.c.Prepare("SELECT conv, inter FROM " + s.docs(space) + " WHERE msg = ?")
 	if err == nil {
-		err = rows(st, []any{s.q.Except[:]}, func() { out = append(out, turn{st.ColumnInt64(0), blob(st, 1)}) })
+		err = rows(st, []any{s.q.Except[:]}, func() bool {
+			out = append(out, turn{st.ColumnInt64(0), blob(st, 1)})
+			return true
+		})
 	}
 	if err == nil {
 		if s.excepted == nil {
@@ -125,8 +132,8 @@ func (s *searchRun) left(space int64) (out []turn, err error) {
 	return out, err
 }
 
-// rows runs a statement.
-func rows(st *sqlite.Stmt, args []any, row func()) error {
+// rows runs a statement until row returns false.
+func rows(st *sqlite.Stmt, args []any, row func() bool) error {
 	for i, a := range args {
 		switch a := a.(type) {
 		case int64:
@@ -146,6 +153,8 @@ func rows(st *sqlite.Stmt, args []any, row func()) error {
 		if err != nil || !more {
 			return err // the statement is reset
 		}
-		row()
+		if !row() {
+			return st.Reset()
+		}
 	}
 }

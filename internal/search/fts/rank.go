@@ -80,6 +80,9 @@ func (s *searchRun) best() ([]doc, error) {
 		if s.ranking.Window {
 			find = s.windows
 		}
+		if s.others != nil && s.others.Only {
+			continue
+		}
 		found, err := find(space)
 		if err != nil {
 			return nil, err
@@ -102,7 +105,7 @@ func (s *searchRun) best() ([]doc, error) {
 		order = append(order, others...)
 		walked = slices.Concat(walked, others[:min(len(others), maxWalkedOthers)])
 	}
-	if s.ranking.Near > 0 {
+	if s.ranking.Near > 0 && (s.others == nil || !s.others.Only) {
 		added, err := s.neighbours(walked, pool)
 		if err != nil {
 			return nil, err

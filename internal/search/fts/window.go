@@ -53,7 +53,7 @@ const (
 	sparse        = 32     // of the stems: fewer, and the word is also looked for as it is written
 	maxPairs      = 3      // of frequent words
 	maxPaired     = 10_000 // docs of the rarer word of a pair that are compared, about
-	maxRead       = 150    // docs that are read to find maxCandidates
+	maxRead       = 110    // docs that are read to find maxCandidates
 	maxReadFilter = 5_000  // the same, with filters that a list does not know
 )
 
@@ -202,14 +202,23 @@ func (s *searchRun) postings(space int64, is string, from, to int64, most int, n
 	if !s.q.Until.IsZero() {
 		to = min(to, s.above())
 	}
-	st, err := s.c.Prepare("SELECT rowid FROM " + table + " WHERE " + table + " MATCH ? AND rowid >= ? AND rowid < ? ORDER BY rowid DESC LIMIT ?")
+	// Bounds and a limit make SQLite prepare the statement anew.
+	text, args := "SELECT rowid FROM "+table+" WHERE "+table+" MATCH ?", []any{s.match(space, is)}
+	if from > math.MinInt64 {
+		text, args = text+" AND rowid >= ?", append(args, from)
+	}
+	if to < math.MaxInt64 {
+		text, args = text+" AND rowid < ?", append(args, to)
+	}
+	st, err := s.c.Prepare(text + " ORDER BY rowid DESC")
 	if err != nil {
 		return 0, 0, err
 	}
-	err = rows(st, []any{s.match(space, is), from, to, most}, func() {
+	err = rows(st, args, func() bool {
 		until = st.ColumnInt64(0)
 		note(until)
 		n++
+		return n < most
 	})
 	return n, until, err
 }

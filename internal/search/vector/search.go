@@ -324,16 +324,12 @@ func (s *searching) nearest(c *sqlite.Conn, p *part, in *partition, v *quantised
 	return best(found, n), nil
 }
 
-// matches returns the messages of rows, each once, without hidden ones.
+// matches returns the messages of rows, each once, without hidden ones. It reads a message
+// and its conversation by themselves: SQLite prepares a join anew each time that a parameter
+// is bound, which takes far longer than the reading.
 func (s *searching) matches(c *sqlite.Conn, space int64, in *partition, found []scored) (out []Match, err error) {
-	except := ""
-	args := []any{int64(0)}
-	if !s.q.Except.Zero() {
-		except = " AND NOT EXISTS (SELECT 1 FROM doc_%[1]d e WHERE e.conv = d.conv AND e.msg = ? AND e.inter = d.inter)"
-		args = append(args, s.q.Except[:])
-	}
-	text := fmt.Sprintf("SELECT d.seq, d.at, d.key FROM doc_%[1]d d CROSS JOIN conv_%[1]d v ON v.id = d.conv WHERE d.id = ? AND d.gone = 0 AND d.cut = 0 AND v.gone = 0"+except, space)
-	seen := map[int64]bool{}
+	text := fmt.Sprintf("SELECT seq, at, key, conv, inter, gone OR cut FROM doc_%d WHERE id = ?", space)
+	seen, convs := map[int64]bool{}, map[int64]inConv{}
 	for _, f := range found {
 		if len(out) == s.q.Limit || s.tooFar(f) {
 			break
@@ -343,16 +339,30 @@ func (s *searching) matches(c *sqlite.Conn, space int64, in *partition, found []
 			continue
 		}
 		seen[r.doc] = true
-		args[0] = r.doc
 		var key []byte
+		var at int64
+		var inter id.ID
 		m := Match{Score: float64(f.score)}
-		err := query(c, text, args, func(st *sqlite.Stmt) {
-			m.Seq, m.At, key = uint64(st.ColumnInt64(0)), time.UnixMicro(st.ColumnInt64(1)).UTC(), blob(st, 2)
+		err := query(c, text, []any{r.doc}, func(st *sqlite.Stmt) {
+			if !st.ColumnBool(5) {
+				m.Seq, m.At, key = uint64(st.ColumnInt64(0)), time.UnixMicro(st.ColumnInt64(1)).UTC(), blob(st, 2)
+				at, inter = st.ColumnInt64(3), id.ID(blob(st, 4))
+			}
 		})
 		if err != nil {
 			return nil, err
 		}
 		if key == nil {
+			continue
+		}
+		conv, known := convs[at]
+		if !known {
+			if conv, err = s.inConv(c, space, at); err != nil {
+				return nil, err
+			}
+			convs[at] = conv
+		}
+		if conv.gone || !conv.left.Zero() && conv.left == inter {
 			continue
 		}
 		if m.URI, err = resource.FromKey(key); err != nil {
@@ -361,6 +371,24 @@ func (s *searching) matches(c *sqlite.Conn, space int64, in *partition, found []
 		out = append(out, m)
 	}
 	return out, nil
+}
+
+// inConv is what of a conversation is hidden: all of it, or an interaction that the query
+// leaves out.
+type inConv struct {
+	gone bool
+	left id.ID
+}
+
+func (s *searching) inConv(c *sqlite.Conn, space, conv int64) (out inConv, err error) {
+	n, there, err := number(c, fmt.Sprintf("SELECT gone FROM conv_%d WHERE id = ?", space), conv)
+	out.gone = n != 0 || !there
+	if err == nil && !s.q.Except.Zero() {
+		err = query(c, fmt.Sprintf("SELECT inter FROM doc_%d WHERE conv = ? AND msg = ?", space), []any{conv, s.q.Except[:]}, func(st *sqlite.Stmt) {
+			out.left = id.ID(blob(st, 0))
+		})
+	}
+	return out, err
 }
 
 func byScore(a, b Match) int {
