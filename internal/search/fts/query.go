@@ -28,7 +28,7 @@ func (x *Index) Search(ctx context.Context, sc store.Scope, q search.Query) (sea
 
 // Others are messages that another index has found, in the order search.Best.
 type Others struct {
-	URIs []resource.URI
+	Keys []string // of their URIs
 	// Only leaves out what only words find.
 	Only bool
 	// Weigh sets Score and Shown of all messages that were found.
@@ -37,7 +37,7 @@ type Others struct {
 
 // Place is a message that was found.
 type Place struct {
-	URI   resource.URI
+	Key   string // of its URI
 	At    time.Time
 	Asks  bool    // it is a person's question
 	Score float64 // of its words and of those around it; zero: they do not find it

@@ -113,16 +113,26 @@ func (s *searchRun) best() ([]doc, error) {
 		order = append(order, added...)
 	}
 	s.weigh(order, pool)
-	return s.sorted(order)
+	return s.sorted(order), nil
 }
 
 // found returns the candidates that another index has found and the words have not.
 func (s *searchRun) found(pool map[place]*candidate) (out []*candidate, err error) {
-	for _, u := range s.others.URIs {
+	known := map[string]bool{}
+	for _, c := range pool {
+		known[string(c.key)] = true
+	}
+	for _, key := range s.others.Keys {
+		if known[key] {
+			continue
+		}
+		u, err := resource.FromKey([]byte(key))
+		if err != nil {
+			return nil, err
+		}
 		msg := record.IDOf(u, record.TypeMessage)
-		key := u.Key()
 		for _, space := range s.spaces {
-			c, err := s.read(space, "msg = ? AND key = ?", msg[:], key)
+			c, err := s.read(space, "msg = ? AND key = ?", msg[:], []byte(key))
 			if err != nil {
 				return nil, err
 			}
@@ -307,7 +317,7 @@ func (s *searchRun) weigh(order []*candidate, pool map[place]*candidate) {
 const recentNear = 0.5
 
 // sorted returns the hits, best first.
-func (s *searchRun) sorted(order []*candidate) ([]doc, error) {
+func (s *searchRun) sorted(order []*candidate) []doc {
 	type ranked struct {
 		*candidate
 		*Place
@@ -316,15 +326,9 @@ func (s *searchRun) sorted(order []*candidate) ([]doc, error) {
 	var places []*Place
 	for i := len(order) - 1; i >= 0; i-- { // older ones first among those of one time
 		c := order[i]
-		p := &Place{At: c.at, Asks: c.asks, Score: c.total}
-		if s.others != nil {
-			var err error
-			if p.URI, err = resource.FromKey(c.key); err != nil {
-				return nil, broken("%w", err)
-			}
-			if s.others.Only && !slices.Contains(s.others.URIs, p.URI) {
-				continue
-			}
+		p := &Place{Key: string(c.key), At: c.at, Asks: c.asks, Score: c.total}
+		if s.others != nil && s.others.Only && !slices.Contains(s.others.Keys, p.Key) {
+			continue
 		}
 		all, places = append(all, ranked{c, p}), append(places, p)
 	}
@@ -352,5 +356,5 @@ func (s *searchRun) sorted(order []*candidate) ([]doc, error) {
 		}
 		out = append(out, r.doc)
 	}
-	return out, nil
+	return out
 }

@@ -8,7 +8,6 @@ import (
 	"sync"
 
 	"steward/internal/fault"
-	"steward/internal/resource"
 	"steward/internal/search"
 	"steward/internal/search/fts"
 	"steward/internal/store"
@@ -129,15 +128,16 @@ func (h *Hybrid) both(ctx context.Context, sc store.Scope, q search.Query) (sear
 		out.By, weight = search.ByLexical, cmp.Or(h.Weights, DefaultWeights).Lexical
 	}
 	others := &fts.Others{Only: q.Mode == search.ByVectors}
-	similar := map[resource.URI]float64{}
+	similar := map[string]float64{} // by key
 	for _, m := range answer.Matches {
-		others.URIs = append(others.URIs, m.URI)
-		similar[m.URI] = m.Score
+		key := string(m.URI.Key())
+		others.Keys = append(others.Keys, key)
+		similar[key] = m.Score
 	}
 	others.Weigh = func(found []*fts.Place) {
 		if others.Only {
 			for _, p := range found {
-				p.Score, p.Shown = similar[p.URI], similar[p.URI]
+				p.Score, p.Shown = similar[p.Key], similar[p.Key]
 			}
 			return
 		}
@@ -153,11 +153,11 @@ func (h *Hybrid) both(ctx context.Context, sc store.Scope, q search.Query) (sear
 
 // fuse scores messages by their places among the words and among the vectors. What is shown
 // is the better of the two scores, each compared with the best of its kind.
-func fuse(found []*fts.Place, similar map[resource.URI]float64, weight float64) {
+func fuse(found []*fts.Place, similar map[string]float64, weight float64) {
 	near := make([]*fts.Place, len(found))
 	for i, p := range found {
 		n := *p
-		n.Score = similar[p.URI]
+		n.Score = similar[p.Key]
 		if p.Asks {
 			n.Score *= fusionAsks
 		}
