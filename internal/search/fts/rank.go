@@ -36,14 +36,14 @@ type Ranking struct {
 
 // DefaultRanking was chosen on questions that are not among those with which test/recall
 // measures it.
-var DefaultRanking = Ranking{Window: true, Body: 0.3, Near: 0.7, Far: 0.2, Asks: 0.5, Recent: 0.5, Coverage: 1.5}
+var DefaultRanking = Ranking{Window: true, Body: 0.3, Near: 0.7, Asks: 0.5, Recent: 0.5, Coverage: 1.5}
 
 // Bounds of ranking.
 const (
 	maxCandidates = 100 // by BM25
-	maxWalked     = 24  // candidates whose neighbours are read
+	maxWalked     = 14  // candidates whose neighbours are read
 
-	maxWalkedOthers = 12 // the same, of those that only another index has found
+	maxWalkedOthers = 6 // the same, of those that only another index has found
 )
 
 // candidate is a doc that may be among the hits.
@@ -210,10 +210,14 @@ func (s *searchRun) any() string {
 // none are added.
 func (s *searchRun) neighbours(order []*candidate, pool map[place]*candidate) (added []*candidate, err error) {
 	add := s.q.Role == "" && s.q.Tool == "" && len(s.terms.None) == 0 && !s.quoted()
+	steps := 2
+	if s.ranking.Far == 0 {
+		steps = 1
+	}
 	for _, c := range order {
 		for _, step := range []func(*candidate, map[place]*candidate) (*candidate, error){s.before, s.after} {
 			from := c
-			for range 2 {
+			for range steps {
 				if from, err = step(from, pool); err != nil {
 					return nil, err
 				}
