@@ -50,6 +50,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"zombiezen.com/go/sqlite"
+
 	"steward/internal/fault"
 	"steward/internal/llm"
 	"steward/internal/resource"
@@ -86,6 +88,9 @@ type Options struct {
 	Quiet   time.Duration
 	Backlog uint64
 	Log     *slog.Logger // nil: nothing is logged
+
+	// Watch is called with each new connection to the file. Tests see with it what is read.
+	Watch func(*sqlite.Conn) error
 }
 
 // Index finds messages by their vectors. Its file is opened on first use. It is safe for
@@ -182,7 +187,7 @@ func (x *Index) open(ctx context.Context) error {
 	case x.db != nil:
 		return nil
 	}
-	db, err := openDatabase(ctx, x.opt.Path)
+	db, err := openDatabase(ctx, x.opt.Path, x.opt.Watch)
 	if err != nil {
 		return err
 	}
@@ -215,7 +220,7 @@ func (x *Index) recreate(ctx context.Context, found *database, why error) error 
 	if err := removeAll(x.opt.Path, x.opt.Path+"-wal", x.opt.Path+"-shm"); err != nil {
 		return err
 	}
-	db, err := openDatabase(ctx, x.opt.Path)
+	db, err := openDatabase(ctx, x.opt.Path, x.opt.Watch)
 	if err == nil {
 		x.db = db
 	}
