@@ -77,7 +77,7 @@ func (x *Index) Nearest(ctx context.Context, sc store.Scope, q Query) (Answer, e
 		q.Limit = DefaultLimit
 	}
 	q.Limit = min(q.Limit, MaxLimit)
-	if err := x.freshen(ctx); err != nil {
+	if err := x.freshen(ctx, sc); err != nil {
 		return Answer{}, err
 	}
 	var out Answer
@@ -105,20 +105,80 @@ func (x *Index) Nearest(ctx context.Context, sc store.Scope, q Query) (Answer, e
 	return out, nil
 }
 
-// freshen reads the log before a search if Follow does not run, and embeds what the
-// built-in model can.
-func (x *Index) freshen(ctx context.Context) error {
+// freshen reads the log before a search, and embeds what the built-in model can. While
+// Follow runs, it does so only as far as a search can wait for it: what was said last is
+// found, and Follow does the rest.
+func (x *Index) freshen(ctx context.Context, sc store.Scope) error {
+	m, sure := x.configured()
 	if x.followed.Load() {
-		return nil
+		if !m.Lexical || sc.All() {
+			return nil
+		}
+		return x.with(ctx, func(d *database) error { return x.freshenSome(ctx, d, sc, m, sure) })
 	}
 	if err := x.CatchUp(ctx); err != nil {
 		return err
 	}
-	if m, _ := x.configured(); !m.Lexical {
+	if !m.Lexical {
 		return nil
 	}
 	_, err := x.embed(ctx, false)
 	return err
+}
+
+// searchSteps is the number of batches of the log, and of batches to embed, that a search
+// reads itself while Follow runs.
+const searchSteps = 4
+
+func (x *Index) freshenSome(ctx context.Context, d *database, sc store.Scope, m Model, sure bool) error {
+	for more, n := true, 0; more && n < searchSteps; n++ {
+		var err error
+		if more, err = x.step(ctx, d); err != nil {
+			return err
+		}
+	}
+	var late []place
+	err := d.use(ctx, func(c *sqlite.Conn) error {
+		for _, name := range sc.Read {
+			var p place
+			var upto int64
+			const text = "SELECT s.id, s.name, m.name, p.upto FROM space s LEFT JOIN model m ON m.id = s.active LEFT JOIN part p ON p.space = s.id AND p.model = s.active WHERE s.name = ?"
+			if err := query(c, text, []any{string(name)}, func(s *sqlite.Stmt) {
+				p, upto = place{s.ColumnInt64(0), resource.Space(s.ColumnText(1)), s.ColumnText(2)}, s.ColumnInt64(3)
+			}); err != nil {
+				return err
+			}
+			if p.id == 0 || p.active != "" && p.active != m.Name {
+				continue
+			}
+			last, _, err := number(c, fmt.Sprintf("SELECT max(id) FROM doc_%d", p.id))
+			if err != nil {
+				return err
+			}
+			if last > upto {
+				late = append(late, p)
+			}
+		}
+		return nil
+	})
+	if err != nil || len(late) == 0 {
+		return err
+	}
+	select {
+	case x.embedding <- struct{}{}:
+	default:
+		return nil // Follow is embedding
+	}
+	defer func() { <-x.embedding }()
+	r := &embedding{Index: x, d: d, want: m, sure: sure, models: map[string]Model{}}
+	for i := range late {
+		for more, n := true, 0; more && n < searchSteps; n++ {
+			if more, err = r.serve(ctx, &late[i]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // searching is a search in the index.
