@@ -48,12 +48,12 @@ const (
 // little by itself: its list is read in part. Which docs have two such words is asked of
 // FTS5, and whether a candidate has one is known from the candidate itself.
 const (
-	fewPostings   = 300    // of a word
+	fewPostings   = 200    // of a word
 	manyPostings  = 3_000  // of a word, with filters that a list does not know
 	sparse        = 32     // of the stems: fewer, and the word is also looked for as it is written
 	maxPairs      = 3      // of frequent words
 	maxPaired     = 10_000 // docs of the rarer word of a pair that are compared, about
-	maxRead       = 110    // docs that are read to find maxCandidates
+	maxRead       = 100    // docs that are read to find maxCandidates
 	maxReadFilter = 5_000  // the same, with filters that a list does not know
 )
 

@@ -45,7 +45,7 @@ var DefaultWeights = Weights{Semantic: 1, Lexical: 0.3}
 // measures them.
 const (
 	fusionRank   = 1   // the constant of reciprocal rank fusion
-	fusionDepth  = 60  // places among the vectors
+	fusionDepth  = 40  // places among the vectors
 	fusionAsks   = 0.5 // factor for a person's own questions
 	fusionRecent = 0.5 // how much the newest one gains among those that are nearly as similar as the best
 	fusionNear   = 0.8 // from this share of the best similarity on
