@@ -324,19 +324,19 @@ const recentNear = 0.5
 func (s *searchRun) sorted(order []*candidate) []doc {
 	type ranked struct {
 		*candidate
-		*Place
+		*search.Place
 	}
 	var all []ranked
-	var places []*Place
+	var places []*search.Place
 	for i := len(order) - 1; i >= 0; i-- { // older ones first among those of one time
 		c := order[i]
-		p := &Place{Key: string(c.key), At: c.at, Asks: c.asks, Score: c.total}
+		p := &search.Place{Key: string(c.key), At: c.at, Asks: c.asks, Score: c.total}
 		if s.others != nil && s.others.Only && !slices.Contains(s.others.Keys, p.Key) {
 			continue
 		}
 		all, places = append(all, ranked{c, p}), append(places, p)
 	}
-	PreferNewer(places, s.ranking.Recent, recentNear)
+	search.PreferNewer(places, s.ranking.Recent, recentNear)
 	if s.others != nil {
 		s.others.Weigh(places)
 	}

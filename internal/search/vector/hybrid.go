@@ -9,7 +9,6 @@ import (
 
 	"steward/internal/fault"
 	"steward/internal/search"
-	"steward/internal/search/fts"
 	"steward/internal/store"
 )
 
@@ -25,7 +24,7 @@ var _ search.Index = (*Hybrid)(nil)
 // questions count less. The index of words applies all filters, also to what only vectors
 // find.
 type Hybrid struct {
-	Text    *fts.Index
+	Text    search.Words
 	Vectors *Index
 	Weights Weights // zero: DefaultWeights
 	Log     *slog.Logger
@@ -127,14 +126,14 @@ func (h *Hybrid) both(ctx context.Context, sc store.Scope, q search.Query) (sear
 	if len(answer.Models) > 0 && !answer.Semantic {
 		out.By, weight = search.ByLexical, cmp.Or(h.Weights, DefaultWeights).Lexical
 	}
-	others := &fts.Others{Only: q.Mode == search.ByVectors}
+	others := &search.Others{Only: q.Mode == search.ByVectors}
 	similar := map[string]float64{} // by key
 	for _, m := range answer.Matches {
 		key := string(m.URI.Key())
 		others.Keys = append(others.Keys, key)
 		similar[key] = m.Score
 	}
-	others.Weigh = func(found []*fts.Place) {
+	others.Weigh = func(found []*search.Place) {
 		if others.Only {
 			for _, p := range found {
 				p.Score, p.Shown = similar[p.Key], similar[p.Key]
@@ -153,8 +152,8 @@ func (h *Hybrid) both(ctx context.Context, sc store.Scope, q search.Query) (sear
 
 // fuse scores messages by their places among the words and among the vectors. What is shown
 // is the better of the two scores, each compared with the best of its kind.
-func fuse(found []*fts.Place, similar map[string]float64, weight float64) {
-	near := make([]*fts.Place, len(found))
+func fuse(found []*search.Place, similar map[string]float64, weight float64) {
+	near := make([]*search.Place, len(found))
 	for i, p := range found {
 		n := *p
 		n.Score = similar[p.Key]
@@ -163,7 +162,7 @@ func fuse(found []*fts.Place, similar map[string]float64, weight float64) {
 		}
 		near[i] = &n
 	}
-	fts.PreferNewer(near, fusionRecent, fusionNear)
+	search.PreferNewer(near, fusionRecent, fusionNear)
 	words, vectors := shares(found), shares(near)
 	for i, p := range found {
 		p.Score = words[i].fused + weight*vectors[i].fused
@@ -178,7 +177,7 @@ type share struct {
 
 // shares returns those of places in the order of their scores. What has no score is not in
 // the answer.
-func shares(found []*fts.Place) []share {
+func shares(found []*search.Place) []share {
 	order := make([]int, 0, len(found))
 	for i, p := range found {
 		if p.Score > 0 {

@@ -73,7 +73,7 @@ func TestHybridOwnersShareNoPages(t *testing.T) {
 	}
 	must(t, h.Text.CatchUp(t.Context()))
 	w.catchUp()
-	must(t, h.Text.Close())
+	must(t, h.Text.(*fts.Index).Close())
 	must(t, w.index.Close())
 	for _, path := range []string{w.path(), w.wordsPath()} {
 		others := pagesOf(t, path, "user:ben")
@@ -130,12 +130,13 @@ func TestHybridReadsItsOwnersTablesOnly(t *testing.T) {
 		must(t, w.index.Close())
 		w.index = w.open(opt)
 		w.index.Followed()
-		h := &vector.Hybrid{Text: fts.New(fts.Options{Path: w.wordsPath(), Store: w.store, Watch: watch}), Vectors: w.index}
+		words := fts.New(fts.Options{Path: w.wordsPath(), Store: w.store, Watch: watch})
+		h := &vector.Hybrid{Text: words, Vectors: w.index}
 		page, err := h.Search(t.Context(), store.ForUser("ben"), search.Query{Text: "olive", Mode: mode})
 		if err != nil || len(page.Hits) != 1 || page.Hits[0].Text != "an olive of ben" {
 			t.Errorf("%s: %+v %v", mode, page, err)
 		}
-		must(t, h.Text.Close())
+		must(t, words.Close())
 		own := 0
 		for table := range read {
 			switch {
