@@ -3,8 +3,6 @@ package vector
 import (
 	"context"
 
-	"zombiezen.com/go/sqlite"
-
 	"steward/internal/store"
 )
 
@@ -20,11 +18,11 @@ func (x *Index) NearestNow(ctx context.Context, sc store.Scope, q Query) (Answer
 	return x.Nearest(ctx, sc, q)
 }
 
+// Followed makes searches not read the log first, as while Follow runs.
+func (x *Index) Followed() { x.followed.Store(true) }
+
 // Quantised returns a vector as the file holds it.
 func Quantised(v []float32) (code []uint64, scale float32, num []byte) {
 	q := quantise(v)
 	return q.code, q.scale, unsigned(q.num)
 }
-
-// Watch has a function called with each new connection to the file.
-func (x *Index) Watch(watch func(*sqlite.Conn) error) { x.watch = watch }

@@ -30,8 +30,7 @@ func builtKilled(dir string, p *killed.Points) error {
 	before, now := oldDouble(), newDouble()
 	here := func([]string) error { p.Here(); return nil }
 	before.fail, now.fail = here, here
-	x := vector.New(vector.Options{Path: filepath.Join(dir, "vectors.db"), Store: st, Model: only(now, before), Log: slog.New(slog.DiscardHandler)})
-	x.Watch(p.Watch)
+	x := vector.New(vector.Options{Path: filepath.Join(dir, "vectors.db"), Store: st, Model: only(now, before), Log: slog.New(slog.DiscardHandler), Watch: p.Watch})
 	if err := x.CatchUp(ctx); err != nil {
 		return err
 	}

@@ -89,6 +89,9 @@ type Options struct {
 	Quiet   time.Duration
 	Backlog uint64
 	Log     *slog.Logger // nil: nothing is logged
+
+	// Watch is called with each new connection to the file. Tests see with it what is read.
+	Watch func(*sqlite.Conn) error
 }
 
 // Index finds messages by their vectors. Its file is opened on first use. It is safe for
@@ -96,8 +99,6 @@ type Options struct {
 type Index struct {
 	opt Options
 	log *slog.Logger
-	// watch is called with each new connection to the file; nil but in tests.
-	watch func(*sqlite.Conn) error
 
 	reading   chan struct{} // holds a token while the log is being read
 	embedding chan struct{} // holds a token while vectors are being added
@@ -187,7 +188,7 @@ func (x *Index) open(ctx context.Context) error {
 	case x.db != nil:
 		return nil
 	}
-	db, err := openDatabase(ctx, x.opt.Path, x.watch)
+	db, err := openDatabase(ctx, x.opt.Path, x.opt.Watch)
 	if err != nil {
 		return err
 	}
@@ -220,7 +221,7 @@ func (x *Index) recreate(ctx context.Context, found *database, why error) error 
 	if err := removeAll(x.opt.Path, x.opt.Path+"-wal", x.opt.Path+"-shm"); err != nil {
 		return err
 	}
-	db, err := openDatabase(ctx, x.opt.Path, x.watch)
+	db, err := openDatabase(ctx, x.opt.Path, x.opt.Watch)
 	if err == nil {
 		x.db = db
 	}
