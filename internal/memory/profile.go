@@ -128,7 +128,7 @@ func (e *Engine) SetProfile(ctx context.Context, user string, p client.MemoryPro
 			}
 			author := by
 			author.Call = id.Derive("fact", by.Call.String(), fmt.Sprint(n))
-			saved, more, err := e.place(ctx, user, all, client.FactInput{Text: &text, Type: &typ}, author)
+			saved, more, err := e.place(ctx, user, all, client.FactInput{Text: &text, Type: &typ, Importance: new(importanceOf(typ))}, author)
 			if err != nil {
 				return before, err
 			}
@@ -184,6 +184,14 @@ func (e *Engine) SetProfile(ctx context.Context, user string, p client.MemoryPro
 	after, err := e.Profile(ctx, user)
 	after.Changes = len(changes)
 	return after, err
+}
+
+// importanceOf is how important a fact is that a person writes on the page: it is there to be known always.
+func importanceOf(typ string) float64 {
+	if typ == record.FactInstruction {
+		return instructionImportance
+	}
+	return profileImportance
 }
 
 // Export returns all facts of a user as a page: those that are true, and those that were.

@@ -19,7 +19,8 @@ import (
 
 // A turn that a person begins recalls facts (package memory). The message that records this names them, after
 // the person's message, and has their labels. Its text is filled in when a model is asked. Earlier recalls
-// stay where they were made and as they were, so that providers' caches hold.
+// stay where they were made and as they were, so that providers' caches hold. The first recall of a
+// conversation begins with the profile: standing instructions and important facts. Budget has the shares.
 
 // recalledOf returns the facts that a message names, or nil if it records no recall.
 func recalledOf(m *message.Message) []memory.Ref {
@@ -30,7 +31,7 @@ func recalledOf(m *message.Message) []memory.Ref {
 }
 
 // remember makes a job recall facts, and fills in those that were recalled.
-func (e *Engine) remember(ctx context.Context, c *Conversation, s *conversation.Session, job *agent.Job) {
+func (e *Engine) remember(ctx context.Context, c *Conversation, s *conversation.Session, job *agent.Job, fit *fitter) {
 	if e.opt.Memory == nil {
 		return
 	}
@@ -41,8 +42,15 @@ func (e *Engine) remember(ctx context.Context, c *Conversation, s *conversation.
 		}
 	}
 	r := &recaller{engine: e, ctx: context.WithoutCancel(ctx), user: c.User, zone: zone}
+	fit.recalled = r
 	job.Recall = func(ctx context.Context, asked string) (*message.Message, string) {
-		found, err := e.opt.Memory.Recall(ctx, c.User, asked, shownIn(s.Transcript().Messages()), memory.RecallTokens)
+		msgs, err := s.Transcript().All()
+		if err != nil {
+			e.log.Warn("cannot read what was recalled before", "conversation", c.ID.String(), "error", err)
+			return nil, ""
+		}
+		budget := fit.budget()
+		found, err := e.opt.Memory.RecallIn(ctx, c.User, asked, shownIn(msgs), memory.Room{Profile: budget.Profile, Facts: budget.Facts})
 		if err != nil {
 			e.log.Warn("cannot recall facts", "conversation", c.ID.String(), "error", err)
 			return nil, ""
@@ -51,7 +59,7 @@ func (e *Engine) remember(ctx context.Context, c *Conversation, s *conversation.
 			return nil, ""
 		}
 		common := message.Common{Origin: record.OriginMemory, Labels: found.Labels, Sources: found.Sources}
-		return &message.Message{ID: id.New(), Role: message.User, Blocks: []message.Block{&message.Text{Common: common, Text: memory.Reference(found.Facts)}}}, noticeOf(found.Facts, zone)
+		return &message.Message{ID: id.New(), Role: message.User, Blocks: []message.Block{&message.Text{Common: common, Text: found.Reference()}}}, noticeOf(&found, zone)
 	}
 	next := job.View
 	job.View = func(t *llm.Transcript) *llm.Transcript {
@@ -62,26 +70,38 @@ func (e *Engine) remember(ctx context.Context, c *Conversation, s *conversation.
 	}
 }
 
-// shownIn returns a function that says whether messages name a fact at its revision.
+// shownIn returns a function that says whether messages name a fact at a revision; 0: at any.
 func shownIn(msgs []*message.Message) func(id.ID, int) bool {
 	var shown []memory.Ref
 	for _, m := range msgs {
 		shown = append(shown, recalledOf(m)...)
 	}
 	return func(fact id.ID, revision int) bool {
-		return slices.Contains(shown, memory.Ref{Fact: fact, Revision: revision})
+		return slices.ContainsFunc(shown, func(r memory.Ref) bool { return r.Fact == fact && (revision == 0 || r.Revision == revision) })
 	}
 }
 
-// noticeOf tells a person in a line what was recalled.
-func noticeOf(list []record.Fact, zone *time.Location) string {
-	parts := make([]string, len(list))
-	for i := range list {
-		text := list[i].Text
-		if list[i].Foreign() {
+// noticeOf tells a person in a line what was recalled. Of the profile it tells the instructions, and how many
+// facts there are.
+func noticeOf(r *memory.Recalled, zone *time.Location) string {
+	var parts []string
+	profile := 0
+	for i := range r.Facts {
+		f := &r.Facts[i]
+		if r.Similar[i] == 0 && memory.InProfile(f) && f.Type != record.FactInstruction {
+			profile++
+			continue
+		}
+		text := f.Text
+		if f.Foreign() {
 			text = fmt.Sprintf("others wrote %q", text)
 		}
-		parts[i] = fmt.Sprintf("%s (%s)", text, list[i].From.In(zone).Format(time.DateOnly))
+		parts = append(parts, fmt.Sprintf("%s (%s)", text, f.From.In(zone).Format(time.DateOnly)))
+	}
+	if profile == 1 {
+		parts = append(parts, "a fact of your profile")
+	} else if profile > 1 {
+		parts = append(parts, fmt.Sprintf("%d facts of your profile", profile))
 	}
 	return "Recalled: " + strings.Join(parts, "; ")
 }
@@ -101,16 +121,40 @@ type recaller struct {
 // view returns the transcript with the texts of the facts.
 func (r *recaller) view(t *llm.Transcript) *llm.Transcript {
 	epoch := r.engine.opt.Memory.Epoch()
-	return t.As(fmt.Sprintf("memory %d %s", epoch, r.zone), func(m *message.Message) *message.Message {
-		refs := recalledOf(m)
-		if refs == nil {
-			return m
+	return t.As(fmt.Sprintf("memory %d %s", epoch, r.zone), func(m *message.Message) *message.Message { return r.filled(epoch, m) })
+}
+
+// filled returns a message with the texts of the facts that it names.
+func (r *recaller) filled(epoch uint64, m *message.Message) *message.Message {
+	refs := recalledOf(m)
+	if refs == nil {
+		return m
+	}
+	out := *m
+	text := &message.Text{Common: *m.Blocks[0].Base(), Text: memory.Render(refs, r.read(epoch, refs), r.zone)}
+	out.Blocks = []message.Block{text}
+	return &out
+}
+
+// message returns a message as view shows it. A nil r changes nothing.
+func (r *recaller) message(m *message.Message) *message.Message {
+	if r == nil {
+		return m
+	}
+	return r.filled(r.engine.opt.Memory.Epoch(), m)
+}
+
+// tokens returns how many tokens more than the transcript itself the texts of the facts take that it names.
+func (r *recaller) tokens(f *fitter, t *llm.Transcript) (n int64) {
+	if r == nil {
+		return 0
+	}
+	for _, m := range t.Messages() {
+		if recalledOf(m) != nil {
+			n += f.counter().Message(r.message(m)) - f.counter().Message(m)
 		}
-		out := *m
-		text := &message.Text{Common: *m.Blocks[0].Base(), Text: memory.Render(refs, r.read(epoch, refs), r.zone)}
-		out.Blocks = []message.Block{text}
-		return &out
-	})
+	}
+	return n
 }
 
 // read returns the user's facts as of an epoch or later, with those that refs name unless they are forgotten.

@@ -1,8 +1,10 @@
 package turn
 
 import (
+	"fmt"
 	"slices"
 
+	"steward/internal/kits"
 	"steward/internal/llm"
 	"steward/internal/message"
 )
@@ -25,8 +27,10 @@ func (f *fitter) chooseTools() {
 	if f.Shown != nil && f.extendTools(f.session.Transcript().Messages()) {
 		f.tools = f.kit.Subset(f.Shown)
 	}
-	now := f.Choice
-	f.conversation.chosen.Store(&now)
+	if !f.preview {
+		now := f.Choice
+		f.conversation.chosen.Store(&now)
+	}
 }
 
 // extendTools appends the tools that are most similar to what the user has said since it was called last,
@@ -35,20 +39,25 @@ func (f *fitter) chooseTools() {
 func (f *fitter) extendTools(msgs []*message.Message) bool {
 	before := f.Shown
 	next := slices.IndexFunc(msgs, func(m *message.Message) bool { return m.ID == f.LastMessage }) + 1
-	latest := ""
+	latest, because := "", ""
 	for _, m := range msgs[next:] {
 		if text := requestText(m); text != "" {
-			if !f.AddSimilar(text) { // there is no room: begin again with the latest text, if that helps
-				if fresh := f.kit.Choice(f.engine.opt.ToolBudget.In(f.Choice.Window)).At(f.Choice.Window); fresh.AddSimilar(text) {
-					fresh.AddSimilar(latest)
+			why := fmt.Sprintf("fits “%s”", excerpt(m, 40))
+			if !f.AddSimilar(text, why) { // there is no room: begin again with the latest text, if that helps
+				if fresh := f.kit.Choice(f.engine.opt.ToolBudget.In(f.Choice.Window)).At(f.Choice.Window); fresh.AddSimilar(text, why) {
+					fresh.AddSimilar(latest, because)
 					f.Choice = fresh
 				}
 			}
-			latest = text
+			latest, because = text, why
 		}
 		for _, call := range m.Calls() {
+			why := "was called"
+			if call.Name == kits.FindTool {
+				why = "tools.find found it"
+			}
 			for _, i := range f.kit.IndexesOf(call.Name, call.Args) {
-				f.Add(&f.CallBudget, i)
+				f.Add(&f.CallBudget, i, why)
 			}
 		}
 		f.LastMessage = m.ID

@@ -1,0 +1,179 @@
+package conversations
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"charm.land/lipgloss/v2"
+	"github.com/spf13/cobra"
+
+	"steward/client"
+	"steward/internal/app"
+	"steward/internal/cli/command"
+)
+
+// contextPieces is how many pieces of a category are listed without --all.
+const contextPieces = 10
+
+func (a *program) contextCommand() *cobra.Command {
+	var all bool
+	which := ""
+	c := a.conversationSubcommand(command.NeedReadOnly, &which, &cobra.Command{
+		Use: "context [CONVERSATION]", Short: "Show what the next model call sends, and why", GroupID: "look",
+		Long: "Show what the next model call of a conversation sends: the system prompt, your profile, recalled facts\n" +
+			"and passages, tools and messages, each with its size in tokens and the reason why it is there. What is\n" +
+			"recalled for your next message is not known yet.",
+		Example: "  steward context\n  steward context last --all\n  steward context last --json",
+	}, func(ctx context.Context, t conversationTarget, _ []string) error {
+		found, err := t.Context(ctx, t.conv)
+		return command.PrintValue(a.Program, found, err, func(c client.Context) string { return contextText(&c, a.Width(), all) })
+	})
+	c.Flags().BoolVar(&all, "all", false, fmt.Sprintf("list all pieces, and not only %d of each category", contextPieces))
+	return c
+}
+
+// contextTitle names a category for a person.
+func contextTitle(category string) string {
+	switch category {
+	case client.ContextSystem:
+		return "System prompt"
+	case client.ContextAnswer:
+		return "Kept for the answer"
+	}
+	return strings.ToUpper(category[:1]) + category[1:]
+}
+
+func contextText(c *client.Context, width int, all bool) string {
+	var b strings.Builder
+	window := "a window of unknown size"
+	if c.Window > 0 {
+		window = "a window of " + grouped(c.Window) + " tokens"
+	}
+	fmt.Fprintf(&b, "The next call of %s asks %s, with %s.\n", command.PlainLine(c.Agent), command.PlainLine(c.Model), window)
+	if c.Full {
+		b.WriteString("It does not fit: the call first makes room, and leaves out or summarises the oldest messages.\n")
+	}
+	b.WriteString("\n" + contextCategories(c, width))
+	for _, category := range c.Categories {
+		var pieces []client.ContextPiece
+		for _, p := range c.Pieces {
+			if p.Category == category.Name {
+				pieces = append(pieces, p)
+			}
+		}
+		if len(pieces) > 0 {
+			b.WriteString("\n" + contextTitle(category.Name) + "\n" + contextPiecesText(category.Name, pieces, width, all))
+		}
+	}
+	return b.String()
+}
+
+// contextCategories is the table of the categories, and what is left.
+func contextCategories(c *client.Context, width int) string {
+	rows := [][]string{{"", "TOKENS", "BYTES", "PIECES", "AT MOST"}}
+	number := func(n int64) string {
+		if n == 0 {
+			return "-"
+		}
+		return grouped(n)
+	}
+	for _, x := range c.Categories {
+		most := ""
+		if x.Most > 0 {
+			if most = grouped(x.Most); x.Each {
+				most += " a turn"
+			}
+		}
+		pieces := "-"
+		if x.Pieces > 0 {
+			pieces = strconv.Itoa(x.Pieces)
+		}
+		if x.Name == client.ContextAnswer {
+			rows = append(rows, []string{contextTitle(x.Name), number(x.Tokens), "", "", ""})
+			continue
+		}
+		rows = append(rows, []string{contextTitle(x.Name), number(x.Tokens), number(x.Bytes), pieces, most})
+	}
+	if c.Window > 0 {
+		rows = append(rows, []string{"Free", number(c.Free), "", "", ""})
+	}
+	rows = append(rows, []string{"Sent", grouped(c.Tokens), "", "", ""})
+	lines, _ := command.Table([]command.Column{{}, {Right: true}, {Right: true}, {Right: true}, {}}, rows, width)
+	return strings.Join(lines, "\n") + "\n"
+}
+
+// contextPiecesText lists the pieces of a category. A reason that has no room beside the name is on a line of its
+// own.
+func contextPiecesText(category string, pieces []client.ContextPiece, width int, all bool) string {
+	if width == 0 {
+		width = 100
+	}
+	var left []client.ContextPiece
+	if !all && len(pieces) > contextPieces {
+		if category == client.ContextMessages { // the newest ones
+			left, pieces = pieces[:len(pieces)-contextPieces], pieces[len(pieces)-contextPieces:]
+		} else {
+			left, pieces = pieces[contextPieces:], pieces[:contextPieces]
+		}
+	}
+	var b strings.Builder
+	more := func() {
+		n, tokens := 0, int64(0)
+		for _, p := range left {
+			n, tokens = n+max(p.Count, 1), tokens+p.Tokens
+		}
+		if what := "more"; n > 0 {
+			if category == client.ContextMessages {
+				what = "earlier"
+			}
+			fmt.Fprintf(&b, "%7s  … %s %s (--all lists them)\n", grouped(tokens), grouped(int64(n)), what)
+		}
+	}
+	if category == client.ContextMessages {
+		more()
+	}
+	names := make([]string, len(pieces))
+	wide := 0
+	for i, p := range pieces {
+		names[i] = command.PlainLine(p.Name)
+		if p.Role != "" {
+			names[i] = p.Role + ": " + names[i]
+		}
+		if p.Count > 0 {
+			names[i] = app.Plural(p.Count, "message") + ": " + names[i]
+		}
+		wide = max(wide, min(lipgloss.Width(names[i]), width/2-5))
+	}
+	for i, p := range pieces {
+		why := command.PlainLine(p.Why)
+		if p.Labels = slices.DeleteFunc(p.Labels, func(l string) bool { return l == "private" }); len(p.Labels) > 0 {
+			why += ", " + strings.Join(p.Labels, " and ")
+		}
+		room := width - wide - 11
+		fmt.Fprintf(&b, "%7s  ", grouped(p.Tokens))
+		if lipgloss.Width(why) <= room {
+			b.WriteString(strings.TrimRight(command.Fill(command.Cell(names[i], wide), wide)+"  "+why, " ") + "\n")
+			continue
+		}
+		b.WriteString(command.Cell(names[i], width-9) + "\n")
+		for line := range strings.SplitSeq(lipgloss.Wrap(why, width-11, ""), "\n") {
+			b.WriteString(strings.Repeat(" ", 11) + strings.TrimRight(line, " ") + "\n")
+		}
+	}
+	if category != client.ContextMessages {
+		more()
+	}
+	return b.String()
+}
+
+// grouped writes a number with its thousands apart.
+func grouped(n int64) string {
+	s := strconv.FormatInt(n, 10)
+	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
