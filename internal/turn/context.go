@@ -160,7 +160,7 @@ func (x *contextReader) messagePiece(m *message.Message, e *conversation.Entry, 
 	case e.Pinned:
 		p.Why = "pinned: it stays however full the window is"
 	default:
-		p.Why = "valid, whole"
+		p.Why = "valid, in full"
 	}
 	return p
 }

@@ -21,7 +21,7 @@ const contextPieces = 10
 func (a *program) contextCommand() *cobra.Command {
 	var all bool
 	which := ""
-	c := a.conversationSubcommand(command.NeedReadOnly, &which, &cobra.Command{
+	c := a.conversationSubcommand(command.NeedIdleNode, &which, &cobra.Command{
 		Use: "context [CONVERSATION]", Short: "Show what the next model call sends, and why", GroupID: "look",
 		Long: "Show what the next model call of a conversation sends: the system prompt, your profile, recalled facts\n" +
 			"and passages, tools and messages, each with its size in tokens and the reason why it is there. What is\n" +
@@ -37,11 +37,8 @@ func (a *program) contextCommand() *cobra.Command {
 
 // contextTitle names a category for a person.
 func contextTitle(category string) string {
-	switch category {
-	case client.ContextSystem:
+	if category == client.ContextSystem {
 		return "System prompt"
-	case client.ContextAnswer:
-		return "Kept for the answer"
 	}
 	return strings.ToUpper(category[:1]) + category[1:]
 }
@@ -80,7 +77,12 @@ func contextCategories(c *client.Context, width int) string {
 		}
 		return grouped(n)
 	}
+	answer := int64(0)
 	for _, x := range c.Categories {
+		if x.Name == client.ContextAnswer {
+			answer = x.Tokens
+			continue
+		}
 		most := ""
 		if x.Most > 0 {
 			if most = grouped(x.Most); x.Each {
@@ -91,16 +93,12 @@ func contextCategories(c *client.Context, width int) string {
 		if x.Pieces > 0 {
 			pieces = strconv.Itoa(x.Pieces)
 		}
-		if x.Name == client.ContextAnswer {
-			rows = append(rows, []string{contextTitle(x.Name), number(x.Tokens), "", "", ""})
-			continue
-		}
 		rows = append(rows, []string{contextTitle(x.Name), number(x.Tokens), number(x.Bytes), pieces, most})
 	}
-	if c.Window > 0 {
-		rows = append(rows, []string{"Free", number(c.Free), "", "", ""})
-	}
 	rows = append(rows, []string{"Sent", grouped(c.Tokens), "", "", ""})
+	if c.Window > 0 {
+		rows = append(rows, []string{"Kept for the answer", number(answer), "", "", ""}, []string{"Free", number(c.Free), "", "", ""})
+	}
 	lines, _ := command.Table([]command.Column{{}, {Right: true}, {Right: true}, {Right: true}, {}}, rows, width)
 	return strings.Join(lines, "\n") + "\n"
 }

@@ -16,7 +16,9 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
 
+	"steward/client"
 	"steward/internal/fault"
+	"steward/internal/id"
 	"steward/internal/identity"
 	"steward/internal/search"
 	"steward/internal/server/auth"
@@ -33,6 +35,7 @@ type node struct {
 	execute func(ctx context.Context, user string, e work.Execution) (work.Executed, error)
 	list    func(user, agent, namespace string) ([]tool.Spec, error)
 	find    func(user string, q search.Query) (search.Page, error)
+	window  func(user string, conv id.ID) (client.Context, error)
 }
 
 func (n *node) ExecuteTool(ctx context.Context, user string, e work.Execution) (work.Executed, error) {
@@ -43,6 +46,10 @@ func (n *node) ToolList(_ context.Context, user, agent, namespace string) ([]too
 }
 func (n *node) Search(_ context.Context, user string, q search.Query) (search.Page, error) {
 	return n.find(user, q)
+}
+
+func (n *node) Context(_ context.Context, user string, conv id.ID) (client.Context, error) {
+	return n.window(user, conv)
 }
 
 // keys knows one key, anna's.
