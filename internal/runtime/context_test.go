@@ -41,9 +41,10 @@ func contextOf(t *testing.T, w *world, conv id.ID) client.Context {
 	return c
 }
 
+// piecesOf returns the pieces of a category, without headings.
 func piecesOf(c client.Context, category string) (out []client.ContextPiece) {
 	for _, p := range c.Pieces {
-		if p.Category == category {
+		if p.Category == category && p.Name != "headings" {
 			out = append(out, p)
 		}
 	}
@@ -158,7 +159,7 @@ func TestProfileHasItsBudget(t *testing.T) {
 	conv, _ := w.turn(id.ID{}, "which colour is my car?")
 	c := contextOf(t, w, conv)
 	for _, x := range c.Categories {
-		if x.Most > 0 && !x.Each && x.Tokens > x.Most+60 { // 60: the headings
+		if x.Most > 0 && !x.Each && x.Tokens > x.Most+90 { // beside the headings
 			t.Errorf("%+v is above its budget", x)
 		}
 	}

@@ -165,7 +165,7 @@ func (x *contextReader) messagePiece(m *message.Message, e *conversation.Entry, 
 	return p
 }
 
-// addRecalled adds the facts that a message names. The headings around them count as the first one's.
+// addRecalled adds the facts that a message names, and what the message says around them.
 func (x *contextReader) addRecalled(m *message.Message, refs []memory.Ref) {
 	first := len(x.pieces)
 	left, bytes := x.counter.Message(m), int64(agent.SizeOf(m.Blocks))
@@ -188,9 +188,8 @@ func (x *contextReader) addRecalled(m *message.Message, refs []memory.Ref) {
 		left, bytes = left-p.Tokens, bytes-p.Bytes
 		x.add(p)
 	}
-	if len(refs) > 0 {
-		x.pieces[first].Tokens += max(left, 0)
-		x.pieces[first].Bytes += max(bytes, 0)
+	if len(refs) > 0 && left > 0 {
+		x.add(client.ContextPiece{Category: x.pieces[first].Category, Name: "headings", Why: "say what the facts are", Tokens: left, Bytes: max(bytes, 0)})
 	}
 }
 

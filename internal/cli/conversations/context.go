@@ -133,9 +133,14 @@ func contextPiecesText(category string, pieces []client.ContextPiece, width int,
 	if category == client.ContextMessages {
 		more()
 	}
-	names := make([]string, len(pieces))
-	wide := 0
+	names, whys := make([]string, len(pieces)), make([]string, len(pieces))
+	wide, reason := 0, 0
 	for i, p := range pieces {
+		whys[i] = command.PlainLine(p.Why)
+		if labels := slices.DeleteFunc(slices.Clone(p.Labels), func(l string) bool { return l == "private" }); len(labels) > 0 {
+			whys[i] += ", " + strings.Join(labels, " and ")
+		}
+		reason = max(reason, lipgloss.Width(whys[i]))
 		names[i] = command.PlainLine(p.Name)
 		if p.Role != "" {
 			names[i] = p.Role + ": " + names[i]
@@ -143,21 +148,17 @@ func contextPiecesText(category string, pieces []client.ContextPiece, width int,
 		if p.Count > 0 {
 			names[i] = app.Plural(p.Count, "message") + ": " + names[i]
 		}
-		wide = max(wide, min(lipgloss.Width(names[i]), width/2-5))
+		wide = max(wide, lipgloss.Width(names[i]))
 	}
+	wide = min(wide, max(width-11-reason, width/2-5))
 	for i, p := range pieces {
-		why := command.PlainLine(p.Why)
-		if p.Labels = slices.DeleteFunc(p.Labels, func(l string) bool { return l == "private" }); len(p.Labels) > 0 {
-			why += ", " + strings.Join(p.Labels, " and ")
-		}
-		room := width - wide - 11
 		fmt.Fprintf(&b, "%7s  ", grouped(p.Tokens))
-		if lipgloss.Width(why) <= room {
-			b.WriteString(strings.TrimRight(command.Fill(command.Cell(names[i], wide), wide)+"  "+why, " ") + "\n")
+		if lipgloss.Width(whys[i]) <= width-wide-11 {
+			b.WriteString(command.Fill(command.Cell(names[i], wide), wide) + "  " + whys[i] + "\n")
 			continue
 		}
 		b.WriteString(command.Cell(names[i], width-9) + "\n")
-		for line := range strings.SplitSeq(lipgloss.Wrap(why, width-11, ""), "\n") {
+		for line := range strings.SplitSeq(lipgloss.Wrap(whys[i], width-11, ""), "\n") {
 			b.WriteString(strings.Repeat(" ", 11) + strings.TrimRight(line, " ") + "\n")
 		}
 	}
