@@ -156,14 +156,10 @@ func (e *Engine) SetProfile(ctx context.Context, user string, p client.MemoryPro
 		if head, rest, ok := strings.Cut(text, f.Subject+": "); ok && head == "" && was != f.Text {
 			input.Text = &rest
 		}
-		old := f.Text
 		if err := e.fill(&f, input); err != nil {
 			return before, err
 		}
-		if edited := f.Text; edited != old {
-			f.Text = old
-			setText(&f, edited, f.From)
-		}
+		revise(&f, &current[at].Fact)
 		note(&f, by, now, "edited")
 		changes = append(changes, put(&f, store.If{Version: current[at].version}))
 	}

@@ -26,7 +26,9 @@ const (
 	weightAge        = 0.1
 	halfLife         = 180 * 24 * time.Hour // of the weight of a fact's age
 
-	recallSimilar = 0.45 // facts below are not recalled
+	// RecallSimilar is how similar a fact is at least that is recalled for what was asked. One that corrects what a
+	// conversation shows is recalled in any case.
+	RecallSimilar = 0.45
 	recallForeign = 0.6  // facts of others below are not recalled
 	maxRecalled   = 8    // facts of one recall, beside instructions
 	maxForeign    = 2    // of these, facts of others
@@ -104,7 +106,8 @@ func (e *Engine) weigh(ctx context.Context, user, text string, list []record.Fac
 // what was asked.
 type Recalled struct {
 	Facts   []record.Fact
-	Similar []float64 // of each fact to what was asked; 0: it belongs to the profile
+	Profile int       // how many of them are the profile
+	Similar []float64 // of each fact to what was asked; 0 for the profile
 	Labels  message.Labels
 	Sources []string
 }
@@ -152,13 +155,14 @@ func (e *Engine) RecallIn(ctx context.Context, user, asked string, shown func(fa
 			taken, out.Facts, out.Similar = append(taken, strings.ToLower(h.Fact.Text)), append(out.Facts, h.Fact), append(out.Similar, 0)
 		}
 	}
+	out.Profile = len(out.Facts)
 	for _, h := range hits {
 		rule := h.Fact.Type == record.FactInstruction && !h.Fact.Foreign()
 		corrects := !h.Fact.Foreign() && (shown(h.Fact.ID, 0) || slices.ContainsFunc(h.Fact.Supersedes, func(old id.ID) bool { return shown(old, 0) }))
 		switch {
 		case shown(h.Fact.ID, h.Fact.Revision):
 			continue
-		case rule && rules >= maxRules, !rule && !corrects && (others >= maxRecalled || h.Similar < recallSimilar):
+		case rule && rules >= maxRules, !rule && !corrects && (others >= maxRecalled || h.Similar < RecallSimilar):
 			continue
 		case h.Fact.Foreign() && (foreign >= maxForeign || h.Similar < recallForeign):
 			continue
@@ -186,16 +190,16 @@ func (e *Engine) RecallIn(ctx context.Context, user, asked string, shown func(fa
 // profileFirst returns the facts that belong to the profile that each conversation shows, the most important
 // ones first and of these the newest.
 func profileFirst(hits []Hit) []Hit {
-	out := slices.DeleteFunc(slices.Clone(hits), func(h Hit) bool { return !InProfile(&h.Fact) })
+	out := slices.DeleteFunc(slices.Clone(hits), func(h Hit) bool { return !inProfile(&h.Fact) })
 	slices.SortStableFunc(out, func(a, b Hit) int {
 		return cmp.Or(cmp.Compare(b.Fact.Importance, a.Fact.Importance), b.Fact.From.Compare(a.Fact.From))
 	})
 	return out
 }
 
-// InProfile reports whether a fact belongs to what each conversation shows of the user's profile: a standing
+// inProfile reports whether a fact belongs to what each conversation shows of the user's profile: a standing
 // instruction, or a fact that is important.
-func InProfile(f *record.Fact) bool {
+func inProfile(f *record.Fact) bool {
 	return !f.Foreign() && (f.Type == record.FactInstruction || f.Importance >= profileImportance)
 }
 
@@ -205,7 +209,7 @@ func (r *Recalled) Reference() string {
 	parts := make([]string, len(r.Facts))
 	for i := range r.Facts {
 		parts[i] = fmt.Sprintf("%s/%d", r.Facts[i].ID, r.Facts[i].Revision)
-		if i < len(r.Similar) && r.Similar[i] > 0 {
+		if i >= r.Profile && i < len(r.Similar) {
 			parts[i] += fmt.Sprintf("/%.2f", r.Similar[i])
 		}
 	}
@@ -216,7 +220,8 @@ func (r *Recalled) Reference() string {
 type Ref struct {
 	Fact     id.ID
 	Revision int
-	Similar  float64 // to what was asked when it was recalled; 0: it belongs to the profile
+	Profile  bool    // it was recalled as part of the profile
+	Similar  float64 // otherwise: to what was asked
 }
 
 // ParseReference reads what Recalled.Reference returns.
@@ -233,9 +238,8 @@ func ParseReference(text string) (out []Ref) {
 		if _, err := fmt.Sscan(revision, &r.Revision); err != nil || !ok {
 			continue
 		}
-		if n, err := strconv.ParseFloat(similar, 64); err == nil {
-			r.Similar = n
-		}
+		n, err := strconv.ParseFloat(similar, 64)
+		r.Similar, r.Profile = n, err != nil
 		r.Fact = x
 		out = append(out, r)
 	}
@@ -254,7 +258,7 @@ func Render(refs []Ref, facts map[id.ID]*record.Fact, zone *time.Location) strin
 			forgotten++
 		case f.Foreign():
 			quoted = append(quoted, Line(f, r.Revision, zone))
-		case f.Type == record.FactInstruction:
+		case f.As(r.Revision).Type == record.FactInstruction:
 			rules = append(rules, Line(f, r.Revision, zone))
 		default:
 			known = append(known, Line(f, r.Revision, zone))
@@ -277,16 +281,17 @@ func Render(refs []Ref, facts map[id.ID]*record.Fact, zone *time.Location) strin
 
 // Line is the line of a fact in what Render writes.
 func Line(f *record.Fact, revision int, zone *time.Location) string {
-	text, from := f.At(revision)
+	was := f.As(revision)
+	text, from := was.Text, was.From
 	if f.Foreign() {
 		text = fmt.Sprintf("%q", text)
 	}
 	subject := ""
-	if f.Subject != subjectUser && !strings.Contains(text, f.Subject) {
-		subject = f.Subject + ": "
+	if was.Subject != subjectUser && !strings.Contains(text, was.Subject) {
+		subject = was.Subject + ": "
 	}
 	source := "saved by hand"
-	if f.Source != "" {
+	if was.Source != "" {
 		source = "said in a conversation"
 	}
 	return fmt.Sprintf("- %s%s [%s, %s, %s]", subject, text, from.In(zone).Format(time.DateOnly), source, f.ID.String()[:minPrefix])

@@ -12,6 +12,8 @@ import (
 	"steward/internal/memory"
 	"steward/internal/message"
 	"steward/internal/record"
+	"steward/internal/runtime"
+	"steward/internal/store"
 )
 
 // contextOf returns what a conversation's next call sends, after checking that its sums are right.
@@ -126,11 +128,16 @@ func TestRequestsKeepTheirBeginning(t *testing.T) {
 	ok(t, err)
 	w.turn(conv, "tell me another joke")
 	begins("a fact of the profile was superseded", "Vienna")
+	instruction, source, since := record.FactInstruction, "Anna's car", car.From.AddDate(-1, 0, 0)
+	_, err = e.Change(t.Context(), "anna", car.ID.String(), client.FactInput{Type: &instruction, Subject: &source, From: &since}, record.FactAuthor{Call: id.New(), Actor: "user"})
+	ok(t, err)
 	w.turn(conv, "and one more")
-	begins("nothing has changed", "and one more")
+	begins("all else about a fact was edited", "Anna's car: My car is blue metallic")
+	w.turn(conv, "that is all")
+	begins("nothing has changed", "that is all")
 	c := contextOf(t, w, conv)
 	old := piecesOf(c, client.ContextProfile)
-	if len(old) != 1 || !strings.Contains(old[0].Why, "importance 0.9") || !strings.Contains(old[0].Why, "no longer true") {
+	if len(old) != 2 || !strings.Contains(old[0].Why, "importance 0.9") || !strings.Contains(old[0].Why, "no longer true") {
 		t.Errorf("%+v", old)
 	}
 	if edited := piecesOf(c, client.ContextFacts)[0]; edited.Name != "My car is blue" || !strings.Contains(edited.Why, "edited since") {
@@ -173,5 +180,44 @@ func TestProfileHasItsBudget(t *testing.T) {
 		if strings.Contains(p.Name, "zyx8841") {
 			t.Errorf("what is secret is shown: %+v", p)
 		}
+	}
+}
+
+// The profile is named again when a summary has taken the place of the message that named it.
+func TestProfileAfterASummary(t *testing.T) {
+	w, a, e := memoryWorld(t, memory.Options{}, 0)
+	remember(t, e, "Always show versions", 0)
+	conv, _ := w.turn(id.ID{}, "hello there, how are you today?")
+	for range 6 {
+		w.turn(conv, "tell me more "+strings.Repeat("of the long story about the sea ", 40))
+	}
+	ok(t, second(w.Node.Tidy(t.Context(), "anna", conv, runtime.TidyCompact, nil)))
+	c := contextOf(t, w, conv)
+	msgs := piecesOf(c, client.ContextMessages)
+	if len(piecesOf(c, client.ContextProfile)) != 0 || !strings.Contains(msgs[0].Why, "older messages, which the window has no room for") {
+		t.Fatalf("%+v", c.Pieces)
+	}
+	w.turn(conv, "go on")
+	if shown, _ := a.last(); !strings.Contains(shown[len(shown)-1], "Always show versions") {
+		t.Errorf("%q", shown)
+	}
+	if got := piecesOf(contextOf(t, w, conv), client.ContextProfile); len(got) != 1 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// A context that does not fit says so, and changes nothing.
+func TestContextThatIsFull(t *testing.T) {
+	w, _, _ := memoryWorld(t, memory.Options{}, 0)
+	conv, _ := w.turn(id.ID{}, "remember this: "+strings.Repeat("of the long story about the sea ", 400))
+	w.turn(conv, "and this: "+strings.Repeat("of the long story about the land ", 400))
+	if c := contextOf(t, w, conv); c.Full || c.Window == 0 || c.Free == 0 {
+		t.Errorf("%+v", c)
+	}
+	ok(t, second(w.Conversations.Update(t.Context(), store.ForUser("anna"), conv, func(c *record.Conversation) { c.Window = 4000 })))
+	before := len(w.messages(conv))
+	c := contextOf(t, w, conv)
+	if !c.Full || c.Free != 0 || c.Window != 4000 || len(w.messages(conv)) != before {
+		t.Errorf("full %t, free %d, window %d", c.Full, c.Free, c.Window)
 	}
 }

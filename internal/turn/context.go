@@ -181,9 +181,9 @@ func (x *contextReader) addRecalled(m *message.Message, refs []memory.Ref) {
 			if f.EffectiveLabels().Has(message.Secret) {
 				p.Name = secretText
 			}
-			if r.Similar == 0 && memory.InProfile(f) {
-				p.Category = client.ContextProfile
-			}
+		}
+		if r.Profile {
+			p.Category = client.ContextProfile
 		}
 		left, bytes = left-p.Tokens, bytes-p.Bytes
 		x.add(p)
@@ -199,12 +199,16 @@ func (x *contextReader) whyFact(f *record.Fact, r memory.Ref) string {
 	switch {
 	case f.Foreign():
 		parts = append(parts, "others wrote it")
-	case r.Similar == 0 && f.Type == record.FactInstruction:
+	case f.As(r.Revision).Type == record.FactInstruction:
 		parts = append(parts, "standing instruction")
-	case r.Similar == 0 && memory.InProfile(f):
+	case r.Profile:
 		parts = append(parts, fmt.Sprintf("importance %g", f.Importance))
 	}
-	if r.Similar > 0 {
+	switch {
+	case r.Profile:
+	case r.Similar < memory.RecallSimilar && len(parts) == 0:
+		parts = append(parts, "corrects what was recalled before")
+	case r.Similar >= memory.RecallSimilar:
 		parts = append(parts, fmt.Sprintf("similarity %.2f", r.Similar))
 	}
 	_, from := f.At(r.Revision)

@@ -88,7 +88,7 @@ func noticeOf(r *memory.Recalled, zone *time.Location) string {
 	profile := 0
 	for i := range r.Facts {
 		f := &r.Facts[i]
-		if r.Similar[i] == 0 && memory.InProfile(f) && f.Type != record.FactInstruction {
+		if i < r.Profile && f.Type != record.FactInstruction {
 			profile++
 			continue
 		}
