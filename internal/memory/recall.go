@@ -29,10 +29,10 @@ const (
 	// RecallSimilar is how similar a fact is at least that is recalled for what was asked. One that corrects what a
 	// conversation shows is recalled in any case.
 	RecallSimilar = 0.45
-	recallForeign = 0.6  // facts of others below are not recalled
-	maxRecalled   = 8    // facts of one recall, beside instructions
-	maxForeign    = 2    // of these, facts of others
-	maxRules      = 12   // standing instructions
+	recallForeign = 0.6 // facts of others below are not recalled
+	maxRecalled   = 8   // facts of one recall, beside instructions
+	maxForeign    = 2   // of these, facts of others
+	maxRules      = 12  // standing instructions
 	// RecallTokens is the usual budget of one recall, beside the profile.
 	RecallTokens = 600
 

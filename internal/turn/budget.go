@@ -59,6 +59,9 @@ func (f *fitter) budget() Budget {
 	if f.spoken && !llm.Offline(f.models) && (b.Room <= 0 || b.Room > spokenRoom) {
 		b.Room = spokenRoom
 	}
+	if llm.Offline(f.models) { // it reads all tools itself, and nothing is recalled for it
+		return b
+	}
 	share := func(most, part int64) int64 {
 		if b.Room > 0 {
 			return min(most, b.Room/part)

@@ -13,6 +13,7 @@ import (
 	"steward/client"
 	"steward/internal/app"
 	"steward/internal/cli/command"
+	"steward/internal/llm"
 )
 
 // contextPieces is how many pieces of a category are listed without --all.
@@ -45,11 +46,14 @@ func contextTitle(category string) string {
 
 func contextText(c *client.Context, width int, all bool) string {
 	var b strings.Builder
-	window := "a window of unknown size"
+	window := "whose window is not known"
 	if c.Window > 0 {
-		window = "a window of " + grouped(c.Window) + " tokens"
+		window = "with a window of " + grouped(c.Window) + " tokens"
 	}
-	fmt.Fprintf(&b, "The next call of %s asks %s, with %s.\n", command.PlainLine(c.Agent), command.PlainLine(c.Model), window)
+	if llm.Offline([]string{c.Model}) {
+		window = "which is no language model and has no window"
+	}
+	fmt.Fprintf(&b, "The next call of %s asks %s, %s.\n", command.PlainLine(c.Agent), command.PlainLine(c.Model), window)
 	if c.Full {
 		b.WriteString("It does not fit: the call first makes room, and leaves out or summarises the oldest messages.\n")
 	}
@@ -62,7 +66,14 @@ func contextText(c *client.Context, width int, all bool) string {
 			}
 		}
 		if len(pieces) > 0 {
-			b.WriteString("\n" + contextTitle(category.Name) + "\n" + contextPiecesText(category.Name, pieces, width, all))
+			b.WriteString("\n" + contextTitle(category.Name))
+			if why := pieces[0].Why; len(pieces) > 1 && !slices.ContainsFunc(pieces, func(p client.ContextPiece) bool { return p.Why != why || len(p.Labels) > 0 }) {
+				b.WriteString(": " + command.PlainLine(why))
+				for i := range pieces {
+					pieces[i].Why = ""
+				}
+			}
+			b.WriteString("\n" + contextPiecesText(category.Name, pieces, width, all))
 		}
 	}
 	return b.String()
@@ -154,7 +165,7 @@ func contextPiecesText(category string, pieces []client.ContextPiece, width int,
 	for i, p := range pieces {
 		fmt.Fprintf(&b, "%7s  ", grouped(p.Tokens))
 		if lipgloss.Width(whys[i]) <= width-wide-11 {
-			b.WriteString(command.Fill(command.Cell(names[i], wide), wide) + "  " + whys[i] + "\n")
+			b.WriteString(strings.TrimRight(command.Fill(command.Cell(names[i], wide), wide)+"  "+whys[i], " ") + "\n")
 			continue
 		}
 		b.WriteString(command.Cell(names[i], width-9) + "\n")
