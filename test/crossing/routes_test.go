@@ -269,15 +269,15 @@ func apiRoutes() []entry {
 			return []step{patch(api+"/goals/"+x.Goal, `{"progress":{"summary":"hello"}}`)}
 		}},
 		{route: "DELETE /api/v1/goals/{id}", want: []string{"goal_not_found"}, turn: last, calls: func(x things) []step { return []step{del(api + "/goals/" + x.Goal)} }},
-		{route: "POST /api/v1/memory/facts", want: []string{"fact_not_found"}, calls: func(x things) []step {
-			return []step{post(api+"/memory/facts", `{"text":"instead of another one","replaces":["`+x.Fact+`"]}`)}
-		}},
 		{route: "PATCH /api/v1/memory/facts/{id}", want: []string{"fact_not_found"}, calls: func(x things) []step {
 			return []step{patch(api+"/memory/facts/"+x.Fact, `{"importance":1}`)}
 		}},
 		{route: "DELETE /api/v1/memory/facts/{id}", want: []string{"fact_not_found"}, turn: last, calls: func(x things) []step { return []step{del(api + "/memory/facts/" + x.Fact)} }},
 		{route: "PUT /api/v1/memory/profile", want: []string{"profile_invalid"}, turn: late, calls: func(x things) []step {
 			return []step{put(api+"/memory/profile", `{"text":"# Who I am\n- mine now [`+x.Fact+`]\n"}`)}
+		}},
+		{route: "POST /api/v1/memory/facts", want: []string{"fact_not_found"}, turn: late, calls: func(x things) []step {
+			return []step{post(api+"/memory/facts", `{"text":"instead of another one","replaces":["`+x.Fact+`"]}`)}
 		}},
 		{route: "POST /api/v1/projects", want: []string{"goal_not_found"}, calls: func(x things) []step {
 			return []step{post(api+"/projects", `{"title":"of a goal","goal_id":"`+x.Goal+`"}`)}
