@@ -48,6 +48,9 @@ func (e *Engine) Context(ctx context.Context, user string, conv id.ID) (client.C
 		return client.Context{}, err
 	}
 	fit.preview = true
+	if fit.recalled != nil {
+		fit.recalled.recalls = &recalls{} // of this session, which is not that of turns
+	}
 	full := fit.Over(ctx)
 	x := &contextReader{fitter: fit, counter: fit.counter()}
 	if err := x.read(ctx, &job); err != nil {

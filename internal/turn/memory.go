@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"weak"
 
 	"steward/internal/agent"
 	"steward/internal/conversation"
@@ -41,10 +42,10 @@ func (e *Engine) remember(ctx context.Context, c *Conversation, s *conversation.
 			zone = z
 		}
 	}
-	r := &recaller{engine: e, ctx: context.WithoutCancel(ctx), user: c.User, zone: zone}
+	r := &recaller{engine: e, ctx: context.WithoutCancel(ctx), user: c.User, zone: zone, recalls: &c.recalls}
 	fit.recalled = r
 	job.Recall = func(ctx context.Context, asked string) (*message.Message, string) {
-		msgs, err := s.Transcript().All()
+		msgs, err := r.recalls.in(s.Transcript())
 		if err != nil {
 			e.log.Warn("cannot read what was recalled before", "conversation", c.ID.String(), "error", err)
 			return nil, ""
@@ -106,12 +107,45 @@ func noticeOf(r *memory.Recalled, zone *time.Location) string {
 	return "Recalled: " + strings.Join(parts, "; ")
 }
 
+// recalls are the messages of a transcript that record recalls, also those that the transcript has released.
+type recalls struct {
+	mu    sync.Mutex
+	of    weak.Pointer[llm.Transcript] // weak, since the session may be dropped
+	found []*message.Message
+}
+
+// in returns those of a transcript. Between two calls a transcript releases only what the first one has seen,
+// since it keeps a person's last message and all after it.
+func (r *recalls) in(t *llm.Transcript) ([]*message.Message, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	msgs := t.Messages()
+	if r.of != weak.Make(t) {
+		all, err := t.All()
+		if err != nil {
+			return nil, err
+		}
+		msgs, r.of, r.found = all, weak.Make(t), nil
+	}
+	known := map[id.ID]bool{}
+	for _, m := range r.found {
+		known[m.ID] = true
+	}
+	for _, m := range msgs {
+		if recalledOf(m) != nil && !known[m.ID] {
+			r.found = append(r.found, m)
+		}
+	}
+	return r.found[:len(r.found):len(r.found)], nil
+}
+
 // recaller fills in what was recalled.
 type recaller struct {
-	engine *Engine
-	ctx    context.Context
-	user   string
-	zone   *time.Location
+	engine  *Engine
+	ctx     context.Context
+	user    string
+	zone    *time.Location
+	recalls *recalls
 
 	mu    sync.Mutex
 	epoch uint64
@@ -149,10 +183,12 @@ func (r *recaller) tokens(f *fitter, t *llm.Transcript) (n int64) {
 	if r == nil {
 		return 0
 	}
-	for _, m := range t.Messages() {
-		if recalledOf(m) != nil {
-			n += f.counter().Message(r.message(m)) - f.counter().Message(m)
-		}
+	msgs, err := r.recalls.in(t)
+	if err != nil {
+		return 0 // the call will fail for the same reason
+	}
+	for _, m := range msgs {
+		n += f.counter().Message(r.message(m)) - f.counter().Message(m)
 	}
 	return n
 }
