@@ -190,6 +190,13 @@ service:
 		t.Errorf("directly %v, as a tool %v", hit, &res)
 	}
 
+	// What the next call of that conversation sends.
+	var window pb.Window
+	must.Do(t, s.grpc("/memory.Memory/GetWindow", &pb.WindowRequest{For: direct.Hits[0].Conversation}, &window))
+	if len(window.Allocation) != 7 || window.Tokens == 0 || !slices.ContainsFunc(window.Pieces, func(p *pb.Piece) bool { return p.Name == "What is 6 times 7?" && p.Role == "user" }) {
+		t.Errorf("%v", &window)
+	}
+
 	hash.kill()
 	if err := s.grpc("/tool.Tool/ExecuteTool", call("calculate_sha256", `{"input":"x"}`), &res); err != nil || res.Status != pb.CallStatus_CALL_STATUS_UNAVAILABLE {
 		t.Errorf("without its server: %v, %v", &res, err)
