@@ -141,6 +141,20 @@ type Job struct {
 	Hooks Hooks
 }
 
+// Request returns all that the next model call sends.
+func (j *Job) Request() *llm.Request {
+	tools := j.Tools
+	if j.Shown != nil {
+		tools = j.Shown()
+	}
+	seen := j.Journal.Transcript()
+	if j.View != nil {
+		seen = j.View(seen)
+	}
+	return &llm.Request{System: j.System, Transcript: seen, Tools: tools, Plannable: j.Plannable, Sampling: j.Sampling, User: j.User, Meter: j.Meter,
+		Labels: j.Journal.Labels(), Agent: j.Agent, Lineage: j.Lineage}
+}
+
 // Hooks are called between the steps of a run; each may be nil. A note is a text for the
 // model, which stays in the conversation. An error refuses the step and ends the run, with
 // the error's code and text.

@@ -39,7 +39,7 @@ func TestToolsAreFoundByVectors(t *testing.T) {
 	}
 	shown := func(text string, near Near) []string {
 		c := k.Choice(ToolBudget{12, 1 << 20})
-		c.AddSimilar(text, near)
+		c.AddSimilar(text, near, "")
 		return namesIn(k.Subset(c.Shown))
 	}
 	const german = "Braucht man morgen wegen Regen einen Schirm?"

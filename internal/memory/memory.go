@@ -192,9 +192,12 @@ func (e *Engine) place(ctx context.Context, user string, all []stored, in client
 		return Saved{Fact: old[0].Fact, How: how}, nil, nil
 	case client.FactMerged:
 		m := old[0].Fact
-		setText(&m, f.Text, said)
+		m.Text, m.Source = f.Text, cmp.Or(f.Source, m.Source)
+		if said.Before(m.From) {
+			m.From = said
+		}
+		revise(&m, &old[0].Fact)
 		m.Importance = max(m.Importance, f.Importance)
-		m.Source = cmp.Or(f.Source, m.Source)
 		note(&m, by, now, how)
 		return Saved{Fact: m, How: how}, []store.Change{put(&m, store.If{Version: old[0].version})}, nil
 	}
@@ -287,14 +290,10 @@ func (e *Engine) Change(ctx context.Context, user, which string, in client.FactI
 		if changedBy(&f, by.Call) {
 			return f, nil
 		}
-		text := f.Text
 		if err := e.fill(&f, in); err != nil {
 			return f, err
 		}
-		if edited := f.Text; edited != text {
-			f.Text = text
-			setText(&f, edited, f.From)
-		}
+		revise(&f, &s.Fact)
 		if in.Trusted != nil && *in.Trusted {
 			if by.Actor != "user" || by.Labels != 0 {
 				return f, errTrust(&f)
@@ -309,7 +308,7 @@ func (e *Engine) Change(ctx context.Context, user, which string, in client.FactI
 		}
 		note(&f, by, now, what)
 		err = e.commit(ctx, user, []store.Change{put(&f, store.If{Version: s.version})})
-		if in.Trusted != nil || in.Type != nil || in.Subject != nil {
+		if in.Trusted != nil {
 			e.epoch.Add(1)
 		}
 		if !fault.Is(err, fault.Conflict) || try == maxTries {
@@ -514,10 +513,7 @@ func (e *Engine) undo(ctx context.Context, user string, call, by id.ID) (record.
 	}
 	before.Labels, before.Sources, before.History = f.Labels, f.Sources, f.History
 	before.Revision, before.Earlier = f.Revision, f.Earlier
-	if text := before.Text; text != f.Text {
-		before.Text = f.Text
-		setText(&before, text, before.From)
-	}
+	revise(&before, &f.Fact)
 	note(&before, record.FactAuthor{Call: by, Actor: "user"}, now, "undone")
 	err = e.commit(ctx, user, []store.Change{put(&before, store.If{Version: f.version})})
 	e.epoch.Add(1)
@@ -613,14 +609,16 @@ func put(f *record.Fact, cond store.If) store.Change {
 	return store.Change{URI: f.URI(), Body: b, If: cond}
 }
 
-// setText gives a fact another text, which is true since a time.
-func setText(f *record.Fact, text string, from time.Time) {
-	f.Earlier = append(f.Earlier, record.FactText{Revision: f.Revision, Text: f.Text, From: f.From, Source: f.Source})
-	f.Earlier = f.Earlier[max(0, len(f.Earlier)-maxEarlier):]
-	f.Text, f.Revision = text, f.Revision+1
-	if from.Before(f.From) {
-		f.From = from
+// revise begins a revision of a fact if a conversation would show it differently than it was. Conversations that
+// have recalled it go on showing what it was.
+func revise(f, was *record.Fact) {
+	if f.Text == was.Text && f.From.Equal(was.From) && f.Subject == was.Subject && f.Type == was.Type && f.Source == was.Source {
+		return
 	}
+	f.Earlier = append(slices.Clip(was.Earlier), record.FactText{Revision: was.Revision, Text: was.Text, From: was.From,
+		Subject: was.Subject, Type: was.Type, Source: was.Source})
+	f.Earlier = f.Earlier[max(0, len(f.Earlier)-maxEarlier):]
+	f.Revision = was.Revision + 1
 }
 
 // note adds a change to the history of a fact. Labels only ever grow.

@@ -184,7 +184,7 @@ func TestRecall(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	refs := ParseReference(Reference([]record.Fact{car.Fact}))
+	refs := ParseReference((&Recalled{Facts: []record.Fact{car.Fact}}).Reference())
 	before := Render(refs, map[id.ID]*record.Fact{car.Fact.ID: &car.Fact}, time.UTC)
 	if now := Render(refs, facts, time.UTC); now != before {
 		t.Errorf("before: %s\nnow: %s", before, now)

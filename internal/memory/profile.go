@@ -222,13 +222,21 @@ func (e *Engine) SetProfile(ctx context.Context, user string, p client.MemoryPro
 	return after, err
 }
 
+// importanceOf is how important a fact is that a person writes on the page: it is there to be known always.
+func importanceOf(typ string) float64 {
+	if typ == record.FactInstruction {
+		return instructionImportance
+	}
+	return profileImportance
+}
+
 // addLine returns the changes for a new line.
 func (e *Engine) addLine(ctx context.Context, user string, all *[]stored, x pageLine, by record.FactAuthor) ([]store.Change, error) {
 	if x.foreign {
 		return nil, pageError("what others have written cannot be added by hand").WithHint("add it in another section")
 	}
 	by.Call = id.Derive("fact", by.Call.String(), fmt.Sprint(x.n))
-	saved, more, err := e.place(ctx, user, *all, client.FactInput{Text: &x.text, Type: &x.typ}, by)
+	saved, more, err := e.place(ctx, user, *all, client.FactInput{Text: &x.text, Type: &x.typ, Importance: new(importanceOf(x.typ))}, by)
 	if err == nil && saved.How == client.FactAdded {
 		*all = append(*all, stored{Fact: saved.Fact})
 	}
@@ -249,14 +257,10 @@ func (e *Engine) changeLine(s stored, x pageLine, by record.FactAuthor, now time
 	if rest, ok := strings.CutPrefix(text, f.Subject+": "); ok && was != f.Text {
 		text = rest
 	}
-	old := f.Text
 	if err := e.fill(&f, client.FactInput{Text: &text, Type: &x.typ}); err != nil {
 		return nil, err
 	}
-	if edited := f.Text; edited != old {
-		f.Text = old
-		setText(&f, edited, f.From)
-	}
+	revise(&f, &s.Fact)
 	note(&f, by, now, "edited")
 	return []store.Change{put(&f, store.If{Version: s.version})}, nil
 }

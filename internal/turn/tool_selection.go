@@ -2,6 +2,7 @@ package turn
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"steward/internal/kits"
@@ -28,8 +29,10 @@ func (f *fitter) chooseTools(ctx context.Context) {
 	if f.Shown != nil && f.extendTools(ctx, f.session.Transcript().Messages()) {
 		f.tools = f.kit.Subset(f.Shown)
 	}
-	now := f.Choice
-	f.conversation.chosen.Store(&now)
+	if !f.preview {
+		now := f.Choice
+		f.conversation.chosen.Store(&now)
+	}
 }
 
 // extendTools appends the tools that are most similar to what the user has said since it was called last,
@@ -39,29 +42,30 @@ func (f *fitter) chooseTools(ctx context.Context) {
 func (f *fitter) extendTools(ctx context.Context, msgs []*message.Message) bool {
 	before := f.Shown
 	next := slices.IndexFunc(msgs, func(m *message.Message) bool { return m.ID == f.LastMessage }) + 1
-	latest, newest := "", lastRequest(msgs[next:])
+	latest, because, newest := "", "", lastRequest(msgs[next:])
 	for _, m := range msgs[next:] {
 		if text := requestText(m); text != "" {
+			why := fmt.Sprintf("fits “%s”", excerpt(m, 40))
 			var near kits.Near
 			if m == newest {
 				near = f.near(ctx, m)
 			}
-			if !f.AddSimilar(text, near) { // there is no room: begin again with the latest text, if that helps
-				if fresh := f.kit.Choice(f.engine.opt.ToolBudget.In(f.Choice.Window)).At(f.Choice.Window); fresh.AddSimilar(text, near) {
-					fresh.AddSimilar(latest, nil)
+			if !f.AddSimilar(text, near, why) { // there is no room: begin again with the latest text, if that helps
+				if fresh := f.kit.Choice(f.engine.opt.ToolBudget.In(f.Choice.Window)).At(f.Choice.Window); fresh.AddSimilar(text, near, why) {
+					fresh.AddSimilar(latest, nil, because)
 					f.Choice = fresh
 				}
 			}
-			latest = text
+			latest, because = text, why
 		}
 		for _, call := range m.Calls() {
 			if i, ok := f.kit.IndexOf(call.Name); ok {
-				f.Add(&f.CallBudget, i)
+				f.Add(&f.CallBudget, i, "was called")
 			}
 		}
 		if r := m.Result(); r != nil && r.Name == kits.FindTool {
 			for _, i := range f.kit.FoundIn(r.Text()) {
-				f.Add(&f.CallBudget, i)
+				f.Add(&f.CallBudget, i, "tools.find found it")
 			}
 		}
 		f.LastMessage = m.ID

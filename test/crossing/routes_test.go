@@ -70,6 +70,7 @@ func apiRoutes() []entry {
 			return []step{get(conv(x) + "/messages"), get(conv(x) + "/messages?branch=" + x.Branch), get(conv(x) + "/messages?deleted=true&reverse=true"),
 				get(conv(x) + "/messages?after=" + x.Next), get(api + "/conversations/" + x.Deleted + "/messages?deleted=true")}
 		}},
+		{route: "GET /api/v1/conversations/{id}/context", want: notFound, calls: func(x things) []step { return []step{get(conv(x) + "/context")} }},
 		{route: "GET /api/v1/conversations/{id}/memory", want: notFound, calls: func(x things) []step { return []step{get(conv(x) + "/memory")} }},
 		{route: "GET /api/v1/conversations/{id}/export", want: notFound, calls: func(x things) []step {
 			return []step{get(conv(x) + "/export"), get(conv(x) + "/export?format=markdown&mask_private=true"), get(conv(x) + "/export?format=anthropic")}
@@ -429,6 +430,9 @@ func methods() []entry {
 		{route: "search.Search.QueryMessages", want: []string{"", "conversation_not_found"}, calls: func(x things) []step {
 			return []step{post("/search.Search/QueryMessages", `{"query":"`+bait+`","around":5,"limit":100}`),
 				post("/search.Search/QueryMessages", `{"query":"`+bait+`","conversation":"`+x.Conv+`"}`)}
+		}},
+		{route: "memory.Memory.GetWindow", want: notFound, calls: func(x things) []step {
+			return []step{post("/memory.Memory/GetWindow", `{"for":"`+x.Conv+`"}`), post("/memory.Memory/GetWindow", `{"for":"cld:common.Conversation.`+x.Conv+`"}`)}
 		}},
 		{route: "vector.Vector.QueryItems", want: []string{"", "conversation_not_found"}, calls: func(x things) []step {
 			return []step{post("/vector.Vector/QueryItems", `{"text":"`+bait+`","filter":{"limit":100}}`),

@@ -191,6 +191,13 @@ service:
 		t.Errorf("directly %v, as a tool %v", hit, &res)
 	}
 
+	// What the next call of that conversation sends.
+	var window pb.Window
+	must.Do(t, s.grpc("/memory.Memory/GetWindow", &pb.WindowRequest{For: direct.Hits[0].Conversation}, &window))
+	if len(window.Allocation) != 7 || window.Tokens == 0 || !slices.ContainsFunc(window.Pieces, func(p *pb.Piece) bool { return p.Name == "What is 6 times 7?" && p.Role == "user" }) {
+		t.Errorf("%v", &window)
+	}
+
 	// By vectors: with a text that the server embeds, as the tool of that name, and refused with a foreign vector.
 	var similar vectorpb.QueryItemsResponse
 	for similar.By == "" || similar.Behind > 0 { // vectors are made in the background

@@ -98,6 +98,7 @@ func (f *server) routes() []route {
 		on("DELETE "+conv, f.deleteConversation),
 		on("POST "+conv+"/undelete", f.undelete),
 		on("GET "+conv+"/export", f.export),
+		on("GET "+conv+"/context", f.modelContext),
 		on("POST /import", f.importFile),
 		on("POST /convert", f.convert),
 		on("GET /search", f.search),

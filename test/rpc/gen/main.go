@@ -35,7 +35,7 @@ type plugin struct {
 }
 
 func jobs() []job {
-	own := []string{"common.proto", "tool.proto", "search.proto", "event.proto"}
+	own := []string{"common.proto", "tool.proto", "search.proto", "memory.proto", "event.proto"}
 	work := []string{"message.proto", "plan.proto", "assistant.proto"} // apart, since two packages have a Resource
 	vectors := []string{"vector.proto"}                                // likewise
 	into := func(files []string, pkg string) string {
