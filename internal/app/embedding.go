@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"steward/internal/llm"
+	"steward/internal/search/similar"
 	"steward/internal/search/vector"
 	"steward/internal/settings"
 )
@@ -33,6 +34,18 @@ func (l *Local) embedding(set *settings.Loaded) vector.Options {
 			price, _ := l.Found.Models.Price(e.Name)
 			return vector.Model{Name: e.Name, Embedder: e.Embedder, Price: price.Input}, nil
 		}}
+}
+
+// similarity returns how agents are found for tasks, and tools for requests: by the embedding model that messages
+// get vectors of. One that is made of words knows less than the words themselves.
+func similarity(o vector.Options) similar.Options {
+	return similar.Options{Allow: o.Allow, Model: func() (similar.Model, error) {
+		m, err := o.Model("")
+		if err == nil && m.Lexical {
+			err = errNoEmbedder
+		}
+		return similar.Model{Name: m.Name, Embedder: m.Embedder}, err
+	}}
 }
 
 var errNoEmbedder = errors.New("no embedding model is set up (models.embed)")

@@ -49,8 +49,6 @@ type ReaderOptions struct {
 	Messages func(ctx context.Context, user string, conv id.ID, most int) ([]Said, error)
 	// Ask asks the fast model. It returns an error if there is none.
 	Ask func(ctx context.Context, r *llm.Request, text string) (string, error)
-	// Tell shows a line in a conversation.
-	Tell func(user string, conv id.ID, text string)
 	// Go runs a function until its context ends.
 	Go  func(func(context.Context)) bool
 	Log *slog.Logger
@@ -188,10 +186,10 @@ func (r *Reader) Read(ctx context.Context, user string, conv id.ID) ([]Saved, er
 		if x.Subject != "" {
 			in.Subject = &x.Subject
 		}
-		saved, err := e.Save(ctx, user, in, by)
+		saved, err := e.save(ctx, user, in, by)
 		if fault.HasCode(err, "fact_not_found") || fault.HasCode(err, "fact_ambiguous") { // the model has named one that does not exist
 			in.Replaces = nil
-			saved, err = e.Save(ctx, user, in, by)
+			saved, err = e.save(ctx, user, in, by)
 		}
 		if fault.Is(err, fault.Invalid) {
 			continue
@@ -211,13 +209,11 @@ func (r *Reader) Read(ctx context.Context, user string, conv id.ID) ([]Saved, er
 	if err := e.commit(ctx, user, []store.Change{{URI: record.ReadingURI(conv), Body: record.Encode(done), If: cond}}); err != nil {
 		return out, err
 	}
-	if len(out) > 0 {
-		parts := make([]string, len(out))
-		for i := range out {
-			parts[i] = out[i].Fact.Text + " (" + out[i].Fact.ID.String()[:minPrefix] + ")"
-		}
-		r.opt.Tell(user, conv, "Remembered: "+strings.Join(parts, "; "))
+	facts := make([]record.Fact, len(out))
+	for i := range out {
+		facts[i] = out[i].Fact
 	}
+	e.news(user, client.MemorySaved, conv, facts...)
 	return out, nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -25,13 +26,20 @@ const (
 	weightAge        = 0.1
 	halfLife         = 180 * 24 * time.Hour // of the weight of a fact's age
 
-	recallSimilar = 0.45 // facts below are not recalled
-	recallForeign = 0.6  // facts of others below are not recalled
-	maxRecalled   = 8    // facts of one recall, beside instructions
-	maxForeign    = 2    // of these, facts of others
-	maxRules      = 12   // standing instructions
-	// RecallTokens is the usual budget of one recall.
+	// RecallSimilar is how similar a fact is at least that is recalled for what was asked. One that corrects what a
+	// conversation shows is recalled in any case.
+	RecallSimilar = 0.45
+	recallForeign = 0.6 // facts of others below are not recalled
+	maxRecalled   = 8   // facts of one recall, beside instructions
+	maxForeign    = 2   // of these, facts of others
+	maxRules      = 12  // standing instructions
+	// RecallTokens is the usual budget of one recall, beside the profile.
 	RecallTokens = 600
+
+	maxProfile        = 24  // facts of the profile that a conversation shows
+	profileImportance = 0.8 // facts of less importance are only recalled when they matter
+	// ProfileTokens is the usual budget of the profile that a conversation shows.
+	ProfileTokens = 400
 )
 
 // Defaults of a search.
@@ -94,16 +102,32 @@ func (e *Engine) weigh(ctx context.Context, user, text string, list []record.Fac
 	return hits, nil
 }
 
-// Recalled are the facts that a turn begins with.
+// Recalled are the facts that a turn begins with: first those of the profile, then those that matter for
+// what was asked.
 type Recalled struct {
 	Facts   []record.Fact
+	Profile int       // how many of them are the profile
+	Similar []float64 // of each fact to what was asked; 0 for the profile
 	Labels  message.Labels
 	Sources []string
 }
 
-// Recall returns the facts that matter for what was asked, without those that the conversation shows
-// already (shown says which, at which revision). It returns nothing if memory is off.
+// Room is how many tokens a recall may take.
+type Room struct {
+	Profile int64 // standing instructions and important facts; 0: they are not asked for
+	Facts   int64 // what matters for what was asked
+}
+
+// Recall is RecallIn without the profile.
 func (e *Engine) Recall(ctx context.Context, user, asked string, shown func(fact id.ID, revision int) bool, budget int64) (Recalled, error) {
+	return e.RecallIn(ctx, user, asked, shown, Room{Facts: budget})
+}
+
+// RecallIn returns the profile of the user and the facts that matter for what was asked, without those that the
+// conversation shows already. shown says which it shows, at which revision; 0 means at any revision. A fact
+// that has replaced one that is shown, or has changed since, is recalled however similar it is.
+// RecallIn returns nothing if memory is off.
+func (e *Engine) RecallIn(ctx context.Context, user, asked string, shown func(fact id.ID, revision int) bool, room Room) (Recalled, error) {
 	var out Recalled
 	if e.Off() {
 		return out, nil
@@ -118,21 +142,33 @@ func (e *Engine) Recall(ctx context.Context, user, asked string, shown func(fact
 	}
 	var rules, others, foreign int
 	var taken []string
+	fits := func(f *record.Fact, budget *int64) bool {
+		cost := tokens.Estimate(Line(f, f.Revision, time.UTC))
+		if cost > *budget || slices.Contains(taken, strings.ToLower(f.Text)) {
+			return false
+		}
+		*budget -= cost
+		return true
+	}
+	for _, h := range profileFirst(hits) {
+		if len(out.Facts) < maxProfile && !shown(h.Fact.ID, h.Fact.Revision) && fits(&h.Fact, &room.Profile) {
+			taken, out.Facts, out.Similar = append(taken, strings.ToLower(h.Fact.Text)), append(out.Facts, h.Fact), append(out.Similar, 0)
+		}
+	}
+	out.Profile = len(out.Facts)
 	for _, h := range hits {
 		rule := h.Fact.Type == record.FactInstruction && !h.Fact.Foreign()
+		corrects := !h.Fact.Foreign() && (shown(h.Fact.ID, 0) || slices.ContainsFunc(h.Fact.Supersedes, func(old id.ID) bool { return shown(old, 0) }))
 		switch {
-		case shown(h.Fact.ID, h.Fact.Revision), slices.Contains(taken, strings.ToLower(h.Fact.Text)):
+		case shown(h.Fact.ID, h.Fact.Revision):
 			continue
-		case rule && rules >= maxRules, !rule && (others >= maxRecalled || h.Similar < recallSimilar):
+		case rule && rules >= maxRules, !rule && !corrects && (others >= maxRecalled || h.Similar < RecallSimilar):
 			continue
 		case h.Fact.Foreign() && (foreign >= maxForeign || h.Similar < recallForeign):
 			continue
-		}
-		cost := tokens.Estimate(lineOf(&h.Fact, h.Fact.Revision, time.UTC))
-		if cost > budget {
+		case !fits(&h.Fact, &room.Facts):
 			continue
 		}
-		budget -= cost
 		switch {
 		case rule:
 			rules++
@@ -143,7 +179,7 @@ func (e *Engine) Recall(ctx context.Context, user, asked string, shown func(fact
 			others++
 		}
 		taken = append(taken, strings.ToLower(h.Fact.Text))
-		out.Facts = append(out.Facts, h.Fact)
+		out.Facts, out.Similar = append(out.Facts, h.Fact), append(out.Similar, h.Similar)
 	}
 	if len(out.Facts) > 0 {
 		out.Labels, out.Sources = LabelsOf(out.Facts)
@@ -151,11 +187,31 @@ func (e *Engine) Recall(ctx context.Context, user, asked string, shown func(fact
 	return out, nil
 }
 
-// Reference returns what a conversation records of a recall: each fact's id and revision.
-func Reference(list []record.Fact) string {
-	parts := make([]string, len(list))
-	for i := range list {
-		parts[i] = fmt.Sprintf("%s/%d", list[i].ID, list[i].Revision)
+// profileFirst returns the facts that belong to the profile that each conversation shows, the most important
+// ones first and of these the newest.
+func profileFirst(hits []Hit) []Hit {
+	out := slices.DeleteFunc(slices.Clone(hits), func(h Hit) bool { return !inProfile(&h.Fact) })
+	slices.SortStableFunc(out, func(a, b Hit) int {
+		return cmp.Or(cmp.Compare(b.Fact.Importance, a.Fact.Importance), b.Fact.From.Compare(a.Fact.From))
+	})
+	return out
+}
+
+// inProfile reports whether a fact belongs to what each conversation shows of the user's profile: a standing
+// instruction, or a fact that is important.
+func inProfile(f *record.Fact) bool {
+	return !f.Foreign() && (f.Type == record.FactInstruction || f.Importance >= profileImportance)
+}
+
+// Reference returns what a conversation records of a recall: each fact's id and revision, and how similar it
+// was unless it belongs to the profile.
+func (r *Recalled) Reference() string {
+	parts := make([]string, len(r.Facts))
+	for i := range r.Facts {
+		parts[i] = fmt.Sprintf("%s/%d", r.Facts[i].ID, r.Facts[i].Revision)
+		if i >= r.Profile && i < len(r.Similar) {
+			parts[i] += fmt.Sprintf("/%.2f", r.Similar[i])
+		}
 	}
 	return "Recalled: " + strings.Join(parts, " ")
 }
@@ -164,9 +220,11 @@ func Reference(list []record.Fact) string {
 type Ref struct {
 	Fact     id.ID
 	Revision int
+	Profile  bool    // it was recalled as part of the profile
+	Similar  float64 // otherwise: to what was asked
 }
 
-// ParseReference reads what Reference returns.
+// ParseReference reads what Recalled.Reference returns.
 func ParseReference(text string) (out []Ref) {
 	rest, ok := strings.CutPrefix(text, "Recalled: ")
 	if !ok {
@@ -174,11 +232,14 @@ func ParseReference(text string) (out []Ref) {
 	}
 	for part := range strings.FieldsSeq(rest) {
 		var r Ref
-		name, revision, _ := strings.Cut(part, "/")
+		name, rest, _ := strings.Cut(part, "/")
+		revision, similar, _ := strings.Cut(rest, "/")
 		x, ok := id.Parse(name)
 		if _, err := fmt.Sscan(revision, &r.Revision); err != nil || !ok {
 			continue
 		}
+		n, err := strconv.ParseFloat(similar, 64)
+		r.Similar, r.Profile = n, err != nil
 		r.Fact = x
 		out = append(out, r)
 	}
@@ -196,11 +257,11 @@ func Render(refs []Ref, facts map[id.ID]*record.Fact, zone *time.Location) strin
 		case f == nil:
 			forgotten++
 		case f.Foreign():
-			quoted = append(quoted, lineOf(f, r.Revision, zone))
-		case f.Type == record.FactInstruction:
-			rules = append(rules, lineOf(f, r.Revision, zone))
+			quoted = append(quoted, Line(f, r.Revision, zone))
+		case f.As(r.Revision).Type == record.FactInstruction:
+			rules = append(rules, Line(f, r.Revision, zone))
 		default:
-			known = append(known, lineOf(f, r.Revision, zone))
+			known = append(known, Line(f, r.Revision, zone))
 		}
 	}
 	var b strings.Builder
@@ -218,17 +279,19 @@ func Render(refs []Ref, facts map[id.ID]*record.Fact, zone *time.Location) strin
 	return "(From memory. " + strings.TrimRight(b.String(), "\n") + ")"
 }
 
-func lineOf(f *record.Fact, revision int, zone *time.Location) string {
-	text, from := f.At(revision)
+// Line is the line of a fact in what Render writes.
+func Line(f *record.Fact, revision int, zone *time.Location) string {
+	was := f.As(revision)
+	text, from := was.Text, was.From
 	if f.Foreign() {
 		text = fmt.Sprintf("%q", text)
 	}
 	subject := ""
-	if f.Subject != subjectUser && !strings.Contains(text, f.Subject) {
-		subject = f.Subject + ": "
+	if was.Subject != subjectUser && !strings.Contains(text, was.Subject) {
+		subject = was.Subject + ": "
 	}
 	source := "saved by hand"
-	if f.Source != "" {
+	if was.Source != "" {
 		source = "said in a conversation"
 	}
 	return fmt.Sprintf("- %s%s [%s, %s, %s]", subject, text, from.In(zone).Format(time.DateOnly), source, f.ID.String()[:minPrefix])

@@ -6,6 +6,7 @@ import (
 	"io"
 	"iter"
 
+	"steward/client"
 	"steward/internal/conversation"
 	"steward/internal/fault"
 	"steward/internal/id"
@@ -24,6 +25,11 @@ import (
 // the other. See conversation.Engine.ImportAll.
 func (n *Node) Import(ctx context.Context, user string, r io.Reader, o importexport.Options) iter.Seq2[conversation.Imported, error] {
 	return n.Conversations.ImportAll(ctx, store.ForUser(user), user, r, o)
+}
+
+// Context returns what the next model call of a conversation sends, and why each piece of it is there.
+func (n *Node) Context(ctx context.Context, user string, conv id.ID) (client.Context, error) {
+	return n.Turns.Context(ctx, user, conv)
 }
 
 // Rename sets a conversation's title.

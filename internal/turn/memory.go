@@ -7,7 +7,9 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"weak"
 
+	"steward/client"
 	"steward/internal/agent"
 	"steward/internal/conversation"
 	"steward/internal/id"
@@ -17,41 +19,52 @@ import (
 	"steward/internal/record"
 )
 
-// A turn that a person begins recalls facts (package memory). The message that records this names them, after
+// A turn that a person begins recalls facts (package memory), and so does each task of a plan, for what it is to do.
+// The message that records this names them, after
 // the person's message, and has their labels. Its text is filled in when a model is asked. Earlier recalls
-// stay where they were made and as they were, so that providers' caches hold.
+// stay where they were made and as they were, so that providers' caches hold. The first recall of a
+// conversation begins with the profile: standing instructions and important facts. Budget has the shares.
 
-// recalledOf returns the facts that a message names, or nil if it records no recall.
-func recalledOf(m *message.Message) []memory.Ref {
+// RecalledBy returns the facts that a message says were recalled, or nil if it records no recall.
+func RecalledBy(m *message.Message) []memory.Ref {
 	if m.Role != message.User || len(m.Blocks) == 0 || m.Blocks[0].Base().Origin != record.OriginMemory {
 		return nil
 	}
 	return memory.ParseReference(m.Text())
 }
 
+// Recalls reports whether a message records the recall of a fact.
+func Recalls(m *message.Message, fact id.ID) bool {
+	return slices.ContainsFunc(RecalledBy(m), func(r memory.Ref) bool { return r.Fact == fact })
+}
+
 // remember makes a job recall facts, and fills in those that were recalled.
-func (e *Engine) remember(ctx context.Context, c *Conversation, s *conversation.Session, job *agent.Job) {
+func (e *Engine) remember(ctx context.Context, c *Conversation, s *conversation.Session, job *agent.Job, fit *fitter) {
 	if e.opt.Memory == nil {
 		return
 	}
-	zone := time.UTC
-	if e.opt.Zone != nil {
-		if z := e.opt.Zone(c.User); z != nil {
-			zone = z
+	r := &recaller{engine: e, ctx: context.WithoutCancel(ctx), user: c.User, zone: e.zoneOf(c.User), recalls: &c.recalls}
+	fit.recalled = r
+	job.Recall = func(ctx context.Context, asked string) *message.Message {
+		if job.RecallFrom != "" { // what others brought for a task follows after its first paragraph
+			asked, _, _ = strings.Cut(asked, "\n\n")
 		}
-	}
-	r := &recaller{engine: e, ctx: context.WithoutCancel(ctx), user: c.User, zone: zone}
-	job.Recall = func(ctx context.Context, asked string) (*message.Message, string) {
-		found, err := e.opt.Memory.Recall(ctx, c.User, asked, shownIn(s.Transcript().Messages()), memory.RecallTokens)
+		msgs, err := r.recalls.in(s.Transcript())
+		if err != nil {
+			e.log.Warn("cannot read what was recalled before", "conversation", c.ID.String(), "error", err)
+			return nil
+		}
+		budget := fit.budget()
+		found, err := e.opt.Memory.RecallIn(ctx, c.User, asked, shownIn(msgs), memory.Room{Profile: budget.Profile, Facts: budget.Facts})
 		if err != nil {
 			e.log.Warn("cannot recall facts", "conversation", c.ID.String(), "error", err)
-			return nil, ""
+			return nil
 		}
 		if len(found.Facts) == 0 {
-			return nil, ""
+			return nil
 		}
 		common := message.Common{Origin: record.OriginMemory, Labels: found.Labels, Sources: found.Sources}
-		return &message.Message{ID: id.New(), Role: message.User, Blocks: []message.Block{&message.Text{Common: common, Text: memory.Reference(found.Facts)}}}, noticeOf(found.Facts, zone)
+		return &message.Message{ID: id.New(), Role: message.User, Blocks: []message.Block{&message.Text{Common: common, Text: found.Reference()}}}
 	}
 	next := job.View
 	job.View = func(t *llm.Transcript) *llm.Transcript {
@@ -62,36 +75,106 @@ func (e *Engine) remember(ctx context.Context, c *Conversation, s *conversation.
 	}
 }
 
-// shownIn returns a function that says whether messages name a fact at its revision.
+// shownIn returns a function that says whether messages name a fact at a revision; 0: at any.
 func shownIn(msgs []*message.Message) func(id.ID, int) bool {
 	var shown []memory.Ref
 	for _, m := range msgs {
-		shown = append(shown, recalledOf(m)...)
+		shown = append(shown, RecalledBy(m)...)
 	}
 	return func(fact id.ID, revision int) bool {
-		return slices.Contains(shown, memory.Ref{Fact: fact, Revision: revision})
+		return slices.ContainsFunc(shown, func(r memory.Ref) bool { return r.Fact == fact && (revision == 0 || r.Revision == revision) })
 	}
 }
 
-// noticeOf tells a person in a line what was recalled.
-func noticeOf(list []record.Fact, zone *time.Location) string {
-	parts := make([]string, len(list))
-	for i := range list {
-		text := list[i].Text
-		if list[i].Foreign() {
+// zoneOf returns a user's time zone.
+func (e *Engine) zoneOf(user string) *time.Location {
+	if e.opt.Zone != nil {
+		if z := e.opt.Zone(user); z != nil {
+			return z
+		}
+	}
+	return time.UTC
+}
+
+// lineOf tells a person in a line what was done with facts.
+func lineOf(v *MemoryView, zone *time.Location) string {
+	head := map[string]string{client.MemoryRecalled: "Recalled: ", client.MemorySaved: "Remembered: ", client.MemoryUndone: "No longer remembered like this: "}[v.Did]
+	if head == "" {
+		return fmt.Sprintf("Facts that were forgotten: %d", len(v.Facts))
+	}
+	parts := make([]string, len(v.Facts))
+	for i, f := range v.Facts {
+		text := f.Text
+		if f.Foreign {
 			text = fmt.Sprintf("others wrote %q", text)
 		}
-		parts[i] = fmt.Sprintf("%s (%s)", text, list[i].From.In(zone).Format(time.DateOnly))
+		parts[i] = fmt.Sprintf("%s (%s)", text, f.From.In(zone).Format(time.DateOnly))
 	}
-	return "Recalled: " + strings.Join(parts, "; ")
+	return head + strings.Join(parts, "; ")
+}
+
+// shower fills in the frames of recalls for one watcher.
+func (e *Engine) shower(ctx context.Context, user string) func(*Frame) {
+	if e.opt.Memory == nil {
+		return func(*Frame) {}
+	}
+	r := &recaller{engine: e, ctx: ctx, user: user}
+	zone := e.zoneOf(user)
+	return func(f *Frame) {
+		if f.Stored != nil {
+			refs := RecalledBy(f.Stored)
+			v := &MemoryView{Did: client.MemoryRecalled}
+			facts := r.read(e.opt.Memory.Epoch(), refs)
+			for _, ref := range refs {
+				if fact := facts[ref.Fact]; fact != nil {
+					v.Facts = append(v.Facts, memory.ShownAt(fact, ref.Revision))
+				}
+			}
+			f.Memory = v
+		}
+		f.Text = lineOf(f.Memory, zone)
+	}
+}
+
+// recalls are the messages of a transcript that record recalls, also those that the transcript has released.
+type recalls struct {
+	mu    sync.Mutex
+	of    weak.Pointer[llm.Transcript] // weak, since the session may be dropped
+	found []*message.Message
+}
+
+// in returns those of a transcript. Between two calls a transcript releases only what the first one has seen,
+// since it keeps a person's last message and all after it.
+func (r *recalls) in(t *llm.Transcript) ([]*message.Message, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	msgs := t.Messages()
+	if r.of != weak.Make(t) {
+		all, err := t.All()
+		if err != nil {
+			return nil, err
+		}
+		msgs, r.of, r.found = all, weak.Make(t), nil
+	}
+	known := map[id.ID]bool{}
+	for _, m := range r.found {
+		known[m.ID] = true
+	}
+	for _, m := range msgs {
+		if RecalledBy(m) != nil && !known[m.ID] {
+			r.found = append(r.found, m)
+		}
+	}
+	return r.found[:len(r.found):len(r.found)], nil
 }
 
 // recaller fills in what was recalled.
 type recaller struct {
-	engine *Engine
-	ctx    context.Context
-	user   string
-	zone   *time.Location
+	engine  *Engine
+	ctx     context.Context
+	user    string
+	zone    *time.Location
+	recalls *recalls
 
 	mu    sync.Mutex
 	epoch uint64
@@ -101,16 +184,42 @@ type recaller struct {
 // view returns the transcript with the texts of the facts.
 func (r *recaller) view(t *llm.Transcript) *llm.Transcript {
 	epoch := r.engine.opt.Memory.Epoch()
-	return t.As(fmt.Sprintf("memory %d %s", epoch, r.zone), func(m *message.Message) *message.Message {
-		refs := recalledOf(m)
-		if refs == nil {
-			return m
-		}
-		out := *m
-		text := &message.Text{Common: *m.Blocks[0].Base(), Text: memory.Render(refs, r.read(epoch, refs), r.zone)}
-		out.Blocks = []message.Block{text}
-		return &out
-	})
+	return t.As(fmt.Sprintf("memory %d %s", epoch, r.zone), func(m *message.Message) *message.Message { return r.filled(epoch, m) })
+}
+
+// filled returns a message with the texts of the facts that it names.
+func (r *recaller) filled(epoch uint64, m *message.Message) *message.Message {
+	refs := RecalledBy(m)
+	if refs == nil {
+		return m
+	}
+	out := *m
+	text := &message.Text{Common: *m.Blocks[0].Base(), Text: memory.Render(refs, r.read(epoch, refs), r.zone)}
+	out.Blocks = []message.Block{text}
+	return &out
+}
+
+// message returns a message as view shows it. A nil r changes nothing.
+func (r *recaller) message(m *message.Message) *message.Message {
+	if r == nil {
+		return m
+	}
+	return r.filled(r.engine.opt.Memory.Epoch(), m)
+}
+
+// tokens returns how many tokens more than the transcript itself the texts of the facts take that it names.
+func (r *recaller) tokens(f *fitter, t *llm.Transcript) (n int64) {
+	if r == nil {
+		return 0
+	}
+	msgs, err := r.recalls.in(t)
+	if err != nil {
+		return 0 // the call will fail for the same reason
+	}
+	for _, m := range msgs {
+		n += f.counter().Message(r.message(m)) - f.counter().Message(m)
+	}
+	return n
 }
 
 // read returns the user's facts as of an epoch or later, with those that refs name unless they are forgotten.
@@ -132,9 +241,22 @@ func (r *recaller) read(epoch uint64, refs []memory.Ref) map[id.ID]*record.Fact 
 	return r.facts
 }
 
-// Notice shows a line to those who watch a conversation.
-func (e *Engine) Notice(user string, conv id.ID, text string) {
-	c := e.Enter(user, conv)
-	defer e.Exit(c)
-	c.Feed.notice(text, false)
+// TellMemory shows what was done with a user's facts: to those who watch the conversation that it comes from, or
+// else to those who watch any conversation of the user.
+func (e *Engine) TellMemory(user string, n memory.News) {
+	v := &MemoryView{Did: n.Did}
+	for i := range n.Facts {
+		v.Facts = append(v.Facts, memory.Shown(&n.Facts[i], n.Did))
+	}
+	list := e.EnterAll(user)
+	if at := slices.IndexFunc(list, func(c *Conversation) bool { return c.ID == n.Conversation && c.Feed.watched() }); at >= 0 {
+		list[at].Feed.memory(v)
+	} else {
+		for _, c := range list {
+			c.Feed.memory(v)
+		}
+	}
+	for _, c := range list {
+		e.Exit(c)
+	}
 }

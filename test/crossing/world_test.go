@@ -82,7 +82,7 @@ func newWorld(t *testing.T) *world {
 // desk writes the settings, an agent with services and tools of several kinds, and
 // an agent that keeps resources.
 func (w *world) desk() {
-	w.Write(fmt.Sprintf("agents: [%q]\nfolders: [{name: notes, path: %q, write: true, users: [\"*\"]}]\nmodels: {default: {use: openai/gpt-test}}\n",
+	w.Write(fmt.Sprintf("agents: [%q]\nfolders: [{name: notes, path: %q, write: true, users: [\"*\"]}]\nmodels: {default: {use: openai/gpt-test}, embed: {use: offline/lexical}}\n",
 		filepath.Join(w.Dir, "agents"), filepath.Join(w.Dir, "notes")), ".config", "steward", "steward.yaml")
 	w.Write("name: desk\ndescription: Does what a desk is for.\n"+
 		"tools: [todo.*, calendar.*]\n"+

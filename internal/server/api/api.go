@@ -98,6 +98,7 @@ func (f *server) routes() []route {
 		on("DELETE "+conv, f.deleteConversation),
 		on("POST "+conv+"/undelete", f.undelete),
 		on("GET "+conv+"/export", f.export),
+		on("GET "+conv+"/context", f.modelContext),
 		on("POST /import", f.importFile),
 		on("POST /convert", f.convert),
 		on("GET /search", f.search),
@@ -230,6 +231,8 @@ func (f *server) routes() []route {
 		on("GET /memory/facts/{id}", f.fact),
 		on("PATCH /memory/facts/{id}", f.changeFact),
 		on("DELETE /memory/facts/{id}", f.forgetFact),
+		on("POST /memory/facts/{id}/undo", f.undoFact),
+		on("GET /conversations/{id}/memory", f.conversationMemory),
 		on("GET /memory/profile", f.memoryProfile),
 		on("PUT /memory/profile", f.setMemoryProfile),
 

@@ -76,6 +76,9 @@ func callID(key string) id.ID { return id.Derive("fact", "call", key) }
 
 func (s service) save(ctx context.Context, in tool.Invocation, a saveArgs, _ changes) (string, error) {
 	by := record.FactAuthor{Call: callID(local.Key(in)), Actor: "agent:" + in.Agent, Labels: in.Labels}
+	if record.IDOf(in.Message, record.TypeMessage) == in.Call.Message {
+		by.Source = in.Message.String()
+	}
 	if in.Agent == "" {
 		by.Actor = "agent:assistant"
 	}
