@@ -87,7 +87,7 @@ func (v *visit) page(conv id.ID, before string) (nodes []g.Node, older string, s
 	if err != nil {
 		return nil, "", 0, err
 	}
-	return v.history(list, func(e *conversation.Entry) g.Node { return v.switcher(conv, e, branches) }), string(next), seq, nil
+	return v.history(list, func(e *conversation.Entry) g.Node { return v.switcher(conv, e, branches) }, v.remembered(conv)), string(next), seq, nil
 }
 
 // branchPoints reports whether a conversation has more than one branch.
@@ -168,6 +168,7 @@ func (v *visit) chatMenu(conv *client.Conversation) g.Node {
 	}
 	return Details(Class("menu"), Summary(Aria("label", v.t("More")), v.icon("more")), Div(Class("items"),
 		v.button("rename-ask", v.t("Rename"), "", "conversation", conv.ID, "title", conv.Title),
+		A(Href("/chat/"+conv.ID+"/context"), g.Text(v.t("What the model reads"))),
 		A(Href("/chat/"+conv.ID+"/export?format=markdown"), Download(""), g.Text(v.t("Export as Markdown"))),
 		A(Href("/chat/"+conv.ID+"/export?format=json"), Download(""), g.Text(v.t("Export as JSON"))),
 		v.button("delete-conversation", v.t("Delete"), "danger", "conversation", conv.ID)))

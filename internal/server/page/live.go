@@ -61,6 +61,7 @@ func (s *server) lives() map[string]func(v *visit, ctx context.Context, out *str
 	return map[string]func(v *visit, ctx context.Context, out *stream) error{
 		"chat":      (*visit).liveChat,
 		"approvals": (*visit).liveApprovals,
+		"documents": (*visit).liveDocuments,
 	}
 }
 

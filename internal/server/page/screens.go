@@ -8,6 +8,13 @@ func (s *server) screens() []screen {
 		{"/approvals", (*visit).approvalsScreen},
 		{"/goals", (*visit).goalsScreen},
 		{"/goals/{kind}/{id}", (*visit).effortScreen},
+		{"/memory", (*visit).memoryScreen},
+		{"/memory/facts/{fact}", (*visit).factScreen},
+		{"/memory/profile", (*visit).profileScreen},
+		{"/memory/graph", (*visit).graphScreen},
+		{"/documents", (*visit).documentsScreen},
+		{"/documents/{document}", (*visit).documentScreen},
+		{"/chat/{conversation}/context", (*visit).contextScreen},
 	}
 }
 
@@ -32,5 +39,19 @@ func (s *server) actions() map[string]action {
 		"effort-change":       (*visit).effortChange,
 		"effort-remove-ask":   (*visit).effortRemoveAsk,
 		"effort-remove":       (*visit).effortRemove,
+		"fact-ask":            (*visit).factAsk,
+		"fact-save":           (*visit).factSave,
+		"fact-trust":          (*visit).factTrust,
+		"fact-forget-ask":     (*visit).factForgetAsk,
+		"fact-forget":         (*visit).factForget,
+		"facts-changed":       (*visit).factsChanged,
+		"fact-undo":           (*visit).factUndo,
+		"profile-save":        (*visit).profileSave,
+		"documents":           (*visit).documentsShown,
+		"document-remove-ask": (*visit).documentRemoveAsk,
+		"document-remove":     (*visit).documentRemove,
+		"graph-query":         (*visit).graphQuery,
+		"graph-import-ask":    (*visit).graphImportAsk,
+		"graph-import":        (*visit).graphImport,
 	}
 }

@@ -55,7 +55,7 @@ func (v *visit) t(english string, values ...string) string {
 // clientTexts are the texts that the modules in the browser use.
 func (v *visit) clientTexts() string {
 	out := map[string]string{}
-	for _, s := range []string{"Copied", "Copy", "Not connected. Trying again …", "That did not work", "Remove", "Signing in …", "Sign in", "just now", "The file is too large."} {
+	for _, s := range []string{"Copied", "Copy", "Not connected. Trying again …", "That did not work", "Remove", "Signing in …", "Sign in", "just now", "The file is too large.", "Added"} {
 		out[s] = v.t(s)
 	}
 	b, err := json.Marshal(out)

@@ -295,8 +295,8 @@ func count(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// history shows messages in their order.
-func (v *visit) history(list []conversation.Entry, branches func(*conversation.Entry) g.Node) []g.Node {
+// history shows messages in their order, with what was remembered, if that is not nil.
+func (v *visit) history(list []conversation.Entry, branches func(*conversation.Entry) g.Node, known *remembered) []g.Node {
 	results := map[message.Ref]*message.ToolResult{}
 	for _, e := range list {
 		if r := e.Result(); e.Role == message.Tool && r != nil {
@@ -307,6 +307,7 @@ func (v *visit) history(list []conversation.Entry, branches func(*conversation.E
 	var day string
 	for i := range list {
 		e := &list[i]
+		out = append(out, known.lines(v, e.Message)...)
 		n := v.article(e.Message, results, v.foot(e.Message, branches(e)))
 		if n == nil {
 			continue
@@ -317,5 +318,5 @@ func (v *visit) history(list []conversation.Entry, branches func(*conversation.E
 		}
 		out = append(out, n)
 	}
-	return out
+	return append(out, known.rest()...)
 }

@@ -3,6 +3,7 @@ import { act, toast, t } from "./act.js";
 import { followPage } from "./live.js";
 import { startComposer, suggest, editMessage } from "./composer.js";
 import { localTimes, copyButtons, enhance } from "./enhance.js";
+import { startUploads } from "./upload.js";
 import { signIn } from "./signin.js";
 
 const js = {
@@ -101,5 +102,6 @@ enhance(document);
 localTimes(document);
 copyButtons(document);
 startComposer();
+startUploads();
 followPage();
 signIn();
