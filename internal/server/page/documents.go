@@ -92,8 +92,8 @@ func (v *visit) documentItem(d *client.Document) g.Node {
 }
 
 func (v *visit) documentAbout(d *client.Document) g.Node {
-	return g.Group{ownText(named(d.Path, d.Name)), g.Text(" · " + size(d.Size)), g.If(d.Pages > 0, g.Text(" · "+v.t("{n} pages", strconv.Itoa(d.Pages)))),
-		g.Text(" · " + v.t("{n} passages", strconv.Itoa(d.Passages))), g.If(d.Cut, g.Text(" · "+v.t("the end is not searched"))),
+	return g.Group{ownText(named(d.Path, d.Name)), g.Text(" · " + size(d.Size)), g.If(d.Pages > 0, g.Text(" · "+v.t("pages: {n}", strconv.Itoa(d.Pages)))),
+		g.Text(" · " + v.t("passages: {n}", strconv.Itoa(d.Passages))), g.If(d.Cut, g.Text(" · "+v.t("the end is not searched"))),
 		g.If(d.Own, g.Text(" · "+v.t("your own text"))), g.Text(" · "), when(d.Changed)}
 }
 

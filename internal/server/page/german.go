@@ -145,6 +145,8 @@ func german() map[string]string {
 		"{what} is deleted with its history.": "{what} wird mit allem Verlauf gelöscht.",
 
 		// Memory
+		"a document":                        "ein Dokument",
+		"a fact":                            "ein Fakt",
 		"A conversation":                    "Ein Gespräch",
 		"A fact was forgotten.":             "Ein Fakt wurde vergessen.",
 		"A newer fact has taken its place":  "Ein neuerer Fakt hat ihn ersetzt",
@@ -253,7 +255,7 @@ func german() map[string]string {
 		"Where it was recalled":                "Wo er erinnert wurde",
 		"Who or what":                          "Wer oder was",
 		"Why is this remembered?":              "Warum ist das gemerkt?",
-		"Why: {fact}":                          "Warum: {fact}",
+		"Why? {fact}":                          "Warum? {fact}",
 		"Why?":                                 "Warum?",
 		"With":                                 "Mit",
 		"Yes, also erase my message there and what was answered": "Ja, auch meine Nachricht dort und die Antwort löschen",
@@ -288,7 +290,7 @@ func german() map[string]string {
 		"{n} cannot be read":          "{n} nicht lesbar",
 		"{n} of {all}":                "{n} von {all}",
 		"{n} of {all} files are read": "{n} von {all} Dateien sind gelesen",
-		"{n} pages":                   "{n} Seiten",
-		"{n} passages":                "{n} Abschnitte",
+		"pages: {n}":                  "Seiten: {n}",
+		"passages: {n}":               "Abschnitte: {n}",
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
-	"path"
 	"strconv"
 	"strings"
 
@@ -14,6 +13,8 @@ import (
 	"steward/client"
 	"steward/internal/fault"
 	"steward/internal/memory/graph"
+	"steward/internal/record"
+	"steward/internal/resource"
 )
 
 const (
@@ -101,7 +102,9 @@ func (v *visit) entity(e *client.Entity) g.Node {
 		g.If(len(p.edges) > 0, v.picture(p, v.t("{name} and its neighbours", short(e.Label, 60)))),
 		g.If(len(e.Relations) > 0, v.relations(e)),
 		g.If(e.More, P(Class("quiet"), g.Text(v.t("There is more. Ask for it in SPARQL below.")))),
-		g.If(len(e.Facts) > 0, g.Group{H2(g.Text(v.t("Facts"))), Ul(Class("list"), g.Map(e.Facts, func(f client.Fact) g.Node { return Li(v.factText(&f), P(Class("quiet"), v.factAbout(&f))) }))}),
+		g.If(len(e.Facts) > 0, g.Group{H2(g.Text(v.t("Facts"))), Ul(Class("list"), g.Map(e.Facts, func(f client.Fact) g.Node {
+			return Li(v.factText(&f), P(Class("quiet"), v.factAbout(&f), g.Text(" · "), v.whyLink(&f)))
+		}))}),
 		g.If(len(e.Texts)+len(e.Passages) > 0, g.Group{H2(g.Text(v.t("Where it is mentioned"))), Ul(Class("list"), g.Map(append(e.Texts, e.Passages...), func(t client.SourceText) g.Node {
 			return Li(P(Class("quiet"), ownText(named(t.Cite, t.Source)), g.If(!t.At.IsZero(), g.Group{g.Text(" · "), when(t.At)})), g.El("blockquote", Class("passage"), ownText(short(t.Text, 400))))
 		}))})}
@@ -128,6 +131,10 @@ func (v *visit) outer(p *picture, around []string) {
 func entityLink(id string) string { return "/memory/graph?of=" + url.QueryEscape(id) }
 
 func (v *visit) relations(e *client.Entity) g.Node {
+	cites := map[string]string{}
+	for _, t := range e.Texts {
+		cites[t.Source] = t.Cite
+	}
 	return Div(Class("scroll-x"), TabIndex("0"), Role("region"), Aria("label", v.t("Relations")), Table(ID("relations"), Class("wide-table"),
 		THead(Tr(Th(g.Text(v.t("Relation"))), Th(g.Text(v.t("With"))), Th(g.Text(v.t("Since"))), Th(g.Text(v.t("Source"))))),
 		TBody(g.Map(e.Relations, func(r client.Neighbour) g.Node {
@@ -139,17 +146,31 @@ func (v *visit) relations(e *client.Entity) g.Node {
 			if r.ID != "" {
 				other = A(Href(entityLink(r.ID)), other)
 			}
-			return Tr(Td(ownText(words)), Td(other), Td(when(r.At)), Td(v.sources(r.Sources)))
+			return Tr(Td(ownText(words)), Td(other), Td(when(r.At)), Td(v.sources(r.Sources, cites)))
 		}))))
 }
 
-// sources names what relations come from.
-func (v *visit) sources(list []string) g.Node {
+// sources names what relations come from. cites say it in words, as far as they are known.
+func (v *visit) sources(list []string, cites map[string]string) g.Node {
 	return g.Map(list[:min(3, len(list))], func(s string) g.Node {
 		if s == "person" {
-			return Span(g.Text(v.t("you")))
+			return Div(g.Text(v.t("you")))
 		}
-		return Code(Class("own source"), g.Text(short(path.Base(s), 40)))
+		at, err := resource.Parse(s)
+		if err != nil {
+			return Div(Code(Class("source"), ownText(short(s, 40))))
+		}
+		link := func(to, label string) g.Node { return Div(A(Href(to), ownText(named(cites[s], label)))) }
+		if d := record.IDOf(at, record.TypeDocument); !d.Zero() {
+			return link("/documents/"+d.String(), v.t("a document"))
+		}
+		if f := record.IDOf(at, record.TypeFact); !f.Zero() {
+			return link("/memory/facts/"+f.String(), v.t("a fact"))
+		}
+		if c := record.IDOf(at, record.TypeConversation); !c.Zero() {
+			return link("/chat/"+c.String(), v.t("A conversation"))
+		}
+		return Div(Code(Class("source"), ownText(short(s, 40))))
 	})
 }
 

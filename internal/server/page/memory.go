@@ -133,7 +133,7 @@ func factID(id string) string { return "fact-" + id }
 // factItem is a fact in the list.
 func (v *visit) factItem(f *client.Fact) g.Node {
 	return Li(ID(factID(f.ID)), Class("fact"), Div(Class("row top"),
-		Div(Class("grow"), v.factText(f), P(Class("quiet"), v.factAbout(f))),
+		Div(Class("grow"), v.factText(f), P(Class("quiet"), v.factAbout(f), g.Text(" · "), v.whyLink(f))),
 		Div(Class("row"), v.factButtons(f, ""))))
 }
 
@@ -150,7 +150,11 @@ func (v *visit) factAbout(f *client.Fact) g.Node {
 	return g.Group{Span(g.Text(v.factType(f.Type))), g.Text(" · "), ownText(v.subject(f.Subject)), g.Text(" · " + v.t("since") + " "), when(f.From),
 		g.If(!f.Until.IsZero(), g.Group{g.Text(" · "), Span(Class("state warn"), g.Text(v.t("no longer true since")+" "), when(f.Until))}),
 		g.If(!f.Trusted.IsZero(), g.Text(" · "+v.t("you have confirmed it"))),
-		g.Text(" · "), A(Href("/memory/facts/"+f.ID), Aria("label", v.t("Why: {fact}", short(f.Text, 60))), g.Text(v.t("Why?")))}
+	}
+}
+
+func (v *visit) whyLink(f *client.Fact) g.Node {
+	return A(Href("/memory/facts/"+f.ID), Aria("label", v.t("Why? {fact}", short(f.Text, 60))), g.Text(v.t("Why?")))
 }
 
 // short returns the beginning of a text.
@@ -192,7 +196,7 @@ func (v *visit) factScreen() (content, error) {
 func (v *visit) factSource(f *client.Fact) g.Node {
 	switch {
 	case f.Said != nil:
-		return Div(Class("item"), P(A(Href("/chat/"+f.Said.Conversation), ownText(named(f.Said.Title, v.t("A conversation")))), g.Text(" · "), when(f.Said.At)),
+		return Div(Class("item"), P(A(Href("/chat/"+f.Said.Conversation+"?at="+f.Said.Message), ownText(named(f.Said.Title, v.t("A conversation")))), g.Text(" · "), when(f.Said.At)),
 			g.If(f.Said.Text != "", g.El("blockquote", ownText(f.Said.Text))),
 			g.If(f.Said.Text == "", P(Class("quiet"), g.Text(v.t("An agent has saved it by a call.")))))
 	case f.Source == "":
@@ -213,7 +217,7 @@ func (v *visit) factRecalls(f *client.Fact) g.Node {
 		return P(Class("quiet"), g.Text(v.t("It was not recalled yet.")))
 	}
 	return Ul(Class("list"), g.Map(f.Recalls, func(r client.FactRecall) g.Node {
-		return Li(A(Href("/chat/"+r.Conversation), g.Text(v.t("A conversation"))), g.Text(" · "), when(r.At))
+		return Li(A(Href("/chat/"+r.Conversation+"?at="+r.Message), g.Text(v.t("A conversation"))), g.Text(" · "), when(r.At))
 	}))
 }
 

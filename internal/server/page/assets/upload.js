@@ -1,6 +1,6 @@
 // Files that are added to the documents, several at a time, each with its progress. A control with data-into
 // reads a file into a text field.
-import { act, toast, t } from "./act.js";
+import { act, t } from "./act.js";
 
 export function startUploads() {
   document.addEventListener("change", async (e) => {
@@ -68,11 +68,10 @@ function send(to, file, line, bar) {
       }
       bar.remove();
       const end = document.createElement("span");
-      const failed = r.status !== 200 || out.status === "refused";
+      const failed = r.status < 200 || r.status > 299 || out.status === "refused";
       end.className = failed ? "error" : "state good";
       end.textContent = failed ? out.reason || [out.error?.message, out.error?.remedy].filter(Boolean).join(" – ") || t("That did not work") : t("Added");
       line.append(end);
-      if (failed) toast(file.name + ": " + end.textContent, true);
       done();
     };
     r.send(file);
