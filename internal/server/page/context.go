@@ -38,11 +38,14 @@ func (v *visit) contextSum(c *client.Context) g.Node {
 
 // contextBar shows the shares of the categories. What is not used is the background.
 func (v *visit) contextBar(c *client.Context) g.Node {
+	var used int64
+	for _, k := range c.Categories {
+		used += k.Tokens
+	}
 	all := c.Window
-	if all == 0 {
-		for _, k := range c.Categories {
-			all += k.Tokens
-		}
+	var small g.Node
+	if all == 0 || used < all/4 { // in a large window, the shares could not be told apart
+		all, small = used, P(Class("quiet"), g.Text(v.t("The bar shows the shares of what is used.")))
 	}
 	var parts g.Group
 	x := 0.0
@@ -54,7 +57,7 @@ func (v *visit) contextBar(c *client.Context) g.Node {
 		x += wide
 		label += v.contextName(k.Name) + " " + count(k.Tokens) + ", "
 	}
-	return SVG(ID("context"), g.Attr("viewBox", "0 0 1000 30"), g.Attr("preserveAspectRatio", "none"), Role("img"), Aria("label", label+v.t("free")+" "+count(c.Free)), parts)
+	return g.Group{SVG(ID("context"), g.Attr("viewBox", "0 0 1000 30"), g.Attr("preserveAspectRatio", "none"), Role("img"), Aria("label", label+v.t("free")+" "+count(c.Free)), parts), small}
 }
 
 func (v *visit) contextName(s string) string {

@@ -17,10 +17,15 @@ import (
 	"steward/client"
 )
 
+// How often an open page looks whether documents have changed: while a folder is read, and otherwise.
+const (
+	documentsSoon  = 3 * time.Second
+	documentsLater = 20 * time.Second
+)
+
 const (
 	documentPage  = 50 // documents, and passages of one, that are shown at a time
 	documentHits  = 20
-	documentsEach = 3 * time.Second // how often an open page looks whether documents have changed
 )
 
 // documentsScreen lists documents and watched folders, and searches them.
@@ -182,10 +187,15 @@ func (v *visit) documentRemove(in json.RawMessage) (*reply, error) {
 // liveDocuments follows how documents are read.
 func (v *visit) liveDocuments(ctx context.Context, out *stream) error {
 	shown := atLeast(v.r.URL.Query().Get("shown"), documentPage)
-	tick := time.NewTicker(documentsEach)
-	defer tick.Stop()
+	wait := time.NewTimer(0)
+	defer wait.Stop()
 	var before string
 	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-wait.C:
+		}
 		list, err := v.api().Documents(ctx)
 		if err != nil {
 			return err
@@ -196,10 +206,9 @@ func (v *visit) liveDocuments(ctx context.Context, out *stream) error {
 				return err
 			}
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-tick.C:
+		wait.Reset(documentsLater)
+		if slices.ContainsFunc(list.Folders, func(f client.DocumentFolder) bool { return f.Reading != "" || f.Read+f.Refused < f.Found }) {
+			wait.Reset(documentsSoon)
 		}
 	}
 }

@@ -484,7 +484,7 @@ func (v *visit) profileScreen() (content, error) {
 	}
 	return content{title: v.t("About you"), nav: "memory", main: Div(head(v.t("Memory")), v.memoryTabs("/memory/profile"),
 		P(g.Text(v.t("This is what is remembered about you, as a page. A changed line changes a fact, a removed line erases it, a new line adds one."))),
-		Form(Data("do", "profile-save"), Data("unsaved", ""), Input(ID("profile-version"), Type("hidden"), Name("version"), Value(p.Version)),
+		Form(Data("do", "profile-save"), Input(ID("profile-version"), Type("hidden"), Name("version"), Value(p.Version)),
 			Label(g.Text(v.t("The page")), Textarea(ID("profile"), Name("text"), Class("code"), Rows("24"), Dir("auto"), g.Attr("spellcheck", "true"), g.Text(p.Text))),
 			Div(ID("profile-error")), Div(Class("row"), Button(Type("submit"), Class("primary"), g.Text(v.t("Save"))))))}, nil
 }

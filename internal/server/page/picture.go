@@ -2,7 +2,9 @@ package page
 
 import (
 	"math"
+	"slices"
 	"strconv"
+	"strings"
 
 	g "maragu.dev/gomponents"
 	. "maragu.dev/gomponents/html"
@@ -58,7 +60,7 @@ func (p *picture) edge(from, to int, words string) {
 	for i := range p.edges {
 		e := &p.edges[i]
 		if e.from == from && e.to == to {
-			if e.words != words {
+			if !slices.Contains(strings.Split(e.words, ", "), words) {
 				e.words += ", " + words
 			}
 			return

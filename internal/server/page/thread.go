@@ -199,6 +199,8 @@ func (v *visit) card(c call) g.Node {
 		state, icon = v.t("running"), "spin"
 	case "awaiting_approval":
 		state, icon = v.t("waits for you"), "hand"
+	case "queued":
+		state, icon = v.t("after the answer"), "clock"
 	case "denied":
 		state, icon = v.t("denied"), "no"
 	case "cancelled":
