@@ -24,8 +24,8 @@ const (
 )
 
 const (
-	documentPage  = 50 // documents, and passages of one, that are shown at a time
-	documentHits  = 20
+	documentPage = 50 // documents, and passages of one, that are shown at a time
+	documentHits = 20
 )
 
 // documentsScreen lists documents and watched folders, and searches them.
