@@ -66,7 +66,7 @@ type Options struct {
 	Off     bool                // nothing is saved, and nothing is recalled
 	Mask    func(string) string // hides secrets in a text; nil: nothing is hidden
 	Now     func() time.Time    // nil: time.Now
-	Similar Similarity          // nil: Words
+	Similar Similarity          // nil: NewWords
 }
 
 // Similarity says how similar texts are to another one, each from 0 to 1. An index of vectors may implement
@@ -94,7 +94,7 @@ func New(opt Options) *Engine {
 		opt.Now = time.Now
 	}
 	if opt.Similar == nil {
-		opt.Similar = Words{}
+		opt.Similar = NewWords()
 	}
 	return &Engine{opt: opt}
 }
@@ -319,7 +319,22 @@ func (e *Engine) Forget(ctx context.Context, user, which string) (record.Fact, e
 	if err != nil {
 		return record.Fact{}, err
 	}
-	return f.Fact, e.commit(ctx, user, []store.Change{{Op: store.Erase, URI: f.URI()}})
+	return f.Fact, e.commit(ctx, user, forgotten(nil, &f))
+}
+
+// forgotten adds the changes that erase a fact. The message that it comes from is marked, so that no turn
+// recalls that either.
+func forgotten(changes []store.Change, f *stored) []store.Change {
+	changes = append(changes, store.Change{Op: store.Erase, URI: f.URI(), If: store.If{Version: f.version}})
+	at, err := resource.Parse(f.Source)
+	if f.Source == "" || err != nil {
+		return changes
+	}
+	mark := record.ForgottenURI(record.IDOf(at, record.TypeMessage))
+	if slices.ContainsFunc(changes, func(c store.Change) bool { return c.URI == mark }) {
+		return changes
+	}
+	return append(changes, store.Change{URI: mark, Body: record.Encode(struct{}{})})
 }
 
 // ForgetErased erases the facts that come from messages that were erased, and what says how far a
@@ -354,6 +369,7 @@ func (e *Engine) ForgetErased(ctx context.Context, user string) error {
 			return err
 		}
 	}
+	e.epoch.Add(1) // passages of what was erased are shown no more
 	return nil
 }
 

@@ -173,7 +173,7 @@ func (e *Engine) SetProfile(ctx context.Context, user string, p client.MemoryPro
 	}
 	for _, s := range current {
 		if !seen[s.ID] && !changed[s.URI().String()] {
-			changes = append(changes, store.Change{Op: store.Erase, URI: s.URI(), If: store.If{Version: s.version}})
+			changes = forgotten(changes, &s)
 		}
 	}
 	if len(changes) > 0 {

@@ -304,7 +304,7 @@ func fromWords(fact, said string) bool {
 	own, theirs := stemsOf(fact), stemsOf(said)
 	n := 0
 	for stem := range own {
-		if _, ok := theirs[stem]; ok {
+		if theirs[stem] {
 			n++
 		}
 	}

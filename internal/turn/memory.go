@@ -17,16 +17,16 @@ import (
 	"steward/internal/record"
 )
 
-// A turn that a person begins recalls facts (package memory). The message that records this names them, after
+// A turn that a person begins recalls facts, and passages of earlier conversations (package memory). The message that records this names them, after
 // the person's message, and has their labels. Its text is filled in when a model is asked. Earlier recalls
 // stay where they were made and as they were, so that providers' caches hold.
 
-// recalledOf returns the facts that a message names, or nil if it records no recall.
-func recalledOf(m *message.Message) []memory.Ref {
+// recalledOf returns the facts and the passages that a message names, or nothing if it records no recall.
+func recalledOf(m *message.Message) ([]memory.Ref, []memory.PassageRef) {
 	if m.Role != message.User || len(m.Blocks) == 0 || m.Blocks[0].Base().Origin != record.OriginMemory {
-		return nil
+		return nil, nil
 	}
-	return memory.ParseReference(m.Text())
+	return memory.ParseReference(m.Text()), memory.ParsePassages(m.Text())
 }
 
 // remember makes a job recall facts, and fills in those that were recalled.
@@ -42,16 +42,26 @@ func (e *Engine) remember(ctx context.Context, c *Conversation, s *conversation.
 	}
 	r := &recaller{engine: e, ctx: context.WithoutCancel(ctx), user: c.User, zone: zone}
 	job.Recall = func(ctx context.Context, asked string) (*message.Message, string) {
-		found, err := e.opt.Memory.Recall(ctx, c.User, asked, shownIn(s.Transcript().Messages()), memory.RecallTokens)
+		fact, passage := shownIn(s.Transcript().Messages())
+		found, err := e.opt.Memory.Recall(ctx, c.User, asked, fact, memory.RecallTokens)
 		if err != nil {
 			e.log.Warn("cannot recall facts", "conversation", c.ID.String(), "error", err)
 			return nil, ""
 		}
-		if len(found.Facts) == 0 {
+		passages, err := e.opt.Memory.Passages(ctx, e.opt.Search, c.User, asked, c.ID, passage, memory.PassageTokens)
+		if err != nil { // the facts are worth having without them
+			e.log.Warn("cannot recall passages", "conversation", c.ID.String(), "error", err)
+		}
+		if len(found.Facts)+len(passages) == 0 {
 			return nil, ""
 		}
-		common := message.Common{Origin: record.OriginMemory, Labels: found.Labels, Sources: found.Sources}
-		return &message.Message{ID: id.New(), Role: message.User, Blocks: []message.Block{&message.Text{Common: common, Text: memory.Reference(found.Facts)}}}, noticeOf(found.Facts, zone)
+		common := message.Common{Origin: record.OriginMemory, Labels: found.Labels, Sources: message.JoinSources(found.Sources, []string{"memory"})}
+		text := memory.Reference(found.Facts)
+		for _, p := range passages {
+			common.Labels |= p.Labels
+			text = strings.TrimRight(text, " ") + " " + p.String()
+		}
+		return &message.Message{ID: id.New(), Role: message.User, Blocks: []message.Block{&message.Text{Common: common, Text: text}}}, noticeOf(found.Facts, passages, zone)
 	}
 	next := job.View
 	job.View = func(t *llm.Transcript) *llm.Transcript {
@@ -62,52 +72,70 @@ func (e *Engine) remember(ctx context.Context, c *Conversation, s *conversation.
 	}
 }
 
-// shownIn returns a function that says whether messages name a fact at its revision.
-func shownIn(msgs []*message.Message) func(id.ID, int) bool {
-	var shown []memory.Ref
+// shownIn returns functions that say whether messages name a fact at its revision, and a passage.
+func shownIn(msgs []*message.Message) (fact func(id.ID, int) bool, passage func(memory.PassageRef) bool) {
+	var facts []memory.Ref
+	var passages []memory.PassageRef
 	for _, m := range msgs {
-		shown = append(shown, recalledOf(m)...)
+		f, p := recalledOf(m)
+		facts, passages = append(facts, f...), append(passages, p...)
 	}
-	return func(fact id.ID, revision int) bool {
-		return slices.Contains(shown, memory.Ref{Fact: fact, Revision: revision})
+	fact = func(fact id.ID, revision int) bool {
+		return slices.Contains(facts, memory.Ref{Fact: fact, Revision: revision})
 	}
+	return fact, func(p memory.PassageRef) bool { return slices.Contains(passages, p) }
 }
 
 // noticeOf tells a person in a line what was recalled.
-func noticeOf(list []record.Fact, zone *time.Location) string {
-	parts := make([]string, len(list))
+func noticeOf(list []record.Fact, passages []memory.Passage, zone *time.Location) string {
+	var parts []string
 	for i := range list {
 		text := list[i].Text
 		if list[i].Foreign() {
 			text = fmt.Sprintf("others wrote %q", text)
 		}
-		parts[i] = fmt.Sprintf("%s (%s)", text, list[i].From.In(zone).Format(time.DateOnly))
+		parts = append(parts, fmt.Sprintf("%s (%s)", text, list[i].From.In(zone).Format(time.DateOnly)))
+	}
+	for _, p := range passages {
+		parts = append(parts, fmt.Sprintf("you said %q (%s)", p.Text, p.At.In(zone).Format(time.DateOnly)))
 	}
 	return "Recalled: " + strings.Join(parts, "; ")
 }
 
-// recaller fills in what was recalled.
+// recaller fills in what was recalled. What it has read is read again at another epoch.
 type recaller struct {
 	engine *Engine
 	ctx    context.Context
 	user   string
 	zone   *time.Location
 
-	mu    sync.Mutex
-	epoch uint64
-	facts map[id.ID]*record.Fact // nil: not read yet
+	mu       sync.Mutex
+	epoch    uint64
+	facts    map[id.ID]*record.Fact // nil: not read yet
+	passages map[memory.PassageRef]memory.Passage
+	asked    map[memory.PassageRef]bool // what passages was read for
 }
 
-// view returns the transcript with the texts of the facts.
+// view returns the transcript with the texts of the facts and passages.
 func (r *recaller) view(t *llm.Transcript) *llm.Transcript {
 	epoch := r.engine.opt.Memory.Epoch()
 	return t.As(fmt.Sprintf("memory %d %s", epoch, r.zone), func(m *message.Message) *message.Message {
-		refs := recalledOf(m)
-		if refs == nil {
+		facts, passages := recalledOf(m)
+		if facts == nil && passages == nil {
 			return m
 		}
+		var parts []string
+		if facts != nil {
+			parts = append(parts, memory.Render(facts, r.read(epoch, facts), r.zone))
+		}
+		if said := memory.RenderPassages(passages, r.said(epoch, passages), r.zone); said != "" {
+			parts = append(parts, said)
+		}
+		if len(parts) == 0 {
+			parts = append(parts, "(What was recalled here was erased since.)")
+		}
 		out := *m
-		text := &message.Text{Common: *m.Blocks[0].Base(), Text: memory.Render(refs, r.read(epoch, refs), r.zone)}
+		text := &message.Text{Common: *m.Blocks[0].Base(), Text: strings.Join(parts, "\n")}
 		out.Blocks = []message.Block{text}
 		return &out
 	})
@@ -117,7 +145,8 @@ func (r *recaller) view(t *llm.Transcript) *llm.Transcript {
 func (r *recaller) read(epoch uint64, refs []memory.Ref) map[id.ID]*record.Fact {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	complete := r.facts != nil && r.epoch == epoch
+	r.renew(epoch)
+	complete := r.facts != nil
 	for _, ref := range refs {
 		complete = complete && r.facts[ref.Fact] != nil
 	}
@@ -127,9 +156,41 @@ func (r *recaller) read(epoch uint64, refs []memory.Ref) map[id.ID]*record.Fact 
 			r.engine.log.Warn("cannot read the facts that were recalled", "error", err)
 			return nil
 		}
-		r.facts, r.epoch = facts, epoch
+		r.facts = facts
 	}
 	return r.facts
+}
+
+// said returns the passages that refs name unless they were erased.
+func (r *recaller) said(epoch uint64, refs []memory.PassageRef) map[memory.PassageRef]memory.Passage {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.renew(epoch)
+	var missing []memory.PassageRef
+	for _, ref := range refs {
+		if !r.asked[ref] {
+			missing = append(missing, ref)
+		}
+	}
+	found, err := r.engine.opt.Memory.ReadPassages(r.ctx, r.user, missing)
+	if err != nil {
+		r.engine.log.Warn("cannot read the passages that were recalled", "error", err)
+		return nil
+	}
+	for _, ref := range missing {
+		r.asked[ref] = true
+		if p, ok := found[ref]; ok {
+			r.passages[ref] = p
+		}
+	}
+	return r.passages
+}
+
+// renew drops what was read at another epoch.
+func (r *recaller) renew(epoch uint64) {
+	if r.asked == nil || r.epoch != epoch {
+		r.epoch, r.facts, r.passages, r.asked = epoch, nil, map[memory.PassageRef]memory.Passage{}, map[memory.PassageRef]bool{}
+	}
 }
 
 // Notice shows a line to those who watch a conversation.

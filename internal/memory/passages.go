@@ -1,0 +1,315 @@
+package memory
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/llm/tokens"
+	"steward/internal/message"
+	"steward/internal/record"
+	"steward/internal/resource"
+	"steward/internal/search"
+	"steward/internal/search/words"
+	"steward/internal/store"
+)
+
+// A passage is a part of what the person has typed in an earlier conversation. A turn recalls some beside the
+// facts, since most of what is said never becomes a fact. Only the person's own statements are recalled: neither
+// answers, which repeat what was recalled before, nor results of tools, nor questions, nor blocks that are secret
+// or come from others. A message that a fact comes from, or came from until it was superseded or forgotten, is
+// left out: the fact says it, or it is no longer true.
+
+// Limits of passages.
+const (
+	maxPassages    = 4
+	passageText    = 300 // bytes of a passage, about
+	passageHits    = 40  // messages that are looked at
+	passageWords   = 32  // of what was asked
+	passageSimilar = 0.5 // passages below are not recalled
+	passageLatest  = 3 * time.Second
+	// PassageTokens is the usual budget of the passages of one recall.
+	PassageTokens = 400
+)
+
+// Passage is a part of a message.
+type Passage struct {
+	PassageRef
+	Text   string
+	At     time.Time
+	Labels message.Labels
+}
+
+// PassageRef names a passage: bytes of what the person has typed in a message.
+type PassageRef struct {
+	Conversation, Interaction, Message id.ID
+	From, To                           int
+}
+
+// Passages returns what the person said in other conversations that matters for what was asked, the oldest
+// first. shown says which passages the conversation shows already.
+func (e *Engine) Passages(ctx context.Context, in search.Index, user, asked string, conv id.ID, shown func(PassageRef) bool, budget int64) ([]Passage, error) {
+	if e.Off() || in == nil {
+		return nil, nil
+	}
+	query := queryOf(asked)
+	if query == "" {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, passageLatest)
+	defer cancel()
+	page, err := in.Search(ctx, store.ForUser(user), search.Query{Text: query, Role: message.User, Without: message.Secret | message.Untrusted, Limit: passageHits})
+	if err != nil || len(page.Hits) == 0 {
+		return nil, err
+	}
+	silent, err := e.silent(ctx, user)
+	if err != nil {
+		return nil, err
+	}
+	var found []Passage
+	for _, h := range page.Hits {
+		if h.Conversation == conv || silent[h.Message] {
+			continue
+		}
+		m, err := e.typed(ctx, user, h.URI)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, statements(m, PassageRef{Conversation: h.Conversation, Interaction: h.Interaction, Message: h.Message})...)
+	}
+	texts := make([]string, len(found))
+	for i := range found {
+		texts[i] = found[i].Text
+	}
+	similar, err := e.opt.Similar.Similar(ctx, user, asked, texts)
+	if err != nil {
+		return nil, err
+	}
+	order := make([]int, len(found))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(similar[b], similar[a]) })
+	var out []Passage
+	for _, i := range order {
+		if len(out) == maxPassages || similar[i] < passageSimilar {
+			break
+		}
+		p := found[i]
+		cost := tokens.Estimate(p.line(time.UTC))
+		if shown(p.PassageRef) || cost > budget || slices.ContainsFunc(out, func(o Passage) bool { return strings.EqualFold(o.Text, p.Text) }) {
+			continue
+		}
+		budget -= cost
+		out = append(out, p)
+	}
+	slices.SortStableFunc(out, func(a, b Passage) int { return a.At.Compare(b.At) })
+	return out, nil
+}
+
+// queryOf returns the words of what was asked that a search is for.
+func queryOf(asked string) string {
+	var out []string
+	for _, w := range words.Split(asked) {
+		if !words.Common(w) && !isUser(w) && len(out) < passageWords {
+			out = append(out, w)
+		}
+	}
+	return strings.Join(out, " ")
+}
+
+// silent returns the messages that facts come from or have come from.
+func (e *Engine) silent(ctx context.Context, user string) (map[id.ID]bool, error) {
+	out := map[id.ID]bool{}
+	all, err := e.all(ctx, user)
+	if err != nil {
+		return nil, err
+	}
+	for i := range all {
+		if at, err := resource.Parse(all[i].Source); err == nil && all[i].Source != "" {
+			out[record.IDOf(at, record.TypeMessage)] = true
+		}
+	}
+	for it, err := range store.Items(ctx, e.opt.Store, store.ForUser(user), store.Query{Type: record.TypeForgotten, Limit: store.DefaultLimit}) {
+		if err != nil {
+			return nil, err
+		}
+		out[record.IDOf(it.URI, record.TypeForgotten)] = true
+	}
+	return out, nil
+}
+
+// typedMessage is what a person has typed in a message.
+type typedMessage struct {
+	text   string
+	at     time.Time
+	labels message.Labels
+}
+
+// typed reads a message. A message that is gone has no text.
+func (e *Engine) typed(ctx context.Context, user string, at resource.URI) (out typedMessage, err error) {
+	r, err := e.opt.Store.Get(ctx, store.ForUser(user), at)
+	if fault.Is(err, fault.NotFound) {
+		return out, nil
+	}
+	if err != nil {
+		return out, err
+	}
+	m, err := record.DecodeMessage(at, r.Body)
+	if err != nil {
+		return out, err
+	}
+	if m.Role != message.User {
+		return out, nil
+	}
+	out.at = m.At
+	var parts []string
+	for _, b := range m.Blocks {
+		if x, ok := b.(*message.Text); ok && x.Origin == record.OriginUser && !x.Labels.Has(message.Secret) && !x.Labels.Has(message.Untrusted) {
+			parts = append(parts, x.Text)
+			out.labels |= x.Labels
+		}
+	}
+	out.text = strings.Join(parts, "\n")
+	return out, nil
+}
+
+// statements cuts a message into passages of whole sentences, without those that only ask.
+func statements(m typedMessage, at PassageRef) (out []Passage) {
+	open := -1
+	end := 0
+	flush := func() {
+		if open >= 0 {
+			if text := strings.TrimSpace(m.text[open:end]); text != "" {
+				p := Passage{PassageRef: at, Text: text, At: m.at, Labels: m.labels | message.Private}
+				p.From, p.To = open, end
+				out = append(out, p)
+			}
+		}
+		open = -1
+	}
+	for from, to := range sentences(m.text) {
+		s := strings.TrimSpace(m.text[from:to])
+		if s == "" || strings.HasSuffix(s, "?") || to-from > 2*passageText {
+			flush()
+			continue
+		}
+		if open >= 0 && to-open > passageText {
+			flush()
+		}
+		if open < 0 {
+			open = from
+		}
+		end = to
+	}
+	flush()
+	return out
+}
+
+// sentences yields where the sentences of a text begin and end.
+func sentences(text string) func(func(int, int) bool) {
+	return func(yield func(int, int) bool) {
+		from := 0
+		for i := range len(text) {
+			c := text[i]
+			stop := c == '\n' || (c == '.' || c == '!' || c == '?') && (i+1 == len(text) || text[i+1] == ' ' || text[i+1] == '\n')
+			if stop {
+				if !yield(from, i+1) {
+					return
+				}
+				from = i + 1
+			}
+		}
+		if from < len(text) {
+			yield(from, len(text))
+		}
+	}
+}
+
+// line shows a passage to a model.
+func (p Passage) line(zone *time.Location) string {
+	return fmt.Sprintf("- %q [%s, said in a conversation, %s]", p.Text, p.At.In(zone).Format(time.DateOnly), p.Message.String()[:minPrefix])
+}
+
+// String returns what a conversation records of a passage.
+func (r PassageRef) String() string {
+	return fmt.Sprintf("said:%s/%s/%s/%d-%d", r.Conversation, r.Interaction, r.Message, r.From, r.To)
+}
+
+// ParsePassages reads the passages that a reference names.
+func ParsePassages(text string) (out []PassageRef) {
+	rest, ok := strings.CutPrefix(text, "Recalled: ")
+	if !ok {
+		return nil
+	}
+	for part := range strings.FieldsSeq(rest) {
+		said, ok := strings.CutPrefix(part, "said:")
+		f := strings.Split(said, "/")
+		if !ok || len(f) != 4 {
+			continue
+		}
+		var r PassageRef
+		var known [3]bool
+		r.Conversation, known[0] = id.Parse(f[0])
+		r.Interaction, known[1] = id.Parse(f[1])
+		r.Message, known[2] = id.Parse(f[2])
+		if _, err := fmt.Sscanf(f[3], "%d-%d", &r.From, &r.To); err == nil && known == [3]bool{true, true, true} {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// ReadPassages returns the texts of passages. One whose message is gone, or which is no longer to be recalled
+// because a fact that comes from it was forgotten, is left out.
+func (e *Engine) ReadPassages(ctx context.Context, user string, refs []PassageRef) (map[PassageRef]Passage, error) {
+	out := map[PassageRef]Passage{}
+	for _, r := range refs {
+		_, err := e.opt.Store.Get(ctx, store.ForUser(user), record.ForgottenURI(r.Message))
+		if err == nil {
+			continue
+		}
+		if !fault.Is(err, fault.NotFound) {
+			return nil, err
+		}
+		conv := record.ConversationURI(r.Conversation)
+		c, err := e.opt.Store.Get(ctx, store.ForUser(user), conv)
+		if fault.Is(err, fault.NotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if x, err := record.DecodeConversation(conv, c.Body); err != nil || !x.Deleted.IsZero() {
+			continue
+		}
+		at := record.InteractionURI(r.Conversation, r.Interaction).ChildID(record.TypeMessage, r.Message)
+		m, err := e.typed(ctx, user, at)
+		if err != nil {
+			return nil, err
+		}
+		if 0 <= r.From && r.From < r.To && r.To <= len(m.text) {
+			out[r] = Passage{PassageRef: r, Text: strings.TrimSpace(m.text[r.From:r.To]), At: m.at, Labels: m.labels | message.Private}
+		}
+	}
+	return out, nil
+}
+
+// RenderPassages writes recalled passages for a model.
+func RenderPassages(refs []PassageRef, found map[PassageRef]Passage, zone *time.Location) string {
+	var lines []string
+	for _, r := range refs {
+		if p, ok := found[r]; ok {
+			lines = append(lines, p.line(zone))
+		}
+	}
+	if len(lines) == 0 {
+		return ""
+	}
+	return "(From earlier conversations, what the user said then. What was said later counts more; what is remembered above counts most:\n" + strings.Join(lines, "\n") + ")"
+}

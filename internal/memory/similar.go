@@ -1,0 +1,155 @@
+package memory
+
+import (
+	"context"
+	"math"
+	"sync"
+
+	"steward/internal/search/meaning"
+	"steward/internal/search/words"
+)
+
+// Words compares texts by their words and by what these mean, without a model. It implements Similarity. What
+// it has found out about texts is kept for the next comparison, since facts are compared again and again. Make
+// one with NewWords; it is safe for concurrent use.
+type Words struct {
+	mu         sync.Mutex
+	texts      map[string][]*word
+	vocabulary map[string]*word
+	stems      map[string]int
+}
+
+// word is a word that Words knows.
+type word struct {
+	stem    int // its number
+	meaning meaning.Sum
+}
+
+// maxKept bounds the texts that Words keeps: some ten megabytes. Beyond, it begins anew.
+const maxKept = 20_000
+
+// near is how alike two words are at least that mean nearly the same.
+const near = 0.5
+
+// NewWords returns a comparison that knows no texts yet.
+func NewWords() *Words {
+	w := &Words{}
+	w.reset()
+	return w
+}
+
+func (w *Words) reset() {
+	w.texts, w.vocabulary, w.stems = map[string][]*word{}, map[string]*word{}, map[string]int{}
+}
+
+// read returns the words of texts, each stem once, and how many stems are known.
+func (w *Words) read(texts ...string) (out [][]*word, stems int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.texts)+len(texts) > maxKept {
+		w.reset()
+	}
+	out = make([][]*word, len(texts))
+	for i, text := range texts {
+		list, ok := w.texts[text]
+		if !ok {
+			list = w.split(text)
+			w.texts[text] = list
+		}
+		out[i] = list
+	}
+	return out, len(w.stems)
+}
+
+// split returns the words of a text that say something, each stem once.
+func (w *Words) split(text string) []*word {
+	var list []*word
+	seen := map[int]bool{}
+	for _, s := range words.Split(text) {
+		if words.Common(s) || isUser(s) {
+			continue
+		}
+		x := w.vocabulary[s]
+		if x == nil {
+			stem := words.Stem(s)
+			number, ok := w.stems[stem]
+			if !ok {
+				number = len(w.stems)
+				w.stems[stem] = number
+			}
+			x = &word{stem: number}
+			x.meaning.Add(s, 1)
+			x.meaning.Unit()
+			w.vocabulary[s] = x
+		}
+		if !seen[x.stem] {
+			seen[x.stem] = true
+			list = append(list, x)
+		}
+	}
+	return list
+}
+
+// Similar implements Similarity: the part of the words of the text, rare ones more, that occur in the other
+// one, or something like them.
+func (w *Words) Similar(ctx context.Context, _, text string, to []string) ([]float64, error) {
+	out := make([]float64, len(to))
+	lists, stems := w.read(append([]string{text}, to...)...)
+	query, docs := lists[0], lists[1:]
+	if len(query) == 0 {
+		return out, nil
+	}
+	frequency := make([]int, stems)
+	for _, doc := range docs {
+		for _, x := range doc {
+			frequency[x.stem]++
+		}
+	}
+	weights, all := make([]float64, len(query)), 0.0
+	for i, x := range query {
+		weights[i] = math.Log(1 + float64(len(to)+1)/float64(frequency[x.stem]+1))
+		all += weights[i]
+	}
+	alike := make([]map[*word]float64, len(query)) // the same words occur in many texts
+	for i := range alike {
+		alike[i] = map[*word]float64{}
+	}
+	for i, doc := range docs {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		var got, best float64
+		for n, q := range query {
+			match := 0.0
+			for _, x := range doc {
+				if x.stem == q.stem {
+					match = 1
+					break
+				}
+				d, ok := alike[n][x]
+				if !ok {
+					d = float64(q.meaning.Dot(&x.meaning))
+					alike[n][x] = d
+				}
+				if d >= near && d > match {
+					match = d
+				}
+			}
+			got, best = got+weights[n]*match, max(best, match)
+		}
+		// One word of a long question is enough to name a short fact: the square root lifts it.
+		out[i] = math.Sqrt(best * got / all)
+	}
+	return out, nil
+}
+
+// stemsOf returns the stems of the words of a text that say something.
+func stemsOf(text string) map[string]bool {
+	out := map[string]bool{}
+	for _, w := range words.Split(text) {
+		if !words.Common(w) && !isUser(w) {
+			out[words.Stem(w)] = true
+		}
+	}
+	return out
+}
