@@ -4,9 +4,11 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"sync"
 	"unicode"
 
 	"steward/client"
+	"steward/internal/id"
 	"steward/internal/record"
 	"steward/internal/search/meaning"
 	"steward/internal/search/words"
@@ -47,8 +49,8 @@ func (e *Engine) compare(ctx context.Context, f *record.Fact, all, replaced []st
 			}
 			continue
 		}
-		other := contentOf(&s.Fact)
-		switch relation(f, &s.Fact, own, other) {
+		other := e.contents.of(&s.Fact)
+		switch relation(own, other) {
 		case known:
 			if foreign && !f.Foreign() { // the person says so now: this is no quotation any more
 				old = append(old, s)
@@ -85,8 +87,8 @@ const (
 	contradicts // both cannot be true at once
 )
 
-func relation(f, other *record.Fact, own, others content) int {
-	if sameText(f.Text, other.Text) {
+func relation(own, others content) int {
+	if slices.Equal(own.all, others.all) {
 		return known
 	}
 	shared := own.shared(others)
@@ -120,11 +122,12 @@ func relation(f, other *record.Fact, own, others content) int {
 
 // content is what matters of a fact's text for a comparison.
 type content struct {
+	all       []string // its words
 	stems     []string // of its words, without function words and the subject
 	negative  bool
 	slot      string   // what can have only one value at a time; empty: unknown
 	value     []string // the stems of the value
-	words     []string // its words
+	words     []string // the words of the value
 	exclusive bool     // any other value contradicts, not only one of the same kind
 }
 
@@ -151,6 +154,7 @@ func slots() map[string]string {
 
 func contentOf(f *record.Fact) (c content) {
 	list := words.Split(f.Text)
+	c.all = list
 	var subject []string
 	for _, w := range words.Split(f.Subject) {
 		subject = append(subject, words.Stem(w))
@@ -293,4 +297,31 @@ func sum(list []string) (s meaning.Sum) {
 	}
 	s.Unit()
 	return s
+}
+
+// contents keeps what matters of facts, which are compared again and again. The zero value is empty.
+type contents struct {
+	mu   sync.Mutex
+	kept map[contentKey]content
+}
+
+type contentKey struct {
+	fact     id.ID
+	revision int
+	subject  string
+}
+
+func (k *contents) of(f *record.Fact) content {
+	key := contentKey{f.ID, f.Revision, f.Subject}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	c, ok := k.kept[key]
+	if !ok {
+		if k.kept == nil || len(k.kept) >= maxKept {
+			k.kept = map[contentKey]content{}
+		}
+		c = contentOf(f)
+		k.kept[key] = c
+	}
+	return c
 }

@@ -77,8 +77,9 @@ type Similarity interface {
 
 // Engine keeps facts. Safe for concurrent use.
 type Engine struct {
-	opt   Options
-	epoch atomic.Uint64
+	opt      Options
+	epoch    atomic.Uint64
+	contents contents
 }
 
 // Epoch counts what has changed how facts are shown that were recalled before: what was forgotten, or

@@ -28,7 +28,7 @@ import (
 // Limits of passages.
 const (
 	maxPassages    = 4
-	passageText    = 300 // bytes of a passage, about
+	passageText    = 400 // bytes of a sentence
 	passageHits    = 40  // messages that are looked at
 	passageWords   = 32  // of what was asked
 	passageSimilar = 0.5 // passages below are not recalled
@@ -43,6 +43,8 @@ type Passage struct {
 	Text   string
 	At     time.Time
 	Labels message.Labels
+
+	similar float64
 }
 
 // PassageRef names a passage: bytes of what the person has typed in a message.
@@ -67,7 +69,11 @@ func (e *Engine) Passages(ctx context.Context, in search.Index, user, asked stri
 	if err != nil || len(page.Hits) == 0 {
 		return nil, err
 	}
-	silent, err := e.silent(ctx, user)
+	all, err := e.all(ctx, user)
+	if err != nil {
+		return nil, err
+	}
+	silent, err := e.silent(ctx, user, all)
 	if err != nil {
 		return nil, err
 	}
@@ -90,19 +96,21 @@ func (e *Engine) Passages(ctx context.Context, in search.Index, user, asked stri
 	if err != nil {
 		return nil, err
 	}
-	order := make([]int, len(found))
-	for i := range order {
-		order[i] = i
+	for i := range found {
+		found[i].similar = similar[i]
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(similar[b], similar[a]) })
+	found = slices.DeleteFunc(found, func(p Passage) bool { return p.similar < passageSimilar })
+	slices.SortStableFunc(found, func(a, b Passage) int {
+		return cmp.Or(cmp.Compare(b.similar, a.similar), b.At.Compare(a.At))
+	})
+	found = e.standing(found, all)
 	var out []Passage
-	for _, i := range order {
-		if len(out) == maxPassages || similar[i] < passageSimilar {
+	for _, p := range found {
+		if len(out) == maxPassages {
 			break
 		}
-		p := found[i]
 		cost := tokens.Estimate(p.line(time.UTC))
-		if shown(p.PassageRef) || cost > budget || slices.ContainsFunc(out, func(o Passage) bool { return strings.EqualFold(o.Text, p.Text) }) {
+		if shown(p.PassageRef) || cost > budget {
 			continue
 		}
 		budget -= cost
@@ -110,6 +118,46 @@ func (e *Engine) Passages(ctx context.Context, in search.Index, user, asked stri
 	}
 	slices.SortStableFunc(out, func(a, b Passage) int { return a.At.Compare(b.At) })
 	return out, nil
+}
+
+// standing leaves out the passages that a fact says too, and those that something newer contradicts: a fact, or
+// another passage.
+func (e *Engine) standing(list []Passage, facts []stored) (out []Passage) {
+	own := make([]content, len(list))
+	for i, p := range list {
+		own[i] = contentOf(&record.Fact{Text: p.Text, Subject: subjectOf(p.Text)})
+	}
+	over := func(i int) bool {
+		for n := range facts {
+			if facts[n].Foreign() {
+				continue
+			}
+			switch relation(own[i], e.contents.of(&facts[n].Fact)) {
+			case known:
+				return true
+			case contradicts:
+				if facts[n].From.After(list[i].At) {
+					return true
+				}
+			}
+		}
+		for n := range list {
+			if n == i {
+				continue
+			}
+			switch how := relation(own[i], own[n]); {
+			case how == known && (n < i || len(own[n].all) > len(own[i].all)), how == contradicts && list[n].At.After(list[i].At):
+				return true
+			}
+		}
+		return false
+	}
+	for i := range list {
+		if !over(i) {
+			out = append(out, list[i])
+		}
+	}
+	return out
 }
 
 // queryOf returns the words of what was asked that a search is for.
@@ -124,12 +172,8 @@ func queryOf(asked string) string {
 }
 
 // silent returns the messages that facts come from or have come from.
-func (e *Engine) silent(ctx context.Context, user string) (map[id.ID]bool, error) {
+func (e *Engine) silent(ctx context.Context, user string, all []stored) (map[id.ID]bool, error) {
 	out := map[id.ID]bool{}
-	all, err := e.all(ctx, user)
-	if err != nil {
-		return nil, err
-	}
 	for i := range all {
 		if at, err := resource.Parse(all[i].Source); err == nil && all[i].Source != "" {
 			out[record.IDOf(at, record.TypeMessage)] = true
@@ -179,35 +223,16 @@ func (e *Engine) typed(ctx context.Context, user string, at resource.URI) (out t
 	return out, nil
 }
 
-// statements cuts a message into passages of whole sentences, without those that only ask.
+// statements returns the sentences of a message, without those that ask, and without very long ones.
 func statements(m typedMessage, at PassageRef) (out []Passage) {
-	open := -1
-	end := 0
-	flush := func() {
-		if open >= 0 {
-			if text := strings.TrimSpace(m.text[open:end]); text != "" {
-				p := Passage{PassageRef: at, Text: text, At: m.at, Labels: m.labels | message.Private}
-				p.From, p.To = open, end
-				out = append(out, p)
-			}
-		}
-		open = -1
-	}
 	for from, to := range sentences(m.text) {
-		s := strings.TrimSpace(m.text[from:to])
-		if s == "" || strings.HasSuffix(s, "?") || to-from > 2*passageText {
-			flush()
+		text := strings.TrimSpace(m.text[from:to])
+		if text == "" || len(text) > passageText || strings.HasSuffix(text, "?") {
 			continue
 		}
-		if open >= 0 && to-open > passageText {
-			flush()
-		}
-		if open < 0 {
-			open = from
-		}
-		end = to
+		at.From, at.To = from, to
+		out = append(out, Passage{PassageRef: at, Text: text, At: m.at, Labels: m.labels | message.Private})
 	}
-	flush()
 	return out
 }
 

@@ -123,7 +123,7 @@ func (e *Engine) Recall(ctx context.Context, user, asked string, shown func(fact
 			continue
 		case rule && rules >= maxRules, !rule && (others >= maxRecalled || h.Similar < recallSimilar):
 			continue
-		case h.Fact.Foreign() && (foreign >= maxForeign || h.Similar < recallForeign):
+		case h.Fact.Foreign() && (foreign >= maxForeign || h.Similar < recallForeign || e.denied(&h.Fact, list)):
 			continue
 		}
 		cost := tokens.Estimate(lineOf(&h.Fact, h.Fact.Revision, time.UTC))
@@ -147,6 +147,14 @@ func (e *Engine) Recall(ctx context.Context, user, asked string, shown func(fact
 		out.Labels, out.Sources = LabelsOf(out.Facts)
 	}
 	return out, nil
+}
+
+// denied reports whether the user has said otherwise than a fact of others does.
+func (e *Engine) denied(f *record.Fact, list []record.Fact) bool {
+	own := e.contents.of(f)
+	return slices.ContainsFunc(list, func(o record.Fact) bool {
+		return !o.Foreign() && strings.EqualFold(o.Subject, f.Subject) && relation(own, e.contents.of(&o)) == contradicts
+	})
 }
 
 // Reference returns what a conversation records of a recall: each fact's id and revision.

@@ -63,8 +63,6 @@ func (m *model) reply(a edge.Asked) edge.Reply {
 // knownFact is a fact that the model is shown.
 type knownFact struct{ id, text string }
 
-var fenced = regexp.MustCompile(`(?s)message (\d+) of [^\n]*\n(.*?)\n[^\n]*(?:message|END)`)
-
 // read answers a request to read a conversation.
 func (m *model) read(text string) string {
 	m.mu.Lock()
@@ -81,7 +79,10 @@ func (m *model) read(text string) string {
 			known = append(known, knownFact{which, fact})
 		}
 	}
-	h.Write([]byte(body))
+	said := messagesOf(body)
+	for _, s := range said {
+		h.Write([]byte(s))
+	}
 	r := rand.New(rand.NewPCG(h.Sum64(), 1)) //nolint:gosec // not for secrets
 	type fact struct {
 		Message    int      `json:"message"`
@@ -94,7 +95,7 @@ func (m *model) read(text string) string {
 	out := struct {
 		Facts []fact `json:"facts"`
 	}{[]fact{}}
-	for n, said := range messagesOf(body) {
+	for n, said := range said {
 		found := false
 		for _, s := range m.life.all() {
 			if !contains(said, s.text) {
@@ -143,12 +144,12 @@ func (m *model) read(text string) string {
 	return string(b)
 }
 
-// messagesOf returns the messages that a request shows.
+// messagesOf returns the messages that a request shows. Each stands between two random marks.
 func messagesOf(body string) (out []string) {
-	for _, part := range strings.Split(body, "message ")[1:] {
-		if _, rest, ok := strings.Cut(part, "\n"); ok && len(part) > 0 && part[0] >= '1' && part[0] <= '9' {
-			out = append(out, strings.TrimSpace(rest))
-		}
+	parts := strings.Split(body, "\n--- ")
+	for i := 1; i+1 < len(parts); i += 2 {
+		_, said, _ := strings.Cut(parts[i], "\n")
+		out = append(out, strings.TrimSpace(said))
 	}
 	return out
 }

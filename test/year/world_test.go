@@ -24,6 +24,7 @@ import (
 
 	"steward/client"
 	"steward/internal/app"
+	"steward/internal/extract"
 	"steward/internal/id"
 	"steward/internal/memory"
 	"steward/internal/record"
@@ -37,7 +38,8 @@ type world struct {
 	t     testing.TB
 	dir   string
 	net   *network.Network
-	model *model // nil: there is none
+	model *model
+	reads bool // the model reads conversations for facts
 
 	logs  bytes.Buffer
 	app   *app.App
@@ -45,13 +47,20 @@ type world struct {
 	srv   *app.Server
 }
 
-func newWorld(t testing.TB, l *life, withModel bool) *world {
-	w := &world{t: t, dir: t.TempDir(), net: network.New(t)}
-	settings := "listen: 127.0.0.1:7420\nprofile: {time_zone: UTC}\nweb: {hosts: [\"127.0.0.1:8080\"]}\nmemory: {rest: 1m, per_day: 1000}\n"
-	if withModel {
-		w.model = &model{life: l}
-		w.net.Serve(9001, edge.Script(t, w.model.reply))
+// TestMain lets Steward read pages in this program.
+func TestMain(m *testing.M) {
+	if code, mine := extract.Inside(os.Args, os.Stdin, os.Stdout); mine {
+		os.Exit(code)
 	}
+	os.Exit(m.Run())
+}
+
+// newWorld makes a world with an empty data folder. With reads, the model reads conversations for facts.
+func newWorld(t testing.TB, l *life, reads bool) *world {
+	w := &world{t: t, dir: t.TempDir(), net: network.New(t), model: &model{life: l}, reads: reads}
+	settings := "listen: 127.0.0.1:7420\nprofile: {time_zone: UTC}\nweb: {hosts: [\"127.0.0.1:8080\"]}\nrouting: \"off\"\nmodels: {embed: offline/lexical}\n" +
+		fmt.Sprintf("memory: {read: %t, rest: 1m, per_day: 1000}\n", reads)
+	w.net.Serve(9001, edge.Script(t, w.model.reply))
 	w.net.Serve(8080, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		var n int
 		if _, err := fmt.Sscanf(r.URL.Path, "/%d", &n); err != nil || n >= len(poisons) {
@@ -83,10 +92,7 @@ func (w *world) check(err error) {
 // open starts Steward as steward serve does.
 func (w *world) open() {
 	w.t.Helper()
-	env := []string{"HOME=" + w.dir, "PATH=" + os.Getenv("PATH"), "OLLAMA_HOST=127.0.0.1:1"}
-	if w.model != nil {
-		env = append(env, "OPENAI_API_KEY=test-key", "OPENAI_BASE_URL=http://127.0.0.1:9001/v1")
-	}
+	env := []string{"HOME=" + w.dir, "PATH=" + os.Getenv("PATH"), "OLLAMA_HOST=127.0.0.1:1", "OPENAI_API_KEY=test-key", "OPENAI_BASE_URL=http://127.0.0.1:9001/v1"}
 	w.app = &app.App{Stderr: io.Discard, Dir: w.dir, Serving: true, Config: filepath.Join(w.dir, "steward.yaml"), Data: filepath.Join(w.dir, "data"), Environ: env,
 		Outside: app.Outside{Dial: w.net.Dial, Listen: w.net.Listen, Poll: time.Hour}}
 	set, err := w.app.Settings()
@@ -117,6 +123,12 @@ func (w *world) until(at time.Time) {
 // say has the person say something, and waits until it is answered. conv is empty for a new conversation.
 func (w *world) say(conv, text string) string {
 	w.t.Helper()
+	if fact, ok := strings.CutPrefix(text, "Remember that "); ok && !w.reads { // by the command, which asks no model
+		fact = strings.ToUpper(fact[:1]) + fact[1:]
+		_, err := w.local.Own.SaveFact(w.t.Context(), client.FactInput{Text: &fact})
+		w.check(err)
+		return conv
+	}
 	got, err := w.local.Own.Say(w.t.Context(), client.Message{Conversation: conv, Content: []client.Block{{Type: "text", Text: text}}})
 	w.check(err)
 	time.Sleep(5 * time.Second)

@@ -99,6 +99,7 @@ func (w *world) talk(l *life) {
 				w.t.Logf("the locker: %v", err)
 			}
 		case len(l.talks) / 3:
+
 			time.Sleep(2 * time.Minute)
 			w.check(w.local.Own.DeleteConversation(w.t.Context(), conv, true))
 		}
