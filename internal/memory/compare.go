@@ -34,8 +34,10 @@ func (e *Engine) compare(ctx context.Context, f *record.Fact, all, replaced []st
 	if f.Foreign() {
 		replaced = nil // text of others changes nothing
 	}
-	if len(replaced) > 0 {
-		return client.FactSuperseded, replaced, nil
+	for _, s := range replaced {
+		if !endsAt(f, s) {
+			old = append(old, s)
+		}
 	}
 	own := contentOf(f)
 	for _, s := range all {
@@ -49,34 +51,48 @@ func (e *Engine) compare(ctx context.Context, f *record.Fact, all, replaced []st
 			}
 			continue
 		}
+		if slices.ContainsFunc(replaced, func(o stored) bool { return o.ID == s.ID }) {
+			continue
+		}
 		other := e.contents.of(&s.Fact)
-		switch relation(own, other) {
+		how := relation(own, other)
+		if how == unrelated && s.From.After(f.From) && relation(other, own) == contradicts {
+			how = contradicts
+		}
+		switch how {
 		case known:
-			if foreign && !f.Foreign() { // the person says so now: this is no quotation any more
+			if foreign && !f.Foreign() || len(replaced) > 0 { // the person says so now: this is no quotation any more
 				old = append(old, s)
 				continue
 			}
 			return client.FactDropped, []stored{s}, nil
 		case extends:
-			if !foreign || f.Foreign() {
+			if (!foreign || f.Foreign()) && len(replaced) == 0 {
 				return client.FactMerged, []stored{s}, nil
 			}
 			old = append(old, s)
 		case contradicts:
-			if s.From.After(f.From) { // it became true later, such as in an import of old messages
-				if f.Until.IsZero() {
-					f.Until = s.From
-					f.Successor = s.ID
-				}
-				continue
+			if !endsAt(f, s) {
+				old = append(old, s)
 			}
-			old = append(old, s)
 		}
 	}
 	if len(old) > 0 {
 		return client.FactSuperseded, old, nil
 	}
 	return client.FactAdded, nil, nil
+}
+
+// endsAt reports whether a fact that contradicts a new one became true later, such as in an import of old
+// messages. The new one ends then.
+func endsAt(f *record.Fact, later stored) bool {
+	if !later.From.After(f.From) {
+		return false
+	}
+	if f.Until.IsZero() || later.From.Before(f.Until) {
+		f.Until, f.Successor = later.From, later.ID
+	}
+	return true
 }
 
 // The relations of a new fact to another one.
@@ -110,6 +126,9 @@ func relation(own, others content) int {
 		}
 		return unrelated
 	}
+	if own.replaces(others) {
+		return contradicts
+	}
 	few, many := float64(min(len(own.stems), len(others.stems))), float64(max(len(own.stems), len(others.stems)))
 	if few == 0 || shared < few || few < knownPart*many {
 		return unrelated
@@ -118,6 +137,15 @@ func relation(own, others content) int {
 		return known
 	}
 	return extends
+}
+
+// replaces reports whether a statement says of itself that it is news ("now", "another"), and otherwise differs
+// from an older one in nothing but its names and numbers.
+func (c content) replaces(older content) bool {
+	if !c.news || len(c.names) == 0 || len(older.frame) == 0 || within(c.names, older.names) || within(older.names, c.names) {
+		return false
+	}
+	return within(older.frame, c.frame) && len(c.frame) <= len(older.frame)+min(len(older.frame)-1, 1)
 }
 
 // content is what matters of a fact's text for a comparison.
@@ -129,6 +157,9 @@ type content struct {
 	value     []string // the stems of the value
 	words     []string // the words of the value
 	exclusive bool     // any other value contradicts, not only one of the same kind
+	news      bool     // it says that something has changed
+	names     []string // the stems of its names and numbers
+	frame     []string // the stems of everything else
 }
 
 func (c content) shared(o content) (n float64) {
@@ -140,7 +171,8 @@ func (c content) shared(o content) (n float64) {
 	return n
 }
 
-// slots are the verbs that can have one object at a time, by stem.
+// slots are the words that say what can have one value at a time, by stem: verbs, and nouns that are followed
+// by a name.
 func slots() map[string]string {
 	return map[string]string{
 		"live": "home", "liv": "home", "mov": "home", "move": "home", "resid": "home", "wohn": "home", "wohnt": "home", "wohne": "home", "lebt": "home", "leb": "home", "lebe": "home", "zieh": "home", "zieht": "home", "umgezogen": "home",
@@ -148,27 +180,63 @@ func slots() map[string]string {
 		"nam": "name", "call": "name", "heisst": "name", "heißt": "name", "heiß": "name", "heiss": "name",
 		"driv": "drives", "drive": "drives", "driven": "drives", "fährt": "drives", "fahr": "drives",
 		"marri": "partner", "marry": "partner", "verheiratet": "partner",
-		"weigh": "weight", "wiegt": "weight",
+		"weigh": "weight", "wiegt": "weight", "insur": "insurance", "versichert": "insurance",
 	}
 }
 
+// nouns are those of slots, by stem. Only a name or a number is a value of theirs: "our flat is in Graz" says
+// where the home is, "our flat is too warm" does not.
+func nouns() map[string]string {
+	return map[string]string{"flat": "home", "apartment": "home", "wohnung": "home", "employer": "work", "arbeitgeber": "work", "profession": "role", "occupation": "role", "beruf": "role",
+		"car": "drives", "auto": "drives", "husband": "partner", "wife": "partner", "spous": "partner", "ehemann": "partner", "ehefrau": "partner",
+		"insuranc": "insurance", "insurer": "insurance", "versicherung": "insurance"}
+}
+
+// word of a fact, in lower case.
+type factWord struct {
+	word  string
+	named bool // a name or a number
+}
+
+func factWords(text string) (out []factWord) {
+	for i, field := range strings.Fields(text) {
+		first := []rune(strings.TrimLeftFunc(field, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }))
+		named := i > 0 && len(first) > 0 && unicode.IsUpper(first[0]) || strings.ContainsAny(field, "0123456789")
+		for _, w := range words.Split(field) {
+			out = append(out, factWord{w, named && !isUser(w)})
+		}
+	}
+	return out
+}
+
 func contentOf(f *record.Fact) (c content) {
-	list := words.Split(f.Text)
-	c.all = list
+	list := factWords(f.Text)
+	for _, w := range list {
+		c.all = append(c.all, w.word)
+	}
 	var subject []string
 	for _, w := range words.Split(f.Subject) {
 		subject = append(subject, words.Stem(w))
 	}
-	known := slots()
-	verb, at := "", -1
-	for i, w := range list {
+	verbs, things := slots(), nouns()
+	verb, whose, at := "", "", -1
+	for i, x := range list {
+		w := x.word
 		stem := words.Stem(w)
+		c.news = c.news || isNews(w)
 		switch {
 		case isNegation(w):
-			c.negative = true
+			c.negative = c.negative || w != "longer" && w != "no" || !isChange(c.all)
 			continue
-		case verb == "" && known[stem] != "":
-			verb, at = known[stem], i
+		case verb == "" && verbs[stem] != "" && !x.named:
+			verb, at = verbs[stem], i
+			c.exclusive = true
+			if verb == "name" || verb == "home" || verb == "partner" {
+				whose = ownedBefore(c.all[:i])
+			}
+			continue
+		case verb == "" && things[stem] != "" && !x.named && (things[stem] == "role" || slices.ContainsFunc(list[i+1:], func(x factWord) bool { return x.named })):
+			verb, at = things[stem], i
 			c.exclusive = true
 			continue
 		case verb == "" && i > 0 && isCopula(w):
@@ -179,7 +247,13 @@ func contentOf(f *record.Fact) (c content) {
 			continue
 		}
 		c.stems = append(c.stems, stem)
-		if at >= 0 {
+		switch {
+		case x.named:
+			c.names = append(c.names, stem)
+		case !isNews(w):
+			c.frame = append(c.frame, stem)
+		}
+		if at >= 0 && !isNews(w) {
 			c.value, c.words = append(c.value, stem), append(c.words, w)
 		}
 	}
@@ -191,14 +265,46 @@ func contentOf(f *record.Fact) (c content) {
 		c.slot = "is " + strings.Join(about, " ")
 		// A phone number or a birthday has one value of any kind; a person is many things.
 		c.exclusive = slices.ContainsFunc(about, unique)
-	case verb == "work" && slices.Contains(list, "on"):
+	case verb == "work" && slices.Contains(c.all, "on"):
 		c.value, c.exclusive = nil, false // nobody works on one thing only
+	case verb == "work" && slices.Contains(c.all, "as"):
+		c.slot = "role"
 	default:
-		c.slot = verb
+		c.slot = strings.TrimSpace(verb + " " + whose)
 	}
 	slices.Sort(c.value)
 	return c
 }
+
+// ownedBefore returns whose home or name it is: "sister" before "lives" in "my sister lives".
+func ownedBefore(before []string) string {
+	whose := ""
+	for i, w := range before {
+		switch w {
+		case "my", "our", "the", "mein", "meine", "unser", "unsere":
+			whose = ""
+			for _, noun := range before[i+1:] {
+				if isCopula(noun) || words.Common(noun) || isUser(noun) {
+					break
+				}
+				whose = words.Stem(noun)
+			}
+		}
+	}
+	return whose
+}
+
+// isNews reports whether a word says that something has changed.
+func isNews(w string) bool {
+	switch w {
+	case "now", "new", "another", "instead", "changed", "switched", "renamed", "nowadays", "currently", "jetzt", "nun", "neu", "neue", "neuen", "neues", "neuer", "stattdessen", "gewechselt":
+		return true
+	}
+	return false
+}
+
+// isChange reports whether words before "no longer" say what is true instead.
+func isChange(before []string) bool { return slices.ContainsFunc(before, isNews) }
 
 // unique reports whether one has one of these at a time, by the stem.
 func unique(stem string) bool {

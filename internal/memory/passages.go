@@ -145,8 +145,11 @@ func (e *Engine) standing(list []Passage, facts []stored) (out []Passage) {
 			if n == i {
 				continue
 			}
+			later := list[n].At.After(list[i].At)
 			switch how := relation(own[i], own[n]); {
-			case how == known && (n < i || len(own[n].all) > len(own[i].all)), how == contradicts && list[n].At.After(list[i].At):
+			case how == known && (n < i || len(own[n].all) > len(own[i].all)), how == contradicts && later:
+				return true
+			case how == unrelated && later && relation(own[n], own[i]) == contradicts:
 				return true
 			}
 		}

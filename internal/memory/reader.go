@@ -178,8 +178,8 @@ func (r *Reader) Read(ctx context.Context, user string, conv id.ID) ([]Saved, er
 	}
 	out := []Saved{}
 	for _, x := range found {
-		if x.Message < 1 || x.Message > len(typed) || !fromWords(x.Text, typed[x.Message-1].text) {
-			continue
+		if x.Message < 1 || x.Message > len(typed) || !fromWords(x.Text, typed[x.Message-1].text) || strings.HasSuffix(strings.TrimSpace(x.Text), "?") {
+			continue // an invention, or a question
 		}
 		said := typed[x.Message-1]
 		importance := min(max(x.Importance, 0), 1)

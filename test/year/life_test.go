@@ -96,7 +96,7 @@ var poisons = []struct{ topic, text, value string }{
 
 // Secrets that are forgotten: one by memory forget, one with its conversation.
 const (
-	lockerSays = "My locker code is zyx8841."
+	lockerSays = "Remember that my locker code is zyx8841."
 	lockerCode = "zyx8841"
 	safeSays   = "The combination of my safe is qwv7302."
 	safeCode   = "qwv7302"

@@ -107,7 +107,7 @@ func (m *model) read(text string) string {
 			}
 			f := fact{Message: n + 1, Text: s.text, Type: "fact", Importance: 0.5, Replaces: []string{}}
 			x := &m.life.topics[s.topic]
-			if strings.Contains(s.text, "lways") {
+			if strings.Contains(s.text, "lways use") || strings.Contains(s.text, "lways give") || strings.Contains(s.text, "lways answer") {
 				f.Type, f.Importance = "instruction", 0.8
 			}
 			if r.Float64() < rephrases {

@@ -30,7 +30,7 @@ func (l *life) judge(q question, recalled string) verdict {
 	}
 	best, newest, others, quoted := "", "", false, false
 	for line := range strings.Lines(recalled) {
-		if strings.HasPrefix(line, "What others have written") {
+		if strings.Contains(line, "What others have written") {
 			quoted = true
 		}
 		if strings.HasPrefix(line, "(From earlier") {
