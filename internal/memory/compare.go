@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"unicode"
+	"unicode/utf8"
 
 	"steward/client"
 	"steward/internal/id"
@@ -347,6 +348,17 @@ func isUser(w string) bool {
 		return true
 	}
 	return false
+}
+
+// withoutRequest returns a fact without the words that ask to remember it.
+func withoutRequest(text string) string {
+	for _, ask := range []string{"please remember that ", "remember that ", "please remember: ", "remember: ", "merk dir, dass ", "merke dir, dass "} {
+		if len(text) > len(ask) && strings.EqualFold(text[:len(ask)], ask) {
+			first, size := utf8.DecodeRuneInString(text[len(ask):])
+			return string(unicode.ToUpper(first)) + text[len(ask)+size:]
+		}
+	}
+	return text
 }
 
 // subjectOf returns whom a text is about: the user, unless it begins with the name of somebody else.

@@ -39,6 +39,7 @@ import (
 	"steward/internal/message"
 	"steward/internal/record"
 	"steward/internal/resource"
+	"steward/internal/search"
 	"steward/internal/store"
 	"steward/internal/tools/local"
 )
@@ -67,6 +68,7 @@ type Options struct {
 	Mask    func(string) string // hides secrets in a text; nil: nothing is hidden
 	Now     func() time.Time    // nil: time.Now
 	Similar Similarity          // nil: NewWords
+	Search  func() search.Index // finds passages, which are not recalled without; may return nil
 }
 
 // Similarity says how similar texts are to another one, each from 0 to 1. An index of vectors may implement
@@ -228,6 +230,10 @@ func (e *Engine) fill(f *record.Fact, in client.FactInput) error {
 	}
 	if in.Subject != nil && strings.TrimSpace(*in.Subject) == "" {
 		in.Subject = nil
+	}
+	if in.Text != nil {
+		plain := withoutRequest(*in.Text)
+		in.Text = &plain
 	}
 	if err := cmp.Or(line(in.Text, "text", MaxText, &f.Text), line(in.Subject, "subject", maxSubject, &f.Subject)); err != nil {
 		return err

@@ -55,8 +55,12 @@ type PassageRef struct {
 
 // Passages returns what the person said in other conversations that matters for what was asked, the oldest
 // first. shown says which passages the conversation shows already.
-func (e *Engine) Passages(ctx context.Context, in search.Index, user, asked string, conv id.ID, shown func(PassageRef) bool, budget int64) ([]Passage, error) {
-	if e.Off() || in == nil {
+func (e *Engine) Passages(ctx context.Context, user, asked string, conv id.ID, shown func(PassageRef) bool, budget int64) ([]Passage, error) {
+	var in search.Index
+	if !e.Off() && e.opt.Search != nil {
+		in = e.opt.Search()
+	}
+	if in == nil {
 		return nil, nil
 	}
 	query := queryOf(asked)
@@ -171,7 +175,7 @@ func queryOf(asked string) string {
 			out = append(out, w)
 		}
 	}
-	return strings.Join(out, " ")
+	return strings.Join(wider(out, passageWords), " ")
 }
 
 // silent returns the messages that facts come from or have come from.
@@ -340,4 +344,31 @@ func RenderPassages(refs []PassageRef, found map[PassageRef]Passage, zone *time.
 		return ""
 	}
 	return "(From earlier conversations, what the user said then. What was said later counts more; what is remembered above counts most:\n" + strings.Join(lines, "\n") + ")"
+}
+
+// SaidBefore returns the URI of what the person typed before a message of an answer, in the same interaction,
+// or "" if nothing was. A fact that an agent saves comes from there, and goes with it.
+func (e *Engine) SaidBefore(ctx context.Context, user string, conv resource.URI, answer id.ID) (string, error) {
+	if conv.Zero() {
+		return "", nil
+	}
+	typed := map[id.ID]string{} // by interaction
+	var in id.ID
+	for it, err := range store.Items(ctx, e.opt.Store, store.ForUser(user), store.Query{Type: record.TypeMessage, Under: conv, Limit: store.DefaultLimit}) {
+		if err != nil {
+			return "", err
+		}
+		m, err := record.DecodeMessage(it.URI, it.Body)
+		if err != nil {
+			return "", err
+		}
+		inter := record.IDOf(it.URI, record.TypeInteraction)
+		if m.Role == message.User && len(m.Blocks) > 0 && m.Blocks[0].Base().Origin == record.OriginUser {
+			typed[inter] = it.URI.String()
+		}
+		if m.ID == answer {
+			in = inter
+		}
+	}
+	return typed[in], nil
 }

@@ -3,6 +3,8 @@ package memory
 import (
 	"context"
 	"math"
+	"slices"
+	"strings"
 	"sync"
 
 	"steward/internal/search/meaning"
@@ -14,6 +16,7 @@ import (
 // one with NewWords; it is safe for concurrent use.
 type Words struct {
 	mu         sync.Mutex
+	groups     map[string]int
 	texts      map[string][]*word
 	vocabulary map[string]*word
 	stems      map[string]int
@@ -22,18 +25,54 @@ type Words struct {
 // word is a word that Words knows.
 type word struct {
 	stem    int // its number
+	group   int // of words that are used for the same thing; 0: none
 	meaning meaning.Sum
 }
 
 // maxKept bounds the texts that Words keeps: some ten megabytes. Beyond, it begins anew.
 const maxKept = 20_000
 
+// sameGroup is how alike two words of a group are.
+const sameGroup = 0.8
+
+// groups are words by which people speak of the same things in their lives, which the built-in vectors do not
+// know: "where is my flat" is answered by "we moved to Graz". One group a line.
+const groups = `live lives lived living reside resides home flat apartment moved move wohne wohnt lebe lebt wohnung zuhause umgezogen ziehe
+work works worked working job profession occupation career employer employed company arbeite arbeitet beruf arbeitgeber firma
+husband wife spouse partner married marry wedding anniversary ehemann ehefrau verheiratet hochzeit hochzeitstag
+insured insurance insurer versichert versicherung
+doctor physician gp arzt ärztin hausarzt
+phone telephone mobile cellphone handy telefon telefonnummer handynummer
+car drive drives drove vehicle auto fahre
+bicycle bike cycle ride fahrrad rad
+play plays practise practice instrument spiele instrument
+dog cat pet hund katze haustier
+called name named heiße heißt name
+born birthday birth geburtstag geboren
+like likes love loves prefer prefers favourite favorite enjoy mag liebe lieblings bevorzuge
+book novel reading read buch roman lese
+laptop notebook computer rechner
+learn learning study studying course lerne kurs
+eat eats diet food vegetarian vegan esse ernährung
+boss manager supervisor chef chefin vorgesetzte
+commute travel ride pendle`
+
+func groupsByWord() map[string]int {
+	out := map[string]int{}
+	for n, line := range strings.Split(groups, "\n") {
+		for w := range strings.FieldsSeq(line) {
+			out[w] = n + 1
+		}
+	}
+	return out
+}
+
 // near is how alike two words are at least that mean nearly the same.
 const near = 0.5
 
 // NewWords returns a comparison that knows no texts yet.
 func NewWords() *Words {
-	w := &Words{}
+	w := &Words{groups: groupsByWord()}
 	w.reset()
 	return w
 }
@@ -77,7 +116,7 @@ func (w *Words) split(text string) []*word {
 				number = len(w.stems)
 				w.stems[stem] = number
 			}
-			x = &word{stem: number}
+			x = &word{stem: number, group: w.groups[s]}
 			x.meaning.Add(s, 1)
 			x.meaning.Unit()
 			w.vocabulary[s] = x
@@ -129,6 +168,9 @@ func (w *Words) Similar(ctx context.Context, _, text string, to []string) ([]flo
 				d, ok := alike[n][x]
 				if !ok {
 					d = float64(q.meaning.Dot(&x.meaning))
+					if q.group > 0 && q.group == x.group {
+						d = max(d, sameGroup)
+					}
 					alike[n][x] = d
 				}
 				if d >= near && d > match {
@@ -149,6 +191,22 @@ func stemsOf(text string) map[string]bool {
 	for _, w := range words.Split(text) {
 		if !words.Common(w) && !isUser(w) {
 			out[words.Stem(w)] = true
+		}
+	}
+	return out
+}
+
+// wider adds to the words of a query those of their groups.
+func wider(query []string, most int) []string {
+	known, lines := groupsByWord(), strings.Split(groups, "\n")
+	out := slices.Clone(query)
+	for _, w := range query {
+		if n := known[w]; n > 0 {
+			for o := range strings.FieldsSeq(lines[n-1]) {
+				if len(out) < most && !slices.Contains(out, o) {
+					out = append(out, o)
+				}
+			}
 		}
 	}
 	return out

@@ -272,7 +272,7 @@ func (n *Node) connect() {
 		}, Life: n.life, Go: n.life.Go, Log: opt.Log})
 	n.Turns = turn.New(turn.Options{Store: opt.Store, Models: opt.Models, Kits: n.Kits, Routing: n.Routing, Conversations: conversations, Effects: effects,
 		Requests: n.Records.Engine, Life: n.life, Parallel: opt.Parallel, ExpireAtOnce: opt.ExpireAtOnce, ToolBudget: opt.ToolBudget, Profile: opt.Profile,
-		Zone: opt.Zone, Memory: opt.Memory, Search: opt.Search, Rested: n.rested, Skills: opt.Skills, Documents: opt.Documents, Secrets: opt.Secrets, IdleFor: opt.IdleFor, IdleBytes: opt.IdleBytes, IdleChats: opt.IdleChats, Log: opt.Log})
+		Zone: opt.Zone, Memory: opt.Memory, Rested: n.rested, Skills: opt.Skills, Documents: opt.Documents, Secrets: opt.Secrets, IdleFor: opt.IdleFor, IdleBytes: opt.IdleBytes, IdleChats: opt.IdleChats, Log: opt.Log})
 	n.Work = work.New(work.Options{Store: opt.Store, Turns: n.Turns, Kits: n.Kits, Conversations: conversations, Effects: effects, Requests: n.Records.Engine,
 		Life: n.life, Log: opt.Log})
 	n.Planning = planning.New(planning.Options{Store: opt.Store, Turns: n.Turns, Work: n.Work, Kits: n.Kits, Routing: n.Routing, Effects: effects, Requests: n.Records.Engine,

@@ -18,7 +18,6 @@ import (
 	"steward/internal/requests"
 	"steward/internal/resource"
 	"steward/internal/routing"
-	"steward/internal/search"
 	"steward/internal/store"
 	"steward/internal/tool"
 )
@@ -51,8 +50,6 @@ type Options struct {
 	Zone func(user string) *time.Location
 	// Memory has the facts that a turn begins with. May be nil.
 	Memory *memory.Engine
-	// Search finds what was said before that a turn begins with. May be nil.
-	Search search.Index
 	// Rested is told when a turn has ended in a conversation that a person talks in. May be nil.
 	Rested func(user string, conv id.ID)
 	// Skills lists the skills that a user has when a turn begins, for an agent with the tool
