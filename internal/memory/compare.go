@@ -158,6 +158,8 @@ type content struct {
 	value     []string // the stems of the value
 	words     []string // the words of the value
 	exclusive bool     // any other value contradicts, not only one of the same kind
+	topic     string   // the word of slots or nouns that it is about, also without a value
+	whose     string   // of a topic: "sister" in "my sister lives"; empty: the user's
 	news      bool     // it says that something has changed
 	names     []string // the stems of its names and numbers
 	frame     []string // the stems of everything else
@@ -258,6 +260,9 @@ func contentOf(f *record.Fact) (c content) {
 			c.value, c.words = append(c.value, stem), append(c.words, w)
 		}
 	}
+	if verb != "is" {
+		c.topic, c.whose = verb, whose
+	}
 	switch {
 	case verb == "" || len(c.value) == 0:
 		c.value, c.exclusive = nil, false
@@ -269,12 +274,29 @@ func contentOf(f *record.Fact) (c content) {
 	case verb == "work" && slices.Contains(c.all, "on"):
 		c.value, c.exclusive = nil, false // nobody works on one thing only
 	case verb == "work" && slices.Contains(c.all, "as"):
-		c.slot = "role"
+		c.slot, c.topic = "role", "role"
 	default:
 		c.slot = strings.TrimSpace(verb + " " + whose)
 	}
 	slices.Sort(c.value)
 	return c
+}
+
+// Of a statement that is about the same as a question: a home, work, a name.
+const (
+	sameTopic  = 0.2
+	otherTopic = -0.3 // somebody else's
+)
+
+// nearer corrects how similar a statement is to a question by what both are about.
+func (c content) nearer(asked content, similar float64) float64 {
+	switch {
+	case asked.topic == "" || asked.topic != c.topic || similar == 0:
+		return similar
+	case asked.whose == c.whose:
+		return min(similar+sameTopic, 1)
+	}
+	return max(similar+otherTopic, 0)
 }
 
 // ownedBefore returns whose home or name it is: "sister" before "lives" in "my sister lives".

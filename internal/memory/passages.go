@@ -100,8 +100,9 @@ func (e *Engine) Passages(ctx context.Context, user, asked string, conv id.ID, s
 	if err != nil {
 		return nil, err
 	}
+	question := contentOf(&record.Fact{Text: asked, Subject: subjectUser})
 	for i := range found {
-		found[i].similar = similar[i]
+		found[i].similar = contentOf(&record.Fact{Text: found[i].Text, Subject: subjectUser}).nearer(question, similar[i])
 	}
 	found = slices.DeleteFunc(found, func(p Passage) bool { return p.similar < passageSimilar })
 	slices.SortStableFunc(found, func(a, b Passage) int {

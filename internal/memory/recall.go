@@ -80,8 +80,12 @@ func (e *Engine) weigh(ctx context.Context, user, text string, list []record.Fac
 		return nil, fault.New(fault.Internal, "similarity_broken", "%d similarities were computed for %d facts", len(similar), len(list))
 	}
 	now := e.now()
+	question := contentOf(&record.Fact{Text: text, Subject: subjectUser})
 	hits := make([]Hit, len(list))
 	for i := range list {
+		if list[i].Subject == subjectUser {
+			similar[i] = e.contents.of(&list[i]).nearer(question, similar[i])
+		}
 		age := max(now.Sub(list[i].From), 0)
 		hits[i] = Hit{list[i], similar[i], weightSimilar*similar[i] + weightImportance*list[i].Importance + weightAge*math.Exp2(-float64(age)/float64(halfLife))}
 		if !list[i].Current(now) {

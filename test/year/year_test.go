@@ -158,12 +158,12 @@ func year(t *testing.T, seed uint64, conversations, about int, withModel bool) (
 	return all
 }
 
-func TestAYear(t *testing.T) {
-	start := time.Now()
-	t.Log(year(t, 1, 200, 50, true), time.Since(start))
-}
-
-func TestAYearWithoutAModel(t *testing.T) {
-	start := time.Now()
-	t.Log(year(t, 1, 200, 50, false), time.Since(start))
+// TestAMonth lives a short life: with a model that reads conversations, and without one.
+func TestAMonth(t *testing.T) {
+	for _, reads := range []bool{true, false} {
+		got := year(t, 1, 40, 5, reads)
+		if got[right]+got[dated] < 7 || got[outdated]+got[poisoned]+got[forgotten] > 0 {
+			t.Errorf("reads %t: %s", reads, got)
+		}
+	}
 }
