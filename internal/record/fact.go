@@ -122,11 +122,16 @@ func ReadingURI(conv id.ID) resource.URI { return resource.URI{}.ChildID(TypeRea
 
 // Reading says how far a conversation has been read for facts.
 type Reading struct {
+	User         string    `json:"user,omitzero"`
 	Conversation id.ID     `json:"conversation"`
 	Last         id.ID     `json:"last"` // the last message that was read
 	At           time.Time `json:"at"`
 	Day          string    `json:"day"`   // the day of At, in UTC
 	Facts        int       `json:"facts"` // how many the reading has saved
+
+	// Due is set while a conversation waits to be read, such as one that was imported: the time of its
+	// newest message.
+	Due time.Time `json:"due,omitzero"`
 }
 
 // DecodeFact reads a stored fact (error code store_broken).

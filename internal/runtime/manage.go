@@ -21,9 +21,20 @@ import (
 )
 
 // Import creates conversations of the user's from all chats in a file, one after
-// the other. See conversation.Engine.ImportAll.
+// the other. See conversation.Engine.ImportAll. They are read for facts later.
 func (n *Node) Import(ctx context.Context, user string, r io.Reader, o importexport.Options) iter.Seq2[conversation.Imported, error] {
-	return n.Conversations.ImportAll(ctx, store.ForUser(user), user, r, o)
+	return func(yield func(conversation.Imported, error) bool) {
+		for got, err := range n.Conversations.ImportAll(ctx, store.ForUser(user), user, r, o) {
+			if err == nil {
+				if e := n.reader.Imported(ctx, user, got.Conversation.ID, got.Conversation.Updated); e != nil {
+					n.opt.Log.Warn("an imported conversation will not be read for facts", "conversation", got.Conversation.ID.String(), "error", e)
+				}
+			}
+			if !yield(got, err) {
+				return
+			}
+		}
+	}
 }
 
 // Rename sets a conversation's title.

@@ -13,6 +13,7 @@ func TestAYear(t *testing.T) {
 	seed, talks := number("YEAR_SEED", 1), number("YEAR_TALKS", 2000)
 	t.Run("model", func(t *testing.T) { year(t, uint64(seed), talks, 50, true).atLeast(t, 90) })
 	t.Run("none", func(t *testing.T) { year(t, uint64(seed), talks, 50, false).atLeast(t, 65) })
+	t.Run("import", func(t *testing.T) { imported(t, uint64(seed), talks, 50).atLeast(t, 90) })
 }
 
 func number(name string, usual int) int {

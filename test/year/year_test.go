@@ -138,23 +138,29 @@ func year(t *testing.T, seed uint64, conversations, about int, withModel bool) (
 		l := live(t, seed, conversations, about)
 		w := newWorld(t, l, withModel)
 		w.talk(l)
-		tune, kept := w.ask(l)
-		facts, err := w.memory().List(t.Context(), w.local.User, true)
-		w.check(err)
-		current := 0
-		for i := range facts {
-			if facts[i].Until.IsZero() {
-				current++
-			}
-		}
-		t.Logf("seed %d, model %t, %d conversations, %d facts, %d of them current\ntune: %s\nkept: %s", seed, withModel, conversations, len(facts), current, tune, kept)
-		all = result{}
-		for _, r := range []result{tune, kept} {
-			for v, n := range r {
-				all[v] += n
-			}
-		}
+		all = w.measure(l, fmt.Sprintf("seed %d, model %t", seed, withModel))
 	})
+	return all
+}
+
+// measure asks the questions, and tells the figures.
+func (w *world) measure(l *life, what string) result {
+	tune, kept := w.ask(l)
+	facts, err := w.memory().List(w.t.Context(), w.local.User, true)
+	w.check(err)
+	current := 0
+	for i := range facts {
+		if facts[i].Until.IsZero() {
+			current++
+		}
+	}
+	w.t.Logf("%s, %d conversations, %d facts, %d of them current\ntune: %s\nkept: %s", what, len(l.talks), len(facts), current, tune, kept)
+	all := result{}
+	for _, r := range []result{tune, kept} {
+		for v, n := range r {
+			all[v] += n
+		}
+	}
 	return all
 }
 
