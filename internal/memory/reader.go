@@ -221,12 +221,11 @@ func (r *Reader) Read(ctx context.Context, user string, conv id.ID) ([]Saved, er
 	return out, nil
 }
 
-// Imported notes that a conversation with messages up to a time was imported. Backlog reads it.
-func (r *Reader) Imported(ctx context.Context, user string, conv id.ID, newest time.Time) error {
-	if r == nil || r.opt.Engine.Off() {
+// Imported notes that a conversation with messages up to a time was imported. Reader.Backlog reads it.
+func (e *Engine) Imported(ctx context.Context, user string, conv id.ID, newest time.Time) error {
+	if e.Off() {
 		return nil
 	}
-	e := r.opt.Engine
 	if newest.IsZero() {
 		newest = e.now()
 	}

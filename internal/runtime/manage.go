@@ -25,8 +25,8 @@ import (
 func (n *Node) Import(ctx context.Context, user string, r io.Reader, o importexport.Options) iter.Seq2[conversation.Imported, error] {
 	return func(yield func(conversation.Imported, error) bool) {
 		for got, err := range n.Conversations.ImportAll(ctx, store.ForUser(user), user, r, o) {
-			if err == nil {
-				if e := n.reader.Imported(ctx, user, got.Conversation.ID, got.Conversation.Updated); e != nil {
+			if err == nil && n.opt.ReadAfter > 0 {
+				if e := n.opt.Memory.Imported(ctx, user, got.Conversation.ID, got.Conversation.Updated); e != nil {
 					n.opt.Log.Warn("an imported conversation will not be read for facts", "conversation", got.Conversation.ID.String(), "error", e)
 				}
 			}

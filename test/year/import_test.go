@@ -62,7 +62,7 @@ func imported(t *testing.T, seed uint64, conversations, about int) (all result) 
 			Imported []struct{ ID, Title string }
 			Refused  []any
 		}
-		w.check(w.local.Own.Call(t.Context(), "POST /import", client.Params{"name": "conversations.json"}, strings.NewReader(l.export(t)), &report))
+		w.check(w.local.Own.Call(t.Context(), "POST /import", client.Params{"name": "conversations.json", "mine": "true"}, strings.NewReader(l.export(t)), &report))
 		if len(report.Imported) != len(l.talks) || len(report.Refused) > 0 {
 			t.Fatalf("%d imported, %d refused", len(report.Imported), len(report.Refused))
 		}
