@@ -29,6 +29,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 	"unicode/utf8"
@@ -82,6 +83,7 @@ type Engine struct {
 	opt      Options
 	epoch    atomic.Uint64
 	contents contents
+	decoded  decoded
 }
 
 // Epoch counts what has changed how facts are shown that were recalled before: what was forgotten, or
@@ -518,7 +520,7 @@ func (e *Engine) all(ctx context.Context, user string) (out []stored, err error)
 		if err != nil {
 			return nil, err
 		}
-		f, err := record.DecodeFact(it.URI, it.Body)
+		f, err := e.decoded.fact(user, &it.Resource)
 		if err != nil {
 			return nil, err
 		}
@@ -530,10 +532,55 @@ func (e *Engine) all(ctx context.Context, user string) (out []stored, err error)
 	return out, nil
 }
 
+// decoded keeps facts as they were decoded, since each recall reads all of a user. The zero value is empty.
+type decoded struct {
+	mu   sync.Mutex
+	kept map[decodedKey]stored
+}
+
+type decodedKey struct {
+	user string
+	at   resource.URI
+}
+
+// fact decodes a fact, unless that version was decoded before.
+func (d *decoded) fact(user string, r *resource.Resource) (record.Fact, error) {
+	key := decodedKey{user, r.URI}
+	d.mu.Lock()
+	s, ok := d.kept[key]
+	d.mu.Unlock()
+	if ok && s.version == r.Version {
+		return s.Fact, nil
+	}
+	f, err := record.DecodeFact(r.URI, r.Body)
+	if err != nil {
+		return f, err
+	}
+	// Whoever adds to a list gets a copy of it.
+	f.History, f.Earlier, f.Sources, f.Supersedes = slices.Clip(f.History), slices.Clip(f.Earlier), slices.Clip(f.Sources), slices.Clip(f.Supersedes)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.kept == nil || len(d.kept) >= maxKept {
+		d.kept = map[decodedKey]stored{}
+	}
+	d.kept[key] = stored{f, r.Version}
+	return f, nil
+}
+
+// drop forgets what was kept of a fact.
+func (d *decoded) drop(user string, at resource.URI) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.kept, decodedKey{user, at})
+}
+
 func (e *Engine) commit(ctx context.Context, user string, changes []store.Change) error {
 	_, err := e.opt.Store.Commit(ctx, store.ForUser(user), store.Batch{Changes: changes})
-	if slices.ContainsFunc(changes, func(c store.Change) bool { return c.Op == store.Erase }) {
-		e.epoch.Add(1)
+	for _, c := range changes {
+		if c.Op == store.Erase {
+			e.decoded.drop(user, c.URI)
+			e.epoch.Add(1)
+		}
 	}
 	return err
 }
