@@ -143,7 +143,7 @@ func relation(own, others content) int {
 // replaces reports whether a statement says of itself that it is news ("now", "another"), and otherwise differs
 // from an older one in nothing but its names and numbers.
 func (c content) replaces(older content) bool {
-	if !c.news || len(c.names) == 0 || len(older.frame) == 0 || within(c.names, older.names) || within(older.names, c.names) {
+	if !c.news || c.topic != older.topic || len(c.names) == 0 || len(older.frame) == 0 || within(c.names, older.names) || within(older.names, c.names) {
 		return false
 	}
 	return within(older.frame, c.frame) && len(c.frame) <= len(older.frame)+min(len(older.frame)-1, 1)
@@ -199,15 +199,18 @@ func nouns() map[string]string {
 type factWord struct {
 	word  string
 	named bool // a name or a number
+	aside bool // after a comma: it says nothing about the value before
 }
 
 func factWords(text string) (out []factWord) {
+	aside := false
 	for i, field := range strings.Fields(text) {
 		first := []rune(strings.TrimLeftFunc(field, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }))
 		named := i > 0 && len(first) > 0 && unicode.IsUpper(first[0]) || strings.ContainsAny(field, "0123456789")
 		for _, w := range words.Split(field) {
-			out = append(out, factWord{w, named && !isUser(w)})
+			out = append(out, factWord{w, named && !isUser(w), aside})
 		}
+		aside = aside || strings.HasSuffix(field, ",") || strings.HasSuffix(field, ";")
 	}
 	return out
 }
@@ -228,10 +231,12 @@ func contentOf(f *record.Fact) (c content) {
 		stem := words.Stem(w)
 		c.news = c.news || isNews(w)
 		switch {
+		case isNegation(w) && x.aside && len(c.value) > 0:
+			continue
 		case isNegation(w):
 			c.negative = c.negative || w != "longer" && w != "no" || !isChange(c.all)
 			continue
-		case verb == "" && verbs[stem] != "" && !x.named:
+		case (verb == "" || verb == "is" && len(c.value) == 0) && verbs[stem] != "" && !x.named: // also "am insured"
 			verb, at = verbs[stem], i
 			c.exclusive = true
 			if verb == "name" || verb == "home" || verb == "partner" {
@@ -267,7 +272,7 @@ func contentOf(f *record.Fact) (c content) {
 	case verb == "" || len(c.value) == 0:
 		c.value, c.exclusive = nil, false
 	case verb == "is":
-		about := c.stems[:len(c.stems)-len(c.value)]
+		about := c.stems[:max(len(c.stems)-len(c.value), 0)]
 		c.slot = "is " + strings.Join(about, " ")
 		// A phone number or a birthday has one value of any kind; a person is many things.
 		c.exclusive = slices.ContainsFunc(about, unique)

@@ -90,6 +90,13 @@ type Engine struct {
 // confirmed. What was rendered at an earlier epoch must not be used any more.
 func (e *Engine) Epoch() uint64 { return e.epoch.Load() }
 
+// Renew begins a new epoch, such as after a conversation was deleted whose passages were recalled.
+func (e *Engine) Renew() {
+	if e != nil {
+		e.epoch.Add(1)
+	}
+}
+
 // New returns an engine.
 func New(opt Options) *Engine {
 	if opt.Mask == nil {
@@ -378,7 +385,7 @@ func (e *Engine) ForgetErased(ctx context.Context, user string) error {
 			return err
 		}
 	}
-	e.epoch.Add(1) // passages of what was erased are shown no more
+	e.Renew() // passages of what was erased are shown no more
 	return nil
 }
 

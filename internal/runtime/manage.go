@@ -59,6 +59,7 @@ func (n *Node) Delete(ctx context.Context, user string, conv id.ID) error {
 	err := n.Conversations.Delete(ctx, store.ForUser(user), conv)
 	if err == nil {
 		c.Forget()
+		n.opt.Memory.Renew()
 		n.Work.StopTasks(ctx, user, conv)
 		err = n.Work.StopChildren(ctx, user, conv)
 	}
