@@ -226,8 +226,12 @@ func contentOf(f *record.Fact) (c content) {
 	}
 	verbs, things := slots(), nouns()
 	verb, whose, at := "", "", -1
+	clause := 0 // where the stems of the statement begin: "wrong digits, my number is …"
 	for i, x := range list {
 		w := x.word
+		if x.aside && verb == "" && clause == 0 {
+			clause = len(c.stems)
+		}
 		stem := words.Stem(w)
 		c.news = c.news || isNews(w)
 		switch {
@@ -272,7 +276,8 @@ func contentOf(f *record.Fact) (c content) {
 	case verb == "" || len(c.value) == 0:
 		c.value, c.exclusive = nil, false
 	case verb == "is":
-		about := c.stems[:max(len(c.stems)-len(c.value), 0)]
+		end := max(len(c.stems)-len(c.value), 0)
+		about := c.stems[min(clause, end):end]
 		c.slot = "is " + strings.Join(about, " ")
 		// A phone number or a birthday has one value of any kind; a person is many things.
 		c.exclusive = slices.ContainsFunc(about, unique)

@@ -24,6 +24,7 @@ func TestRelation(t *testing.T) {
 		{"I lead the project Lantern now", "I lead the project Comet", contradicts},
 		{"I visited Bergen", "I visited Ghent", unrelated},
 		{"My sister now lives in Lyon", "My sister is Anna", unrelated},
+		{"Wrong digits, my phone number is 0660 1112", "My phone number is 0699 4431", contradicts},
 		{"My car is red", "My car is blue", contradicts},
 		{"I like tea", "I like coffee", unrelated},
 	} {
