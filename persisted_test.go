@@ -33,7 +33,7 @@ const persistedTypes = `
 	lease.Beat lease.Work
 	llm.Calibration llm.Usage
 	mail.Account mail.Message
-	memory.Fact memory.Reading
+	memory.Fact memory.Forgotten memory.Reading
 	memory.Graph memory.Triples
 	messaging.Account messaging.Chat messaging.Code messaging.Person messaging.Post messaging.Preference messaging.Update
 	plan.Plan plan.Task

@@ -196,7 +196,7 @@ func (a *App) OpenCatalog(ctx context.Context, set *settings.Loaded, st *sqlite.
 	log := slog.New(slog.DiscardHandler) // the list reports problems
 	l := &Local{Store: st, Keys: identity.New(st), Log: log, Resolver: a.Resolver(set), alarms: jobs.New(jobs.Options{Store: st}), private: a.private(set)}
 	l.goals, l.graph = a.goals(st, l.zone(set)), a.newGraph(st, func() mentioned { return mentioned{memory: l.memory} })
-	l.memory = a.memory(st, set)
+	l.memory = a.memory(st, set, nil)
 	tools, err := l.tools(set)
 	if err == nil {
 		err = l.OpenPolicies(set, log)

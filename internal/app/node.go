@@ -32,6 +32,7 @@ import (
 	"steward/internal/policy/rego"
 	"steward/internal/routing"
 	"steward/internal/runtime"
+	"steward/internal/search"
 	"steward/internal/secret"
 	"steward/internal/server/auth"
 	"steward/internal/server/openai"
@@ -134,7 +135,7 @@ func (a *App) OpenLocal(ctx context.Context, set *settings.Loaded, log *slog.Log
 		User: a.User(), engine: a.engine(st), alarms: jobs.New(jobs.Options{Store: st, Log: log}), Resolver: a.Resolver(set), private: a.private(set),
 		stays: func(ctx context.Context) bool { return a.stays(ctx, set) }}
 	l.goals, l.graph = a.goals(st, l.zone(set)), a.newGraph(st, func() mentioned { return mentioned{l.memory, l.index, l.papers} })
-	l.memory = a.memory(st, set)
+	l.memory = a.memory(st, set, func() search.Index { return l.index })
 	l.papers = a.documentEngine(st, set, l.reader, l.graph, log)
 	if err := l.wire(ctx, a, set, log); err != nil {
 		return nil, errors.Join(err, l.ClosePolicies(), l.papers.Close(), st.Close())

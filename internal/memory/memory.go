@@ -29,6 +29,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 	"unicode/utf8"
@@ -39,6 +40,7 @@ import (
 	"steward/internal/message"
 	"steward/internal/record"
 	"steward/internal/resource"
+	"steward/internal/search"
 	"steward/internal/store"
 	"steward/internal/tools/local"
 )
@@ -66,7 +68,8 @@ type Options struct {
 	Off     bool                // nothing is saved, and nothing is recalled
 	Mask    func(string) string // hides secrets in a text; nil: nothing is hidden
 	Now     func() time.Time    // nil: time.Now
-	Similar Similarity          // nil: Words
+	Similar Similarity          // nil: NewWords
+	Search  func() search.Index // finds passages, which are not recalled without; may return nil
 }
 
 // Similarity says how similar texts are to another one, each from 0 to 1. An index of vectors may implement
@@ -77,14 +80,23 @@ type Similarity interface {
 
 // Engine keeps facts. Safe for concurrent use.
 type Engine struct {
-	opt   Options
-	epoch atomic.Uint64
-	tell  atomic.Pointer[func(user string, n News)]
+	opt      Options
+	epoch    atomic.Uint64
+	tell     atomic.Pointer[func(user string, n News)]
+	contents contents
+	decoded  decoded
 }
 
 // Epoch counts what has changed how facts are shown that were recalled before: what was forgotten, or
 // confirmed. What was rendered at an earlier epoch must not be used any more.
 func (e *Engine) Epoch() uint64 { return e.epoch.Load() }
+
+// Renew begins a new epoch, such as after a conversation was deleted whose passages were recalled.
+func (e *Engine) Renew() {
+	if e != nil {
+		e.epoch.Add(1)
+	}
+}
 
 // New returns an engine.
 func New(opt Options) *Engine {
@@ -95,7 +107,7 @@ func New(opt Options) *Engine {
 		opt.Now = time.Now
 	}
 	if opt.Similar == nil {
-		opt.Similar = Words{}
+		opt.Similar = NewWords()
 	}
 	return &Engine{opt: opt}
 }
@@ -240,6 +252,10 @@ func (e *Engine) fill(f *record.Fact, in client.FactInput) error {
 	if in.Subject != nil && strings.TrimSpace(*in.Subject) == "" {
 		in.Subject = nil
 	}
+	if in.Text != nil {
+		plain := withoutRequest(*in.Text)
+		in.Text = &plain
+	}
 	if err := cmp.Or(line(in.Text, "text", MaxText, &f.Text), line(in.Subject, "subject", maxSubject, &f.Subject)); err != nil {
 		return err
 	}
@@ -327,11 +343,26 @@ func (e *Engine) Forget(ctx context.Context, user, which string) (record.Fact, e
 	if err != nil {
 		return record.Fact{}, err
 	}
-	if err := e.commit(ctx, user, []store.Change{{Op: store.Erase, URI: f.URI()}}); err != nil {
+	if err := e.commit(ctx, user, forgotten(nil, &f)); err != nil {
 		return f.Fact, err
 	}
 	e.news(user, client.MemoryForgotten, id.ID{}, f.Fact)
 	return f.Fact, nil
+}
+
+// forgotten adds the changes that erase a fact. The message that it comes from is marked, so that no turn
+// recalls that either.
+func forgotten(changes []store.Change, f *stored) []store.Change {
+	changes = append(changes, store.Change{Op: store.Erase, URI: f.URI(), If: store.If{Version: f.version}})
+	at, err := resource.Parse(f.Source)
+	if f.Source == "" || err != nil {
+		return changes
+	}
+	mark := record.ForgottenURI(record.IDOf(at, record.TypeMessage))
+	if slices.ContainsFunc(changes, func(c store.Change) bool { return c.URI == mark }) {
+		return changes
+	}
+	return append(changes, store.Change{URI: mark, Body: record.Encode(struct{}{})})
 }
 
 // ForgetErased forgets what comes from messages that were erased: facts, and earlier texts of facts. It does so
@@ -394,6 +425,7 @@ func (e *Engine) ForgetErased(ctx context.Context, user string) error {
 			return err
 		}
 	}
+	e.Renew() // passages of what was erased are shown no more
 	return nil
 }
 
@@ -547,8 +579,11 @@ func LabelsOf(list []record.Fact) (labels message.Labels, sources []string) {
 	for i := range list {
 		labels |= list[i].EffectiveLabels()
 		sources = message.JoinSources(sources, list[i].Sources)
+		if list[i].Labels.Has(message.Private) && len(list[i].Sources) == 0 {
+			sources = message.JoinSources(sources, []string{message.UnknownSource})
+		}
 	}
-	return labels, message.JoinSources(sources, []string{"memory"})
+	return labels, message.JoinSources(sources, []string{message.SourceMemory})
 }
 
 // Types returns the types of facts.
@@ -571,7 +606,7 @@ func (e *Engine) all(ctx context.Context, user string) (out []stored, err error)
 		if err != nil {
 			return nil, err
 		}
-		f, err := record.DecodeFact(it.URI, it.Body)
+		f, err := e.decoded.fact(user, &it.Resource)
 		if err != nil {
 			return nil, err
 		}
@@ -581,6 +616,48 @@ func (e *Engine) all(ctx context.Context, user string) (out []stored, err error)
 		return cmp.Or(b.From.Compare(a.From), b.Created.Compare(a.Created), strings.Compare(a.ID.String(), b.ID.String()))
 	})
 	return out, nil
+}
+
+// decoded keeps facts as they were decoded, since each recall reads all of a user. The zero value is empty.
+type decoded struct {
+	mu   sync.Mutex
+	kept map[decodedKey]stored
+}
+
+type decodedKey struct {
+	user string
+	at   resource.URI
+}
+
+// fact decodes a fact, unless that version was decoded before.
+func (d *decoded) fact(user string, r *resource.Resource) (record.Fact, error) {
+	key := decodedKey{user, r.URI}
+	d.mu.Lock()
+	s, ok := d.kept[key]
+	d.mu.Unlock()
+	if ok && s.version == r.Version {
+		return s.Fact, nil
+	}
+	f, err := record.DecodeFact(r.URI, r.Body)
+	if err != nil {
+		return f, err
+	}
+	// Whoever adds to a list gets a copy of it.
+	f.History, f.Earlier, f.Sources, f.Supersedes = slices.Clip(f.History), slices.Clip(f.Earlier), slices.Clip(f.Sources), slices.Clip(f.Supersedes)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.kept == nil || len(d.kept) >= maxKept {
+		d.kept = map[decodedKey]stored{}
+	}
+	d.kept[key] = stored{f, r.Version}
+	return f, nil
+}
+
+// drop forgets what was kept of a fact.
+func (d *decoded) drop(user string, at resource.URI) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.kept, decodedKey{user, at})
 }
 
 // commit commits changes. What is about a fact, such as the triples that come from it, is erased before the fact
@@ -595,8 +672,11 @@ func (e *Engine) commit(ctx context.Context, user string, changes []store.Change
 		}
 	}
 	_, err := e.opt.Store.Commit(ctx, store.ForUser(user), store.Batch{Changes: changes})
-	if slices.ContainsFunc(changes, func(c store.Change) bool { return c.Op == store.Erase }) {
-		e.epoch.Add(1)
+	for _, c := range changes {
+		if c.Op == store.Erase {
+			e.decoded.drop(user, c.URI)
+			e.epoch.Add(1)
+		}
 	}
 	return err
 }

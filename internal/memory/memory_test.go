@@ -131,7 +131,11 @@ func TestForeignStaysForeign(t *testing.T) {
 		t.Errorf("it became an instruction: %v", err)
 	}
 	r, err := w.Recall(t.Context(), "ann", "what is my phone number", nothingShown, RecallTokens)
-	if err != nil || !r.Labels.Has(message.Untrusted) || len(r.Facts) != 2 {
+	if err != nil || r.Labels.Has(message.Untrusted) || len(r.Facts) != 1 { // the user has said otherwise
+		t.Fatalf("%+v %v", r, err)
+	}
+	w.saveAs("The garage code is 4711", message.Untrusted)
+	if r, err := w.Recall(t.Context(), "ann", "what is the garage code", nothingShown, RecallTokens); err != nil || !r.Labels.Has(message.Untrusted) || len(r.Facts) != 1 {
 		t.Fatalf("%+v %v", r, err)
 	}
 	got, err := w.Change(t.Context(), "ann", f.Fact.ID.String(), client.FactInput{Trusted: &yes}, w.by(0))

@@ -194,7 +194,7 @@ func (e *Engine) SetProfile(ctx context.Context, user string, p client.MemoryPro
 	}
 	for _, s := range current {
 		if !kept[s.ID] {
-			changes = append(changes, store.Change{Op: store.Erase, URI: s.URI(), If: store.If{Version: s.version}})
+			changes = forgotten(changes, &s)
 			all = slices.DeleteFunc(all, func(o stored) bool { return o.ID == s.ID }) // a new line is not compared with it
 		}
 	}

@@ -15,8 +15,6 @@ import (
 	"steward/internal/llm/tokens"
 	"steward/internal/message"
 	"steward/internal/record"
-	"steward/internal/search/meaning"
-	"steward/internal/search/words"
 )
 
 // What a recall weighs, and how much it may take.
@@ -90,8 +88,12 @@ func (e *Engine) weigh(ctx context.Context, user, text string, list []record.Fac
 		return nil, fault.New(fault.Internal, "similarity_broken", "%d similarities were computed for %d facts", len(similar), len(list))
 	}
 	now := e.now()
+	question := contentOf(&record.Fact{Text: text, Subject: subjectUser})
 	hits := make([]Hit, len(list))
 	for i := range list {
+		if list[i].Subject == subjectUser {
+			similar[i] = e.contents.of(&list[i]).nearer(question, similar[i])
+		}
 		age := max(now.Sub(list[i].From), 0)
 		hits[i] = Hit{list[i], similar[i], weightSimilar*similar[i] + weightImportance*list[i].Importance + weightAge*math.Exp2(-float64(age)/float64(halfLife))}
 		if !list[i].Current(now) {
@@ -164,7 +166,7 @@ func (e *Engine) RecallIn(ctx context.Context, user, asked string, shown func(fa
 			continue
 		case rule && rules >= maxRules, !rule && !corrects && (others >= maxRecalled || h.Similar < RecallSimilar):
 			continue
-		case h.Fact.Foreign() && (foreign >= maxForeign || h.Similar < recallForeign):
+		case h.Fact.Foreign() && (foreign >= maxForeign || h.Similar < recallForeign || e.denied(&h.Fact, list)):
 			continue
 		case !fits(&h.Fact, &room.Facts):
 			continue
@@ -185,6 +187,14 @@ func (e *Engine) RecallIn(ctx context.Context, user, asked string, shown func(fa
 		out.Labels, out.Sources = LabelsOf(out.Facts)
 	}
 	return out, nil
+}
+
+// denied reports whether the user has said otherwise than a fact of others does.
+func (e *Engine) denied(f *record.Fact, list []record.Fact) bool {
+	own := e.contents.of(f)
+	return slices.ContainsFunc(list, func(o record.Fact) bool {
+		return !o.Foreign() && strings.EqualFold(o.Subject, f.Subject) && relation(own, e.contents.of(&o)) == contradicts
+	})
 }
 
 // profileFirst returns the facts that belong to the profile that each conversation shows, the most important
@@ -305,67 +315,4 @@ func (e *Engine) Facts(ctx context.Context, user string) (map[id.ID]*record.Fact
 		out[all[i].ID] = &all[i].Fact
 	}
 	return out, err
-}
-
-// Words compares texts by their words and by what these mean, without a model. It implements Similarity.
-type Words struct{}
-
-// near is how alike two words are at least that mean nearly the same.
-const near = 0.5
-
-// Similar implements Similarity: the part of the words of the text, rare ones more, that occur in the other
-// one, or something like them.
-func (Words) Similar(ctx context.Context, _, text string, to []string) ([]float64, error) {
-	query := stemsOf(text)
-	out := make([]float64, len(to))
-	if len(query) == 0 {
-		return out, nil
-	}
-	docs := make([]map[string]meaning.Sum, len(to))
-	frequency := map[string]int{}
-	for i, t := range to {
-		docs[i] = stemsOf(t)
-		for stem := range docs[i] {
-			frequency[stem]++
-		}
-	}
-	weight := func(stem string) float64 { return math.Log(1 + float64(len(to)+1)/float64(frequency[stem]+1)) }
-	for i := range docs {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		var got, all, best float64
-		for stem, v := range query {
-			w := weight(stem)
-			match := 0.0
-			if _, ok := docs[i][stem]; ok {
-				match = 1
-			} else {
-				for _, o := range docs[i] {
-					if d := float64(v.Dot(&o)); d >= near && d > match {
-						match = d
-					}
-				}
-			}
-			got, all, best = got+w*match, all+w, max(best, match)
-		}
-		// One word of a long question is enough to name a short fact: the square root lifts it.
-		out[i] = math.Sqrt(best * got / all)
-	}
-	return out, nil
-}
-
-// stemsOf returns the stems of the words of a text that are no function words, with their meanings.
-func stemsOf(text string) map[string]meaning.Sum {
-	out := map[string]meaning.Sum{}
-	for _, w := range words.Split(text) {
-		if words.Common(w) || isUser(w) {
-			continue
-		}
-		var s meaning.Sum
-		s.Add(w, 1)
-		s.Unit()
-		out[words.Stem(w)] = s
-	}
-	return out
 }

@@ -12,6 +12,10 @@ import (
 const (
 	TypeFact    = "memory.Fact"
 	TypeReading = "memory.Reading" // how far a conversation has been read for facts
+
+	// TypeForgotten marks a message that a forgotten fact came from. It is recalled no more, and the mark
+	// holds nothing but its id.
+	TypeForgotten = "memory.Forgotten"
 )
 
 // OriginMemory is the origin of the messages that name recalled facts. Such a message names each fact and
@@ -126,16 +130,24 @@ func (f *Fact) URI() resource.URI { return FactURI(f.ID) }
 // FactURI returns the URI of a fact.
 func FactURI(fact id.ID) resource.URI { return resource.URI{}.ChildID(TypeFact, fact) }
 
+// ForgottenURI returns the URI of the mark of a message.
+func ForgottenURI(msg id.ID) resource.URI { return resource.URI{}.ChildID(TypeForgotten, msg) }
+
 // ReadingURI returns the URI of the reading of a conversation.
 func ReadingURI(conv id.ID) resource.URI { return resource.URI{}.ChildID(TypeReading, conv) }
 
 // Reading says how far a conversation has been read for facts.
 type Reading struct {
+	User         string    `json:"user,omitzero"`
 	Conversation id.ID     `json:"conversation"`
 	Last         id.ID     `json:"last"` // the last message that was read
 	At           time.Time `json:"at"`
 	Day          string    `json:"day"`   // the day of At, in UTC
 	Facts        int       `json:"facts"` // how many the reading has saved
+
+	// Due is set while a conversation waits to be read, such as one that was imported: the time of its
+	// newest message.
+	Due time.Time `json:"due,omitzero"`
 }
 
 // DecodeFact reads a stored fact (error code store_broken).

@@ -249,6 +249,7 @@ func Open(ctx context.Context, opt Options) (*Node, error) {
 	n.followLog()
 	n.anchorLog()
 	n.runScheduler()
+	n.life.Go(func() { n.reader.Backlog(n.life) })
 	return n, nil
 }
 

@@ -114,8 +114,8 @@ func (x *contextReader) readMessages(ctx context.Context, sent *llm.Transcript) 
 	}
 	var earlier client.ContextPiece
 	for i, m := range shown {
-		if refs := RecalledBy(stored[i]); refs != nil && x.recalled != nil {
-			x.addRecalled(m, refs)
+		if records(stored[i]) && x.recalled != nil {
+			x.addRecalled(m, RecalledBy(stored[i]), recalledPassages(stored[i]))
 			continue
 		}
 		p := x.messagePiece(m, byID[m.ID], before)
@@ -168,8 +168,8 @@ func (x *contextReader) messagePiece(m *message.Message, e *conversation.Entry, 
 	return p
 }
 
-// addRecalled adds the facts that a message names, and what the message says around them.
-func (x *contextReader) addRecalled(m *message.Message, refs []memory.Ref) {
+// addRecalled adds the facts and passages that a message names, and what the message says around them.
+func (x *contextReader) addRecalled(m *message.Message, refs []memory.Ref, passages []memory.PassageRef) {
 	first := len(x.pieces)
 	left, bytes := x.counter.Message(m), int64(agent.SizeOf(m.Blocks))
 	for _, r := range refs {
@@ -191,8 +191,19 @@ func (x *contextReader) addRecalled(m *message.Message, refs []memory.Ref) {
 		left, bytes = left-p.Tokens, bytes-p.Bytes
 		x.add(p)
 	}
-	if len(refs) > 0 && left > 0 {
-		x.add(client.ContextPiece{Category: x.pieces[first].Category, Name: "headings", Why: "say what the facts are", Tokens: left, Bytes: max(bytes, 0)})
+	said := x.recalled.said(x.engine.opt.Memory.Epoch(), passages)
+	for _, ref := range passages {
+		piece := client.ContextPiece{Category: client.ContextPassages, URI: ref.URI().String(), Name: "[erased]", Why: "it was erased since"}
+		if p, ok := said[ref]; ok {
+			line := p.Line(x.recalled.zone)
+			piece.Name, piece.Tokens, piece.Bytes, piece.Labels = p.Text, x.counter.Text(line), int64(len(line)), p.Labels.Names()
+			piece.Why = fmt.Sprintf("you said it on %s in %s", p.At.In(x.recalled.zone).Format(time.DateOnly), ref.Conversation)
+		}
+		left, bytes = left-piece.Tokens, bytes-piece.Bytes
+		x.add(piece)
+	}
+	if len(x.pieces) > first && left > 0 {
+		x.add(client.ContextPiece{Category: x.pieces[first].Category, Name: "headings", Why: "say what was recalled", Tokens: left, Bytes: max(bytes, 0)})
 	}
 }
 

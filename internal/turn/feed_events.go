@@ -208,7 +208,7 @@ func (f *Feed) messageStored(m *message.Message, seq uint64) {
 		if isFromUser(m) {
 			f.push(Frame{Kind: FrameUser, Message: m.ID, Stored: m})
 		}
-		if RecalledBy(m) != nil {
+		if records(m) {
 			f.push(Frame{Kind: FrameMemory, Message: m.ID, Stored: m})
 		}
 	}

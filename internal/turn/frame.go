@@ -105,6 +105,8 @@ type PlannedView struct {
 type MemoryView struct {
 	Did   string            `json:"did"` // client.MemoryRecalled, …
 	Facts []client.FactNews `json:"facts"`
+	// Passages are what the person said in earlier conversations; only with client.MemoryRecalled.
+	Passages []client.SourceText `json:"passages,omitempty"`
 }
 
 // ApprovalView is a question to a person, as a conversation's frames carry it.

@@ -19,18 +19,31 @@ import (
 	"steward/internal/record"
 )
 
-// A turn that a person begins recalls facts (package memory), and so does each task of a plan, for what it is to do.
-// The message that records this names them, after
+// A turn that a person begins recalls facts, and passages of earlier conversations (package memory), and so does
+// each task of a plan, for what it is to do. The message that records this names them, after
 // the person's message, and has their labels. Its text is filled in when a model is asked. Earlier recalls
 // stay where they were made and as they were, so that providers' caches hold. The first recall of a
 // conversation begins with the profile: standing instructions and important facts. Budget has the shares.
 
-// RecalledBy returns the facts that a message says were recalled, or nil if it records no recall.
+// RecalledBy returns the facts that a message says were recalled, or nil if it names none.
 func RecalledBy(m *message.Message) []memory.Ref {
-	if m.Role != message.User || len(m.Blocks) == 0 || m.Blocks[0].Base().Origin != record.OriginMemory {
+	if !records(m) {
 		return nil
 	}
 	return memory.ParseReference(m.Text())
+}
+
+// recalledPassages returns the passages that a message says were recalled.
+func recalledPassages(m *message.Message) []memory.PassageRef {
+	if !records(m) {
+		return nil
+	}
+	return memory.ParsePassages(m.Text())
+}
+
+// records reports whether a message records a recall.
+func records(m *message.Message) bool {
+	return m.Role == message.User && len(m.Blocks) > 0 && m.Blocks[0].Base().Origin == record.OriginMemory
 }
 
 // Recalls reports whether a message records the recall of a fact.
@@ -54,17 +67,27 @@ func (e *Engine) remember(ctx context.Context, c *Conversation, s *conversation.
 			e.log.Warn("cannot read what was recalled before", "conversation", c.ID.String(), "error", err)
 			return nil
 		}
+		fact, passage := shownIn(msgs)
 		budget := fit.budget()
-		found, err := e.opt.Memory.RecallIn(ctx, c.User, asked, shownIn(msgs), memory.Room{Profile: budget.Profile, Facts: budget.Facts})
+		found, err := e.opt.Memory.RecallIn(ctx, c.User, asked, fact, memory.Room{Profile: budget.Profile, Facts: budget.Facts})
 		if err != nil {
 			e.log.Warn("cannot recall facts", "conversation", c.ID.String(), "error", err)
 			return nil
 		}
-		if len(found.Facts) == 0 {
+		passages, err := e.opt.Memory.Passages(ctx, c.User, asked, c.ID, passage, budget.Passages)
+		if err != nil { // the facts are worth having without them
+			e.log.Warn("cannot recall passages", "conversation", c.ID.String(), "error", err)
+		}
+		if len(found.Facts)+len(passages) == 0 {
 			return nil
 		}
-		common := message.Common{Origin: record.OriginMemory, Labels: found.Labels, Sources: found.Sources}
-		return &message.Message{ID: id.New(), Role: message.User, Blocks: []message.Block{&message.Text{Common: common, Text: found.Reference()}}}
+		common := message.Common{Origin: record.OriginMemory, Labels: found.Labels, Sources: message.JoinSources(found.Sources, []string{message.SourceMemory})}
+		text := found.Reference()
+		for _, p := range passages {
+			common.Labels |= p.Labels
+			text = strings.TrimRight(text, " ") + " " + p.String()
+		}
+		return &message.Message{ID: id.New(), Role: message.User, Blocks: []message.Block{&message.Text{Common: common, Text: text}}}
 	}
 	next := job.View
 	job.View = func(t *llm.Transcript) *llm.Transcript {
@@ -75,15 +98,17 @@ func (e *Engine) remember(ctx context.Context, c *Conversation, s *conversation.
 	}
 }
 
-// shownIn returns a function that says whether messages name a fact at a revision; 0: at any.
-func shownIn(msgs []*message.Message) func(id.ID, int) bool {
-	var shown []memory.Ref
+// shownIn returns functions that say whether messages name a fact at a revision (0: at any), and a passage.
+func shownIn(msgs []*message.Message) (fact func(id.ID, int) bool, passage func(memory.PassageRef) bool) {
+	var facts []memory.Ref
+	var passages []memory.PassageRef
 	for _, m := range msgs {
-		shown = append(shown, RecalledBy(m)...)
+		facts, passages = append(facts, RecalledBy(m)...), append(passages, recalledPassages(m)...)
 	}
-	return func(fact id.ID, revision int) bool {
-		return slices.ContainsFunc(shown, func(r memory.Ref) bool { return r.Fact == fact && (revision == 0 || r.Revision == revision) })
+	fact = func(fact id.ID, revision int) bool {
+		return slices.ContainsFunc(facts, func(r memory.Ref) bool { return r.Fact == fact && (revision == 0 || r.Revision == revision) })
 	}
+	return fact, func(p memory.PassageRef) bool { return slices.Contains(passages, p) }
 }
 
 // zoneOf returns a user's time zone.
@@ -102,13 +127,16 @@ func lineOf(v *MemoryView, zone *time.Location) string {
 	if head == "" {
 		return fmt.Sprintf("Facts that were forgotten: %d", len(v.Facts))
 	}
-	parts := make([]string, len(v.Facts))
-	for i, f := range v.Facts {
+	var parts []string
+	for _, f := range v.Facts {
 		text := f.Text
 		if f.Foreign {
 			text = fmt.Sprintf("others wrote %q", text)
 		}
-		parts[i] = fmt.Sprintf("%s (%s)", text, f.From.In(zone).Format(time.DateOnly))
+		parts = append(parts, fmt.Sprintf("%s (%s)", text, f.From.In(zone).Format(time.DateOnly)))
+	}
+	for _, p := range v.Passages {
+		parts = append(parts, fmt.Sprintf("you said %q (%s)", p.Text, p.At.In(zone).Format(time.DateOnly)))
 	}
 	return head + strings.Join(parts, "; ")
 }
@@ -128,6 +156,13 @@ func (e *Engine) shower(ctx context.Context, user string) func(*Frame) {
 			for _, ref := range refs {
 				if fact := facts[ref.Fact]; fact != nil {
 					v.Facts = append(v.Facts, memory.ShownAt(fact, ref.Revision))
+				}
+			}
+			passages := recalledPassages(f.Stored)
+			said := r.said(e.opt.Memory.Epoch(), passages)
+			for _, ref := range passages {
+				if p, ok := said[ref]; ok {
+					v.Passages = append(v.Passages, client.SourceText{Source: ref.URI().String(), At: p.At, Text: p.Text})
 				}
 			}
 			f.Memory = v
@@ -161,14 +196,14 @@ func (r *recalls) in(t *llm.Transcript) ([]*message.Message, error) {
 		known[m.ID] = true
 	}
 	for _, m := range msgs {
-		if RecalledBy(m) != nil && !known[m.ID] {
+		if records(m) && !known[m.ID] {
 			r.found = append(r.found, m)
 		}
 	}
 	return r.found[:len(r.found):len(r.found)], nil
 }
 
-// recaller fills in what was recalled.
+// recaller fills in what was recalled. What it has read is read again at another epoch.
 type recaller struct {
 	engine  *Engine
 	ctx     context.Context
@@ -176,25 +211,37 @@ type recaller struct {
 	zone    *time.Location
 	recalls *recalls
 
-	mu    sync.Mutex
-	epoch uint64
-	facts map[id.ID]*record.Fact // nil: not read yet
+	mu       sync.Mutex
+	epoch    uint64
+	facts    map[id.ID]*record.Fact // nil: not read yet
+	passages map[memory.PassageRef]memory.Passage
+	asked    map[memory.PassageRef]bool // what passages was read for
 }
 
-// view returns the transcript with the texts of the facts.
+// view returns the transcript with the texts of the facts and passages.
 func (r *recaller) view(t *llm.Transcript) *llm.Transcript {
 	epoch := r.engine.opt.Memory.Epoch()
 	return t.As(fmt.Sprintf("memory %d %s", epoch, r.zone), func(m *message.Message) *message.Message { return r.filled(epoch, m) })
 }
 
-// filled returns a message with the texts of the facts that it names.
+// filled returns a message with the texts of the facts and passages that it names.
 func (r *recaller) filled(epoch uint64, m *message.Message) *message.Message {
-	refs := RecalledBy(m)
-	if refs == nil {
+	facts, passages := RecalledBy(m), recalledPassages(m)
+	if facts == nil && passages == nil {
 		return m
 	}
+	var parts []string
+	if facts != nil {
+		parts = append(parts, memory.Render(facts, r.read(epoch, facts), r.zone))
+	}
+	if said := memory.RenderPassages(passages, r.said(epoch, passages), r.zone); said != "" {
+		parts = append(parts, said)
+	}
+	if len(parts) == 0 {
+		parts = append(parts, "(What was recalled here was erased since.)")
+	}
 	out := *m
-	text := &message.Text{Common: *m.Blocks[0].Base(), Text: memory.Render(refs, r.read(epoch, refs), r.zone)}
+	text := &message.Text{Common: *m.Blocks[0].Base(), Text: strings.Join(parts, "\n")}
 	out.Blocks = []message.Block{text}
 	return &out
 }
@@ -226,7 +273,8 @@ func (r *recaller) tokens(f *fitter, t *llm.Transcript) (n int64) {
 func (r *recaller) read(epoch uint64, refs []memory.Ref) map[id.ID]*record.Fact {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	complete := r.facts != nil && r.epoch == epoch
+	r.renew(epoch)
+	complete := r.facts != nil
 	for _, ref := range refs {
 		complete = complete && r.facts[ref.Fact] != nil
 	}
@@ -236,9 +284,41 @@ func (r *recaller) read(epoch uint64, refs []memory.Ref) map[id.ID]*record.Fact 
 			r.engine.log.Warn("cannot read the facts that were recalled", "error", err)
 			return nil
 		}
-		r.facts, r.epoch = facts, epoch
+		r.facts = facts
 	}
 	return r.facts
+}
+
+// said returns the passages that refs name unless they were erased.
+func (r *recaller) said(epoch uint64, refs []memory.PassageRef) map[memory.PassageRef]memory.Passage {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.renew(epoch)
+	var missing []memory.PassageRef
+	for _, ref := range refs {
+		if !r.asked[ref] {
+			missing = append(missing, ref)
+		}
+	}
+	found, err := r.engine.opt.Memory.ReadPassages(r.ctx, r.user, missing)
+	if err != nil {
+		r.engine.log.Warn("cannot read the passages that were recalled", "error", err)
+		return nil
+	}
+	for _, ref := range missing {
+		r.asked[ref] = true
+		if p, ok := found[ref]; ok {
+			r.passages[ref] = p
+		}
+	}
+	return r.passages
+}
+
+// renew drops what was read at another epoch.
+func (r *recaller) renew(epoch uint64) {
+	if r.asked == nil || r.epoch != epoch {
+		r.epoch, r.facts, r.passages, r.asked = epoch, nil, map[memory.PassageRef]memory.Passage{}, map[memory.PassageRef]bool{}
+	}
 }
 
 // TellMemory shows what was done with a user's facts: to those who watch the conversation that it comes from, or

@@ -223,7 +223,7 @@ func replayed(m conversation.Entry, start Cursor, args map[message.Ref]string) [
 		if opensTurn(m.Message) {
 			return []Frame{{Kind: FrameOpened, Message: m.ID, Stored: m.Message, Cursor: end}}
 		}
-		if RecalledBy(m.Message) != nil {
+		if records(m.Message) {
 			return []Frame{{Kind: FrameMemory, Message: m.ID, Stored: m.Message, Cursor: end}}
 		}
 	case message.Tool:

@@ -85,6 +85,11 @@ func (s service) save(ctx context.Context, in tool.Invocation, a saveArgs, _ cha
 	if in.Labels.Has(message.Private) {
 		by.Sources = in.Sources
 	}
+	source, err := s.Memory.SaidBefore(ctx, in.User, in.Conversation, in.Call.Message)
+	if err != nil {
+		return "", err
+	}
+	by.Source = source
 	input := client.FactInput{Text: &a.Content, Importance: a.Importance, Replaces: a.Replaces}
 	if a.Subject != "" {
 		input.Subject = &a.Subject
