@@ -51,7 +51,7 @@ func floors() map[string]floor {
 			table[name] = f
 		}
 	}
-	add(3, "", "internal/memory/documents", "internal/goals", "internal/memory/graph", "internal/jobs", "internal/heartbeat", "internal/plan", "internal/agent", "internal/conversation", "internal/effect", "internal/identity", "internal/conversation/worklog", "internal/search/fts", "internal/search/vector")
+	add(3, "", "internal/memory/documents", "internal/goals", "internal/memory/graph", "internal/jobs", "internal/heartbeat", "internal/plan", "internal/agent", "internal/conversation", "internal/effect", "internal/identity", "internal/conversation/worklog", "internal/search/fts", "internal/search/vector", "internal/search/similar")
 	add(3, providerKin, providerKin) // see floorOf for the providers themselves
 	add(3, "", "internal/provider")  // the contract of the providers: tests alone
 	add(3, "", "internal/store/sqlite")

@@ -33,8 +33,8 @@ const persistedTypes = `
 	lease.Beat lease.Work
 	llm.Calibration llm.Usage
 	mail.Account mail.Message
-	memory.Fact memory.Reading
-	memory.Graph memory.Triple
+	memory.Fact memory.Forgotten memory.Reading
+	memory.Graph memory.Triples
 	messaging.Account messaging.Chat messaging.Code messaging.Person messaging.Post messaging.Preference messaging.Update
 	plan.Plan plan.Task
 	runtime.Life
@@ -54,7 +54,7 @@ var persistedWords = map[string]string{
 	"type of a fact":              `fact preference person place event instruction`,
 	"status of a document":        `ready refused`,
 	"term": `about branch call cancelled_by children conversation effect.dead effect.intent effect.intents effect.key
-		graph.call graph.o graph.p graph.po graph.s graph.so graph.source graph.sp graph.word
+		graph.call graph.o graph.p graph.po graph.s graph.source graph.sp graph.word
 		group_member key_hash key_user message named opened plan plans request requests routed stands task`,
 	"state of a resource": `active answered approved awaiting_approval deleted due executing lease.held lease.waiting
 		open pending proposed running unknown`,

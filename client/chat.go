@@ -56,6 +56,7 @@ const (
 	FrameTask      = "task"
 	FramePlanned   = "plan_task"
 	FrameOpened    = "opened"
+	FrameMemory    = "memory"
 )
 
 // The status of a tool call before it has a result.
@@ -97,6 +98,9 @@ type Frame struct {
 	CallID string   `json:"call_id"` // that a task of a plan belongs to
 	Order  int      `json:"order"`   // of the task, among the others
 	Task   *Request `json:"task"`    // how it stands
+
+	Did   string     `json:"did"`   // what was done with facts: MemoryRecalled, …
+	Facts []FactNews `json:"facts"` // that were recalled, saved, undone or forgotten
 
 	Message string `json:"message"` // the progress of a call or a task; of an error, its message
 	Err     error  `json:"-"`       // a FrameError

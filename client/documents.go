@@ -24,6 +24,9 @@ type Document struct {
 	Cut      bool      `json:"cut,omitzero"` // the end of its text is not searched
 	Status   string    `json:"status"`       // "ready", or "refused": it cannot be read
 	Reason   string    `json:"reason,omitzero"`
+	Code     string    `json:"code,omitzero"`    // of the reason
+	Triples  int       `json:"triples,omitzero"` // that its content states in the graph
+	Notice   string    `json:"notice,omitzero"`  // why what it states is not in the graph
 	Labels   []string  `json:"labels,omitempty"`
 	Added    time.Time `json:"added"`
 	Changed  time.Time `json:"changed"`
@@ -79,6 +82,9 @@ func (c *Client) AddDocument(ctx context.Context, path string, own bool, data io
 
 // Document shows a document, by its id, path, name or words of that.
 func (c *Client) Document(ctx context.Context, which string) (Document, error) {
+	if which == "search" { // GET /documents/search is the search; blanks around a name do not count
+		which = " search"
+	}
 	return ask[Document](ctx, c, "GET /documents/{id}", Params{"id": which}, nil)
 }
 

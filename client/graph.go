@@ -8,11 +8,13 @@ import (
 
 // Entity is something in a graph, with what is said of it.
 type Entity struct {
-	ID        string       `json:"id"` // its IRI, or _: and the label of a blank node
+	ID        string       `json:"id,omitzero"` // empty: it is only mentioned; otherwise its IRI, or _: and the label of a blank node
 	Label     string       `json:"label"`
 	Relations []Neighbour  `json:"relations"`
-	Texts     []SourceText `json:"texts,omitempty"` // of the sources that say it
-	More      bool         `json:"more,omitzero"`   // there are more relations
+	Facts     []Fact       `json:"facts,omitempty"`    // about it, or that mention it, the newest first
+	Texts     []SourceText `json:"texts,omitempty"`    // of the sources of the relations and facts
+	Passages  []SourceText `json:"passages,omitempty"` // of messages and documents that mention its name
+	More      bool         `json:"more,omitzero"`      // there are more relations
 	Labels    []string     `json:"labels,omitempty"`
 }
 
@@ -27,10 +29,12 @@ type Neighbour struct {
 	Sources   []string  `json:"sources"`
 }
 
-// SourceText is a text that a triple comes from.
+// SourceText is a text that a triple comes from, or that mentions an entity.
 type SourceText struct {
-	Source string `json:"source"`
-	Text   string `json:"text"`
+	Source string    `json:"source"`
+	Cite   string    `json:"cite,omitzero"` // where it stands, in words
+	At     time.Time `json:"at,omitzero"`   // when it was written
+	Text   string    `json:"text"`
 }
 
 // GraphAnswer is the answer to a query in SPARQL.

@@ -26,7 +26,7 @@ func Files() (*Resolver, error) {
 		Resolver: protocompile.WithStandardImports(&protocompile.SourceResolver{
 			Accessor: func(name string) (io.ReadCloser, error) { return sources.Open(name) },
 		})}
-	files, err := c.Compile(context.Background(), "common.proto", "tool.proto", "search.proto", "event.proto", "message.proto", "plan.proto", "assistant.proto")
+	files, err := c.Compile(context.Background(), "common.proto", "tool.proto", "search.proto", "vector.proto", "memory.proto", "event.proto", "message.proto", "plan.proto", "assistant.proto")
 	if err != nil {
 		return nil, fmt.Errorf("the descriptors of Steward's services: %w", err)
 	}

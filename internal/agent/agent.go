@@ -133,11 +133,26 @@ type Job struct {
 	// from there. May be nil.
 	Review func(ctx context.Context, answer *message.Message) (note string)
 	// Recall returns what is remembered for what a person asked, as a message with the origin
-	// record.OriginMemory, before the run's first model call; nil: nothing. The note says it to the
-	// person. May be nil.
-	Recall func(ctx context.Context, asked string) (m *message.Message, note string)
+	// record.OriginMemory, before the run's first model call; nil: nothing. May be nil.
+	Recall func(ctx context.Context, asked string) *message.Message
+	// RecallFrom is the origin of the messages for which something is recalled; empty: record.OriginUser.
+	RecallFrom string
 	// Hooks are called between the run's steps.
 	Hooks Hooks
+}
+
+// Request returns all that the next model call sends.
+func (j *Job) Request() *llm.Request {
+	tools := j.Tools
+	if j.Shown != nil {
+		tools = j.Shown()
+	}
+	seen := j.Journal.Transcript()
+	if j.View != nil {
+		seen = j.View(seen)
+	}
+	return &llm.Request{System: j.System, Transcript: seen, Tools: tools, Plannable: j.Plannable, Sampling: j.Sampling, User: j.User, Meter: j.Meter,
+		Labels: j.Journal.Labels(), Agent: j.Agent, Lineage: j.Lineage}
 }
 
 // Hooks are called between the steps of a run; each may be nil. A note is a text for the

@@ -1,13 +1,13 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
 	"time"
 
 	"steward/internal/id"
-	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/record"
 )
@@ -36,7 +36,7 @@ func (l *loop) recall(ctx context.Context) error {
 	for _, m := range slices.Backward(l.Journal.Transcript().Messages()) {
 		if from := origin(m); m.Role != message.User || from == record.OriginMemory {
 			return nil
-		} else if from == record.OriginUser {
+		} else if from == cmp.Or(l.RecallFrom, record.OriginUser) {
 			asked = m.Text()
 			break
 		}
@@ -45,7 +45,7 @@ func (l *loop) recall(ctx context.Context) error {
 		return nil
 	}
 	began := time.Now()
-	m, note := l.Recall(ctx, asked)
+	m := l.Recall(ctx, asked)
 	l.active += time.Since(began)
 	if m == nil {
 		return nil
@@ -53,11 +53,7 @@ func (l *loop) recall(ctx context.Context) error {
 	if err := l.ready(); err != nil {
 		return err
 	}
-	if err := l.append(ctx, m); err != nil {
-		return err
-	}
-	l.Emit(Event{Kind: Delta, ID: m.ID, Stream: llm.Event{Kind: llm.Notice, Text: note}})
-	return nil
+	return l.append(ctx, m)
 }
 
 // after is the hook that sees what the model wrote, before anyone else does.

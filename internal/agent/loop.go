@@ -147,7 +147,7 @@ func (l *loop) restoreCounts() {
 		if m.Final || m.Role == message.User && origin(m) != "system" {
 			return
 		}
-		l.size += sizeOf(m.Blocks)
+		l.size += SizeOf(m.Blocks)
 		if m.Role == message.Assistant {
 			l.calls++
 			l.used = l.used.Add(m.Usage)
@@ -158,8 +158,8 @@ func (l *loop) restoreCounts() {
 	}
 }
 
-// sizeOf returns the approximate size of blocks in bytes.
-func sizeOf(blocks []message.Block) (n int) {
+// SizeOf returns the approximate size of blocks in bytes.
+func SizeOf(blocks []message.Block) (n int) {
 	for _, b := range blocks {
 		n += len(b.Base().Meta.Fields)
 		switch b := b.(type) {
@@ -170,7 +170,7 @@ func sizeOf(blocks []message.Block) (n int) {
 		case *message.ToolCall:
 			n += len(b.Name) + len(b.Args)
 		case *message.ToolResult:
-			n += sizeOf(b.Content)
+			n += SizeOf(b.Content)
 		case *message.Image:
 			n += len(b.Data)
 		case *message.File:
@@ -305,17 +305,7 @@ func (l *loop) ask(ctx context.Context) (*message.Message, error) {
 	m := &message.Message{ID: id.New(), Role: message.Assistant}
 	var partial bytes.Buffer
 	var reply *llm.Reply
-	tools := l.Tools
-	if l.Shown != nil {
-		tools = l.Shown()
-	}
-	seen := l.Journal.Transcript()
-	if l.View != nil {
-		seen = l.View(seen)
-	}
-	req := &llm.Request{System: l.System, Transcript: seen, Tools: tools, Plannable: l.Plannable, Sampling: l.Sampling, User: l.User, Meter: l.Meter,
-		Labels: l.Journal.Labels(), Agent: l.Agent, Lineage: l.Lineage}
-	for ev, err := range l.Model.Stream(ctx, req) {
+	for ev, err := range l.Model.Stream(ctx, l.Request()) {
 		if err := l.ready(); err != nil {
 			return nil, err
 		}
@@ -396,7 +386,7 @@ func (l *loop) append(ctx context.Context, msgs ...*message.Message) error {
 		return err
 	}
 	for i, m := range msgs {
-		l.size += sizeOf(m.Blocks)
+		l.size += SizeOf(m.Blocks)
 		l.used = l.used.Add(m.Usage)
 		l.Emit(Event{Kind: Stored, ID: m.ID, Message: m, Seq: seqs[i]})
 	}

@@ -54,14 +54,16 @@ func (l *Local) openAgents(ctx context.Context, a *App, set *settings.Loaded, to
 		Servers:    append([]string{filepath.Join(set.Data, "mcp.json")}, set.MCP...),
 		Openers:    l.openers(set),
 		HookOpener: process.OpenHook,
-		Names:      func() []string { return append(slices.Clone(tools.Names()), effect.ReadToolName, search.ToolName) },
-		Jobs:       l.readJob(set),
-		Secrets:    a.Declared(set, log),
-		Services:   l.services.environ,
-		Snapshots:  filepath.Join(set.Data, "snapshots"),
-		Hide:       l.private,
-		Review:     kits.ReviewTools(l.resolve),
-		Confined:   sandbox.Available,
+		Names: func() []string {
+			return append(slices.Clone(tools.Names()), effect.ReadToolName, search.ToolName, search.SimilarToolName)
+		},
+		Jobs:      l.readJob(set),
+		Secrets:   a.Declared(set, log),
+		Services:  l.services.environ,
+		Snapshots: filepath.Join(set.Data, "snapshots"),
+		Hide:      l.private,
+		Review:    kits.ReviewTools(l.resolve),
+		Confined:  sandbox.Available,
 	}
 	if err := sandbox.RemoveLeftovers(); err != nil {
 		log.Warn("temporary folders of programs that were killed could not be removed", "error", err)
@@ -193,8 +195,8 @@ func endpoints(set *settings.Loaded, own []string, log *slog.Logger) ([]catalog.
 func (a *App) OpenCatalog(ctx context.Context, set *settings.Loaded, st *sqlite.Store) (*API, error) {
 	log := slog.New(slog.DiscardHandler) // the list reports problems
 	l := &Local{Store: st, Keys: identity.New(st), Log: log, Resolver: a.Resolver(set), alarms: jobs.New(jobs.Options{Store: st}), private: a.private(set)}
-	l.goals, l.graph = a.goals(st, l.zone(set)), a.newGraph(st)
-	l.memory = a.memory(st, set)
+	l.goals, l.graph = a.goals(st, l.zone(set)), a.newGraph(st, func() mentioned { return mentioned{memory: l.memory} })
+	l.memory = a.memory(st, set, nil)
 	tools, err := l.tools(set)
 	if err == nil {
 		err = l.OpenPolicies(set, log)

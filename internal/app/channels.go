@@ -19,8 +19,10 @@ import (
 	"steward/internal/channel/telegram"
 	"steward/internal/channel/webhook"
 	"steward/internal/fault"
+	"steward/internal/id"
 	"steward/internal/message"
 	"steward/internal/messaging"
+	"steward/internal/record"
 	"steward/internal/server/auth"
 	"steward/internal/settings"
 	"steward/internal/tool"
@@ -84,6 +86,13 @@ func (l *Local) openMessaging(ctx context.Context, a *App, set *settings.Loaded,
 		Transcribe: func(ctx context.Context, user, mediaType string, data []byte) (string, error) {
 			return docs.transcribe(ctx, user, docs.vendorOf(""), &message.File{Name: "the voice message", MIME: mediaType, Data: data})
 		}}
+	opt.UndoMemory = func(ctx context.Context, user string, conv id.ID) (string, error) {
+		f, gone, err := l.memory.UndoLast(ctx, user, conv, record.FactAuthor{Call: id.New(), Actor: "user"})
+		if gone {
+			return "No longer remembered: " + f.Text, err
+		}
+		return "It is again: " + f.Text, err
+	}
 	for _, name := range slices.Sorted(maps.Keys(set.Channels)) {
 		s := set.Channels[name]
 		if !a.Serving || s.Off {

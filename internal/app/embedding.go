@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"steward/internal/llm"
+	"steward/internal/search/similar"
 	"steward/internal/search/vector"
 	"steward/internal/settings"
 )
@@ -27,12 +28,26 @@ func (l *Local) embedding(set *settings.Loaded) vector.Options {
 			switch {
 			case builtIn && chosen:
 				return vector.Lexical(), nil
-			case builtIn, name == "" && !chosen && !local(e.Name):
-				return vector.Model{}, errNoEmbedder // a local server may only be down
+			case builtIn, name == "" && !chosen && (!local(e.Name) || vendor.Access != llm.ByLocal):
+				// Only servers of this machine that list an embedding model are asked without being named: others may
+				// not have the one that is usual for their vendor.
+				return vector.Model{}, errNoEmbedder
 			}
 			price, _ := l.Found.Models.Price(e.Name)
 			return vector.Model{Name: e.Name, Embedder: e.Embedder, Price: price.Input}, nil
 		}}
+}
+
+// similarity returns how agents are found for tasks, and tools for requests: by the embedding model that messages
+// get vectors of. One that is made of words knows less than the words themselves.
+func similarity(o vector.Options) similar.Options {
+	return similar.Options{Allow: o.Allow, Model: func() (similar.Model, error) {
+		m, err := o.Model("")
+		if err == nil && m.Lexical {
+			err = errNoEmbedder
+		}
+		return similar.Model{Name: m.Name, Embedder: m.Embedder}, err
+	}}
 }
 
 var errNoEmbedder = errors.New("no embedding model is set up (models.embed)")

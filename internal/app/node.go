@@ -32,6 +32,7 @@ import (
 	"steward/internal/policy/rego"
 	"steward/internal/routing"
 	"steward/internal/runtime"
+	"steward/internal/search"
 	"steward/internal/secret"
 	"steward/internal/server/auth"
 	"steward/internal/server/openai"
@@ -133,9 +134,9 @@ func (a *App) OpenLocal(ctx context.Context, set *settings.Loaded, log *slog.Log
 	l := &Local{outside: a.Outside, reader: extract.Reader{Command: command, Slots: make(chan struct{}, readAtOnce)}, audit: trail, intake: intake, Store: st, Keys: identity.New(st), Log: log, grace: set.Timeouts.Shutdown,
 		User: a.User(), engine: a.engine(st), alarms: jobs.New(jobs.Options{Store: st, Log: log}), Resolver: a.Resolver(set), private: a.private(set),
 		stays: func(ctx context.Context) bool { return a.stays(ctx, set) }}
-	l.goals, l.graph = a.goals(st, l.zone(set)), a.newGraph(st)
-	l.memory = a.memory(st, set)
-	l.papers = a.documentEngine(st, set, l.reader, log)
+	l.goals, l.graph = a.goals(st, l.zone(set)), a.newGraph(st, func() mentioned { return mentioned{l.memory, l.index, l.papers} })
+	l.memory = a.memory(st, set, func() search.Index { return l.index })
+	l.papers = a.documentEngine(st, set, l.reader, l.graph, log)
 	if err := l.wire(ctx, a, set, log); err != nil {
 		return nil, errors.Join(err, l.ClosePolicies(), l.papers.Close(), st.Close())
 	}
@@ -204,7 +205,8 @@ func (l *Local) wire(ctx context.Context, a *App, set *settings.Loaded, log *slo
 	}
 	docs := a.attached(l, set)
 	l.openMessaging(ctx, a, set, docs)
-	l.index = newIndex(set.Data, l.Store, l.embedding(set), log)
+	embedding := l.embedding(set)
+	l.index = newIndex(set.Data, l.Store, embedding, log)
 	l.node, err = runtime.Open(ctx, runtime.Options{
 		Vendors:   Vendors(),
 		ExportKey: a.exportKey, Forget: func(user string) error {
@@ -231,6 +233,7 @@ func (l *Local) wire(ctx context.Context, a *App, set *settings.Loaded, log *slo
 		Routing:      map[string]string{"auto": routing.Auto, "always": routing.Always}[set.Routing],
 		ExpireAtOnce: set.Tools.Expired == "at_once",
 		ToolBudget:   kits.ToolBudget{Tools: set.Tools.Shown, Tokens: set.Tools.ShownTokens},
+		Similar:      similarity(embedding), TaskThreshold: set.Plans.AgentThreshold,
 		RemoteModels: l.services.remoteModels,
 		Alarms:       l.alarms, JobSource: l.jobSource(set), Notify: alert, Deliver: l.deliver, Heartbeat: l.heartbeatOptions(set),
 	})

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"steward/internal/llm"
+	"steward/internal/memory/documents"
 	"steward/internal/message"
 	"steward/internal/messaging"
 	"steward/internal/requests"
@@ -49,11 +50,13 @@ func (a *App) Stored(st *sqlite.Store, set *settings.Loaded, log *slog.Logger) (
 	if err != nil {
 		return nil, errors.Join(err, index.Close(), st.Close())
 	}
-	papers := a.documentEngine(st, set, extract.Reader{Command: command}, log)
+	var papers *documents.Engine
+	statements := a.newGraph(st, func() mentioned { return mentioned{a.memory(st, set, nil), index, papers} })
+	papers = a.documentEngine(st, set, extract.Reader{Command: command}, statements, log)
 	node := &runtime.Node{Records: runtime.NewRecords(runtime.RecordsOptions{Store: st, Conversations: a.engine(st), Search: index, Price: price,
 		Effects: effect.New(effect.Options{Store: st, Directory: people, Log: log, ApprovalTimeout: set.Timeouts.Approval, Called: requests.Called(st), Spec: spec, Zone: zone}),
 		Spec:    spec, Zone: zone})}
-	return a.inProcess(api.Options{Node: node, People: people, Own: ownProfile(set), Jobs: l.jobService(set), Channels: messaging.New(messaging.Options{Store: st, People: people, Log: log}), Heartbeat: l.heartbeatService(set), Goals: a.goals(st, zone), Memory: a.memory(st, set), Documents: papers, Graph: a.newGraph(st)}, nil, log,
+	return a.inProcess(api.Options{Node: node, People: people, Own: ownProfile(set), Jobs: l.jobService(set), Channels: messaging.New(messaging.Options{Store: st, People: people, Log: log}), Heartbeat: l.heartbeatService(set), Goals: a.goals(st, zone), Memory: a.memory(st, set, nil), Documents: papers, Graph: statements}, nil, log,
 		func() error { return errors.Join(index.Close(), papers.Close(), st.Close()) }), nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"steward/client"
 	"steward/internal/extract"
 	"steward/internal/memory/documents"
+	"steward/internal/memory/graph"
 	"steward/internal/message"
 	"steward/internal/settings"
 	"steward/internal/store"
@@ -20,9 +21,9 @@ import (
 // documentsFile returns the path of the index of the documents in a data folder.
 func documentsFile(data string) string { return filepath.Join(data, "documents.db") }
 
-// documentEngine returns the engine that keeps documents in a store. Close must be called after the last use.
-func (a *App) documentEngine(st store.Store, set *settings.Loaded, reader extract.Reader, log *slog.Logger) *documents.Engine {
-	opt := documents.Options{Store: st, Path: documentsFile(set.Data), Reader: reader, Private: a.private(set), Mask: a.Hidden().Mask, Log: log}
+// documentEngine returns the engine that keeps documents in a store, and what they state in a graph. Close must be called after the last use.
+func (a *App) documentEngine(st store.Store, set *settings.Loaded, reader extract.Reader, statements *graph.Engine, log *slog.Logger) *documents.Engine {
+	opt := documents.Options{Store: st, Path: documentsFile(set.Data), Reader: reader, Private: a.private(set), With: statements.DocumentChanges, Mask: a.Hidden().Mask, Log: log}
 	for _, f := range set.Documents.Folders {
 		opt.Folders = append(opt.Folders, documents.Folder{Path: a.Path(f.Path), User: cmp.Or(f.User, a.User()), Own: f.Own})
 	}

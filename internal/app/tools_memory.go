@@ -4,6 +4,7 @@ import (
 	"time"
 
 	factmem "steward/internal/memory"
+	"steward/internal/search"
 	"steward/internal/settings"
 	"steward/internal/store"
 	"steward/internal/tool"
@@ -11,9 +12,10 @@ import (
 	domainlocal "steward/internal/tools/local"
 )
 
-// memory returns the engine that keeps facts in a store.
-func (a *App) memory(st store.Store, set *settings.Loaded) *factmem.Engine {
-	return factmem.New(factmem.Options{Store: st, Off: set.Memory.Off, Mask: a.Hidden().Mask})
+// memory returns the engine that keeps facts in a store. find returns the index by which turns recall passages of
+// messages; it may be nil.
+func (a *App) memory(st store.Store, set *settings.Loaded, find func() search.Index) *factmem.Engine {
+	return factmem.New(factmem.Options{Store: st, Off: set.Memory.Off, Mask: a.Hidden().Mask, Search: find})
 }
 
 // readAfter is how long a conversation rests before it is read for facts; zero: none is read.

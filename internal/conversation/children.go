@@ -2,6 +2,7 @@ package conversation
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"steward/internal/fault"
@@ -104,6 +105,9 @@ func (e *Engine) eraseAsked(ctx context.Context, sc store.Scope, m *Entry, conv 
 	if r := m.Result(); r != nil {
 		calls = append(calls, r.Call)
 	}
+	if err := e.eraseTasks(ctx, sc, record.InteractionURI(conv, m.Interaction), calls); err != nil {
+		return err
+	}
 	for _, ref := range calls {
 		u := record.ConversationURI(record.AskedConversation(ref))
 		r, err := e.store.Get(ctx, sc, u)
@@ -127,6 +131,33 @@ func (e *Engine) eraseAsked(ctx context.Context, sc store.Scope, m *Entry, conv 
 			return err
 		}
 		if err := e.erase(ctx, sc, c.Asked); err != nil && !fault.Is(err, fault.NotFound) {
+			return err
+		}
+	}
+	return nil
+}
+
+// eraseTasks erases the requests of an interaction that calls have made and that are closed: they repeat the calls'
+// arguments and results.
+func (e *Engine) eraseTasks(ctx context.Context, sc store.Scope, inter resource.URI, calls []message.Ref) error {
+	if len(calls) == 0 {
+		return nil
+	}
+	var gone []resource.URI
+	for it, err := range store.Items(ctx, e.store, sc, store.Query{Under: inter, Type: record.TypeRequest}) {
+		if err != nil {
+			return err
+		}
+		var r record.Request
+		if err := record.Decode(it.URI, it.Body, &r); err != nil {
+			return err
+		}
+		if slices.Contains(calls, r.Call) && !r.Closed.IsZero() {
+			gone = append(gone, it.URI)
+		}
+	}
+	for _, u := range gone {
+		if err := e.erase(ctx, sc, u); err != nil && !fault.Is(err, fault.NotFound) {
 			return err
 		}
 	}

@@ -34,7 +34,7 @@ type Imported struct {
 // import_not_json, import_unreadable, import_too_large.
 func (e *Engine) Import(ctx context.Context, sc store.Scope, owner string, chat *importexport.Chat) (Imported, error) {
 	im := e.importer(ctx, sc)
-	im.notes, im.sc.Actor = chat.Notes, actorImport+sc.Actor
+	im.notes, im.mine, im.sc.Actor = chat.Notes, chat.Mine, actorImport+sc.Actor
 	now := time.Now().UTC().Truncate(time.Millisecond)
 	var err error
 	if chat.Own != nil {
@@ -60,6 +60,7 @@ type importer struct {
 	c        record.Conversation
 	branches int
 	notes    []importexport.Note
+	mine     bool              // the importing person vouches for what the user has written in it
 	trust    bool              // this Steward exported it for the same space, and it is unchanged
 	move     *strings.Replacer // changes URIs of the exported conversation to the new one's
 
@@ -149,7 +150,12 @@ func (im *importer) message(inter id.ID, m *message.Message, at record.Point) (r
 		im.c.Last = max(im.c.Last, at.Pos)
 	}
 	if !im.trust {
-		markUntrusted(m.Blocks)
+		for i, b := range m.Blocks {
+			if im.mine && m.Role == message.User && b.Base().Origin == record.OriginUser {
+				continue
+			}
+			markUntrusted(m.Blocks[i : i+1])
+		}
 	}
 	return u, im.put(putMessage(u, m, place))
 }
@@ -199,6 +205,7 @@ func (e *Engine) ImportAll(ctx context.Context, sc store.Scope, owner string, r 
 				err = ctx.Err()
 			}
 			if err == nil {
+				chat.Mine = o.Mine
 				got, err = e.Import(ctx, sc, owner, chat)
 			}
 			ours := err == nil || strings.HasPrefix(fault.Of(err).Code, "import_")

@@ -131,6 +131,23 @@ func (s *Session) Branch() record.Branch { return s.branch }
 // Transcript returns the model's view.
 func (s *Session) Transcript() *llm.Transcript { return s.transcript }
 
+// Shown returns the messages from which the model's view is made, with their states in it, and how many messages of
+// the branch it leaves out because they are before its start.
+func (s *Session) Shown(ctx context.Context) (list []Entry, before int, err error) {
+	list, marks, err := s.engine.shown(ctx, s.scope, s.conv.ID, &s.branch)
+	if err != nil {
+		return nil, 0, err
+	}
+	for i := range list {
+		list[i].Change = marks[list[i].Pos].on(&s.branch, &list[i], true)
+	}
+	all, _, err := s.engine.Counts(ctx, s.scope, s.conv.ID, []*record.Branch{&s.branch})
+	if err != nil {
+		return nil, 0, err
+	}
+	return list, max(all[0]-len(list), 0), nil
+}
+
 // Labels returns the union of the labels of everything in the model's view.
 func (s *Session) Labels() message.Labels { return s.labels }
 

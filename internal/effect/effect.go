@@ -321,7 +321,7 @@ func (j *toolCall) invocation(key string) tool.Invocation {
 	if agent == ownAgent {
 		agent = ""
 	}
-	return tool.Invocation{Args: j.args, Call: j.c.Ref, Key: key, Conversation: rc.Conversation, User: rc.User,
+	return tool.Invocation{Args: j.args, Call: j.c.Ref, Message: j.c.Message, Key: key, Conversation: rc.Conversation, User: rc.User,
 		Agent: agent, Request: rc.ID, Parent: rc.Parent, Trace: rc.Trace(), Labels: j.c.Labels, Sources: j.c.Sources}.Checked()
 }
 

@@ -54,6 +54,7 @@ type Chat struct {
 	Current          int    // the node where the chat continues; -1 without nodes
 	Notes            []Note // about content that has no place in a message
 	Own              *Own   // Steward's own export
+	Mine             bool   // as in Options
 }
 
 // Node is a message and its place in the tree of a chat's messages. Every path from a root to a
@@ -86,6 +87,7 @@ type Options struct {
 	MaxTotal int64                // size limit of the whole input, unpacked, in bytes; 0: 4 GiB
 	Codecs   map[string]llm.Codec // by Vendors; forms without a codec are not read
 	Seal     Seal                 // verifies Steward's own exports; nil: none is verified
+	Mine     bool                 // the person who imports says that the file is the person's own export, unchanged
 	TempDir  string               // where a zip file that is read from a stream is stored temporarily; empty: the system's default
 
 	// Tell receives notes that concern no single chat, such as files of an archive that hold no

@@ -7,6 +7,8 @@ import (
 	"sync"
 
 	"steward/internal/llm"
+	"steward/internal/search/similar"
+	"steward/internal/search/words"
 	"steward/internal/tool"
 )
 
@@ -16,6 +18,7 @@ type chooser struct {
 	tools  *llm.Toolset // the agent's, and then tools.find
 	core   []int        // in their order
 	others []int        // those that are chosen by what the user says
+	about  []string     // what each says of itself
 
 	mu   sync.Mutex
 	sets map[string]*llm.Toolset // sets that were chosen, since a provider encodes each set once
@@ -33,6 +36,7 @@ func newChooser(tools *llm.Toolset, selected bool) *chooser {
 	}
 	var hidden []string
 	for i, s := range specs {
+		c.about = append(c.about, s.Compiled())
 		switch {
 		case slices.Contains(c.core, i):
 		case selected || !isBuiltIn(s.Origin):
@@ -57,24 +61,48 @@ func isBuiltIn(origin string) bool {
 	return !strings.Contains(origin, ":") || strings.HasPrefix(origin, "domain:")
 }
 
-// find returns the index of tools.find.
-func (c *chooser) find() int { return len(c.tools.Specs()) - 1 }
+// findTool returns the index of tools.find.
+func (c *chooser) findTool() int { return len(c.tools.Specs()) - 1 }
 
 // maxChosenSets bounds how many sets are kept.
 const maxChosenSets = 64
 
+// Near returns how similar each of some descriptions is to a request, or nil if only its words count: see
+// similar.Finder.Scores. A nil Near is the same.
+type Near func(descriptions []string) []float64
+
+// leastWords is how many words with a meaning of their own a message needs to be compared by an embedding
+// model, which finds something similar to everything, also to "thanks".
+const leastWords = 3
+
 // similar returns at most so many of the tools that are chosen by what the user says, the most
 // similar first.
-func (c *chooser) similar(text string, most int) []int {
-	if text == "" || len(c.others) == 0 {
+func (c *chooser) similar(text string, most int, near Near) []int {
+	if len(slices.DeleteFunc(words.Split(text), words.Common)) < leastWords {
+		near = nil
+	}
+	return c.find(text, c.others, most, near)
+}
+
+// find returns at most so many of some tools that are similar to a text, the most similar first.
+func (c *chooser) find(text string, among []int, most int, near Near) []int {
+	if text == "" || len(among) == 0 {
 		return nil
 	}
 	all := c.finder.Scores(text)
-	scores := make([]float64, len(all))
-	for _, i := range c.others {
-		scores[i] = all[i]
+	scores, about := make([]float64, len(among)), make([]string, len(among))
+	for at, i := range among {
+		scores[at], about[at] = all[i], c.about[i]
 	}
-	return tool.TopScores(scores, most)
+	order := tool.TopScores(scores, len(scores))
+	if near != nil {
+		order = similar.Merge(order, near(about))
+	}
+	out := make([]int, 0, most)
+	for _, at := range order[:min(len(order), most)] {
+		out = append(out, among[at])
+	}
+	return out
 }
 
 // set returns the set of the tools with these indexes.

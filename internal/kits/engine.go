@@ -13,6 +13,7 @@ import (
 	"steward/internal/fault"
 	"steward/internal/llm"
 	"steward/internal/record"
+	"steward/internal/search/similar"
 	"steward/internal/service"
 	"steward/internal/tool"
 )
@@ -56,7 +57,9 @@ type Options struct {
 	Ask func(*catalog.Agent) tool.Tool
 	// Design makes the agent of a path that was designed for a task, if it is not in memory any more.
 	Design func(path string) (*Kit, error)
-	Log    *slog.Logger
+	// Similar finds tools by an embedding model. nil: they are found by words alone.
+	Similar *similar.Finder
+	Log     *slog.Logger
 }
 
 // New returns an engine without any agent: see Build.

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 
+	"steward/internal/fault"
+	"steward/internal/search/similar"
 	"steward/internal/tool"
 )
 
@@ -15,16 +17,19 @@ const FindTool = "tools.find"
 // maxFound bounds how many tools one call finds.
 const maxFound = 10
 
-// found returns the indexes of the tools that a call of tools.find finds.
-func (k *Kit) found(args []byte) []int {
-	var query struct {
-		Query string `json:"query"`
+// FoundIn returns the agent's tools that a result of tools.find names, by their indexes.
+func (k *Kit) FoundIn(result string) (found []int) {
+	for part := range strings.SplitSeq(result, foundEnd) {
+		name, _, _ := strings.Cut(part, ":")
+		if i, ok := k.IndexOf(name); ok && len(found) < maxFound {
+			found = append(found, i)
+		}
 	}
-	if json.Unmarshal(args, &query) != nil {
-		return nil // the call fails for it
-	}
-	return k.chooser().finder.Find(query.Query, maxFound)
+	return found
 }
+
+// foundEnd separates the tools in a result.
+const foundEnd = "\n\n"
 
 // findTools is tools.find. It is shown to a model that is not shown all of its tools.
 type findTools struct{ kit *Kit }
@@ -39,11 +44,25 @@ func (findTools) Spec() tool.Spec {
 }
 
 // Call implements tool.Tool.
-func (t findTools) Call(_ context.Context, in tool.Invocation) (tool.Result, error) {
+func (t findTools) Call(ctx context.Context, in tool.Invocation) (tool.Result, error) {
+	var args struct {
+		Query string `json:"query"`
+	}
+	if err := json.Unmarshal(in.Args, &args); err != nil {
+		return tool.Result{}, fault.New(fault.Invalid, "args_invalid", "the arguments cannot be read: %w", err)
+	}
+	specs := t.kit.All.Specs()
+	all := make([]int, len(specs))
+	for i := range all {
+		all[i] = i
+	}
+	near := func(about []string) []float64 {
+		return t.kit.Similar.Scores(ctx, similar.Request{User: in.User, Agent: in.Agent, Labels: in.Labels, Text: args.Query}, about)
+	}
 	var b strings.Builder
-	for _, i := range t.kit.found(in.Args) {
-		s := &t.kit.All.Specs()[i]
-		fmt.Fprintf(&b, "%s: %s\nparameters: %s\n\n", s.Name, s.Description, s.Input)
+	for _, i := range t.kit.chooser().find(args.Query, all, maxFound, near) {
+		s := &specs[i]
+		fmt.Fprintf(&b, "%s: %s\nparameters: %s%s", s.Name, strings.ReplaceAll(s.Description, foundEnd, "\n"), s.Input, foundEnd)
 	}
 	if b.Len() == 0 {
 		return tool.Text("There is no tool like that. Try other words, or tell the user that it cannot be done."), nil

@@ -29,6 +29,7 @@ import (
 	"steward/internal/fault"
 	"steward/internal/llm"
 	"steward/internal/resource"
+	"steward/internal/search/similar"
 	"steward/internal/service"
 	"steward/internal/taint"
 	"steward/internal/tool"
@@ -68,6 +69,7 @@ type Kit struct {
 	Asks     map[string]bool // the tools that ask its children
 	Hooks    map[string][]tool.Hook
 	LLM      service.Binding // of its llm service; the zero value: the node's
+	Similar  *similar.Finder // finds tools by an embedding model; nil: by words alone
 }
 
 // Has reports whether the agent has a tool.
@@ -93,7 +95,7 @@ func (k *Engine) fixedKit(d agent.Definition) (*Kit, error) {
 	if err != nil {
 		return nil, fmt.Errorf("agent %s: %w", d.Name, err)
 	}
-	kit := &Kit{Definition: d, Registry: &tool.Registry{}}
+	kit := &Kit{Definition: d, Registry: &tool.Registry{}, Similar: k.opt.Similar}
 	for _, sp := range specs {
 		if err := kit.Registry.AddFrom(k.opt.Tools, sp.Name); err != nil {
 			return nil, err

@@ -19,7 +19,7 @@ import (
 // root level: all), its own tools, and a tool for each child. If names collide,
 // the first in this order wins.
 func (k *Engine) levelKit(tree *catalog.Tree, a *catalog.Agent) (*Kit, error) {
-	kit := &Kit{Registry: &tool.Registry{}, Tree: tree.Version, Own: true, Hooks: a.Hooks, Asks: map[string]bool{}}
+	kit := &Kit{Registry: &tool.Registry{}, Similar: k.opt.Similar, Tree: tree.Version, Own: true, Hooks: a.Hooks, Asks: map[string]bool{}}
 	from := k.Fixed[DefaultAgent].Names
 	if a.Path == "" {
 		kit.Definition, kit.Own = k.Fixed[DefaultAgent].Definition, false

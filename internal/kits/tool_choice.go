@@ -30,7 +30,8 @@ var core = []string{
 	"files.read", "web.search", "reminder.set", "todo.add", "calendar.list", "files.write", "web.fetch", "todo.list",
 	"weather.forecast", "calendar.add", "timer.set", "files.list", "math.evaluate", "time.now", "files.search", "files.edit",
 	"todo.complete", "reminder.list", "timer.list", "calendar.search", "notes.search", "notes.read", "notes.append", "notes.write",
-	"shell.run", "mail.search", "mail.list", "mail.read", "contacts.search", "conversation.search", "job.create", "steward.abilities",
+	"shell.run", "mail.search", "mail.list", "mail.read", "contacts.search", "conversation.search", "memory.save", "memory.search", "job.create",
+	"steward.abilities",
 }
 
 // In returns the budget in a window; 0: a window without limit.
@@ -57,6 +58,7 @@ type Choice struct {
 	Kit         *Kit       // nil: nothing was chosen yet
 	Window      int64      // for which they were chosen
 	Shown       []int      // their indexes among the agent's; nil: all
+	why         []string   // of each of these
 	textBudget  ToolBudget // of the budget, for tools that are chosen by what the user says
 	CallBudget  ToolBudget // for what is called and found
 	LastMessage id.ID      // the newest message that was considered
@@ -79,12 +81,12 @@ func (k *Kit) Choice(budget ToolBudget) Choice {
 	}
 	x := k.chooser()
 	c.Shown = []int{}
-	find := c.textBudget.take(x.tools.TokensOf(x.find()))
+	find := c.textBudget.take(x.tools.TokensOf(x.findTool()))
 	for _, i := range x.core {
-		c.Add(&c.textBudget, i)
+		c.Add(&c.textBudget, i, "always shown")
 	}
 	if find {
-		c.Shown = append(c.Shown, x.find())
+		c.Shown, c.why = append(c.Shown, x.findTool()), append(c.why, "finds the tools that are not shown")
 	}
 	if all := c; all.addAll(x.others) {
 		c = all
@@ -95,21 +97,29 @@ func (k *Kit) Choice(budget ToolBudget) Choice {
 // At returns the choice for a window of so many tokens.
 func (c Choice) At(window int64) Choice { c.Window = window; return c }
 
-// Add shows a tool, if it has room in a budget or is shown already.
-func (c *Choice) Add(budget *ToolBudget, i int) bool {
+// Why says why the tool at an index of the set is shown.
+func (c *Choice) Why(at int) string {
+	if c.Shown == nil || at >= len(c.why) {
+		return "all tools of the agent fit"
+	}
+	return c.why[at]
+}
+
+// Add shows a tool, if it has room in a budget or is shown already. why says why.
+func (c *Choice) Add(budget *ToolBudget, i int, why string) bool {
 	if slices.Contains(c.Shown, i) {
 		return true
 	}
 	if !budget.take(c.Kit.chooser().tools.TokensOf(i)) {
 		return false
 	}
-	c.Shown = append(slices.Clip(c.Shown), i) // others may hold the list
+	c.Shown, c.why = append(slices.Clip(c.Shown), i), append(slices.Clip(c.why), why) // others may hold the lists
 	return true
 }
 
 func (c *Choice) addAll(tools []int) bool {
 	for _, i := range tools {
-		if !c.Add(&c.textBudget, i) {
+		if !c.Add(&c.textBudget, i, "all tools of its kind fit") {
 			return false
 		}
 	}
@@ -117,23 +127,18 @@ func (c *Choice) addAll(tools []int) bool {
 }
 
 // AddSimilar appends the tools that are most similar to what the user says. It returns false if those that
-// are needed most have no room.
-func (c *Choice) AddSimilar(text string) bool {
-	for rank, i := range c.Kit.chooser().similar(text, maxSimilar) {
-		if !c.Add(&c.textBudget, i) && rank < mustFit {
+// are needed most have no room. why says what the user said.
+func (c *Choice) AddSimilar(text string, near Near, why string) bool {
+	for rank, i := range c.Kit.chooser().similar(text, maxSimilar, near) {
+		if !c.Add(&c.textBudget, i, why) && rank < mustFit {
 			return false
 		}
 	}
 	return true
 }
 
-// IndexesOf returns the agent's tools that a call is about, by their indexes.
-func (k *Kit) IndexesOf(name string, args []byte) []int {
-	if name == FindTool {
-		return k.found(args)
-	}
-	if i := slices.IndexFunc(k.All.Specs(), func(s tool.Spec) bool { return s.Name == name }); i >= 0 {
-		return []int{i}
-	}
-	return nil
+// IndexOf returns the index of one of the agent's tools, by its name.
+func (k *Kit) IndexOf(name string) (int, bool) {
+	i := slices.IndexFunc(k.All.Specs(), func(s tool.Spec) bool { return s.Name == name })
+	return i, i >= 0
 }

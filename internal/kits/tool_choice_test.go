@@ -70,13 +70,13 @@ func TestToolsOfAConversation(t *testing.T) {
 		}
 	}
 	c := k.Choice(ToolBudget{12, 1 << 20})
-	if !c.AddSimilar("Will there be rain?") || !slices.Equal(namesIn(k.Subset(c.Shown))[:5], begin) || !slices.Contains(namesIn(k.Subset(c.Shown)), "group0.tool0") {
+	if !c.AddSimilar("Will there be rain?", nil, "") || !slices.Equal(namesIn(k.Subset(c.Shown))[:5], begin) || !slices.Contains(namesIn(k.Subset(c.Shown)), "group0.tool0") {
 		t.Errorf("%q", namesIn(k.Subset(c.Shown)))
 	}
-	if before := c; c.AddSimilar("Show me my letters") {
+	if before := c; c.AddSimilar("Show me my letters", nil, "") {
 		t.Errorf("after %q there was room for letters", namesIn(k.Subset(before.Shown)))
 	}
-	if find := k.chooser().tools.Specs()[k.chooser().find()]; !strings.Contains(find.Description, "files.delete") || strings.Contains(find.Description, "group") {
+	if find := k.chooser().tools.Specs()[k.chooser().findTool()]; !strings.Contains(find.Description, "files.delete") || strings.Contains(find.Description, "group") {
 		t.Error(find.Description)
 	}
 }
@@ -89,7 +89,7 @@ func TestToolsFitTheirBudget(t *testing.T) {
 		c := k.Choice(b)
 		for range rapid.IntRange(0, 4).Draw(t, "messages") {
 			before := c.Shown
-			c.AddSimilar(rapid.SampledFrom([]string{"", "rain", "letters and pages", "nothing like it"}).Draw(t, "text"))
+			c.AddSimilar(rapid.SampledFrom([]string{"", "rain", "letters and pages", "nothing like it"}).Draw(t, "text"), nil, "")
 			if len(c.Shown) < len(before) || !slices.Equal(c.Shown[:len(before)], before) {
 				t.Fatalf("%v after %v", c.Shown, before)
 			}

@@ -4,9 +4,12 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"sync"
 	"unicode"
+	"unicode/utf8"
 
 	"steward/client"
+	"steward/internal/id"
 	"steward/internal/record"
 	"steward/internal/search/meaning"
 	"steward/internal/search/words"
@@ -32,8 +35,10 @@ func (e *Engine) compare(ctx context.Context, f *record.Fact, all, replaced []st
 	if f.Foreign() {
 		replaced = nil // text of others changes nothing
 	}
-	if len(replaced) > 0 {
-		return client.FactSuperseded, replaced, nil
+	for _, s := range replaced {
+		if !endsAt(f, s) {
+			old = append(old, s)
+		}
 	}
 	own := contentOf(f)
 	for _, s := range all {
@@ -47,34 +52,48 @@ func (e *Engine) compare(ctx context.Context, f *record.Fact, all, replaced []st
 			}
 			continue
 		}
-		other := contentOf(&s.Fact)
-		switch relation(f, &s.Fact, own, other) {
+		if slices.ContainsFunc(replaced, func(o stored) bool { return o.ID == s.ID }) {
+			continue
+		}
+		other := e.contents.of(&s.Fact)
+		how := relation(own, other)
+		if how == unrelated && s.From.After(f.From) && relation(other, own) == contradicts {
+			how = contradicts
+		}
+		switch how {
 		case known:
-			if foreign && !f.Foreign() { // the person says so now: this is no quotation any more
+			if foreign && !f.Foreign() || len(replaced) > 0 { // the person says so now: this is no quotation any more
 				old = append(old, s)
 				continue
 			}
 			return client.FactDropped, []stored{s}, nil
 		case extends:
-			if !foreign || f.Foreign() {
+			if (!foreign || f.Foreign()) && len(replaced) == 0 {
 				return client.FactMerged, []stored{s}, nil
 			}
 			old = append(old, s)
 		case contradicts:
-			if s.From.After(f.From) { // it became true later, such as in an import of old messages
-				if f.Until.IsZero() {
-					f.Until = s.From
-					f.Successor = s.ID
-				}
-				continue
+			if !endsAt(f, s) {
+				old = append(old, s)
 			}
-			old = append(old, s)
 		}
 	}
 	if len(old) > 0 {
 		return client.FactSuperseded, old, nil
 	}
 	return client.FactAdded, nil, nil
+}
+
+// endsAt reports whether a fact that contradicts a new one became true later, such as in an import of old
+// messages. The new one ends then.
+func endsAt(f *record.Fact, later stored) bool {
+	if !later.From.After(f.From) {
+		return false
+	}
+	if f.Until.IsZero() || later.From.Before(f.Until) {
+		f.Until, f.Successor = later.From, later.ID
+	}
+	return true
 }
 
 // The relations of a new fact to another one.
@@ -85,8 +104,8 @@ const (
 	contradicts // both cannot be true at once
 )
 
-func relation(f, other *record.Fact, own, others content) int {
-	if sameText(f.Text, other.Text) {
+func relation(own, others content) int {
+	if slices.Equal(own.all, others.all) {
 		return known
 	}
 	shared := own.shared(others)
@@ -108,6 +127,9 @@ func relation(f, other *record.Fact, own, others content) int {
 		}
 		return unrelated
 	}
+	if own.replaces(others) {
+		return contradicts
+	}
 	few, many := float64(min(len(own.stems), len(others.stems))), float64(max(len(own.stems), len(others.stems)))
 	if few == 0 || shared < few || few < knownPart*many {
 		return unrelated
@@ -118,14 +140,29 @@ func relation(f, other *record.Fact, own, others content) int {
 	return extends
 }
 
+// replaces reports whether a statement says of itself that it is news ("now", "another"), and otherwise differs
+// from an older one in nothing but its names and numbers.
+func (c content) replaces(older content) bool {
+	if !c.news || c.topic != older.topic || len(c.names) == 0 || len(older.frame) == 0 || within(c.names, older.names) || within(older.names, c.names) {
+		return false
+	}
+	return within(older.frame, c.frame) && len(c.frame) <= len(older.frame)+min(len(older.frame)-1, 1)
+}
+
 // content is what matters of a fact's text for a comparison.
 type content struct {
+	all       []string // its words
 	stems     []string // of its words, without function words and the subject
 	negative  bool
 	slot      string   // what can have only one value at a time; empty: unknown
 	value     []string // the stems of the value
-	words     []string // its words
+	words     []string // the words of the value
 	exclusive bool     // any other value contradicts, not only one of the same kind
+	topic     string   // the word of slots or nouns that it is about, also without a value
+	whose     string   // of a topic: "sister" in "my sister lives"; empty: the user's
+	news      bool     // it says that something has changed
+	names     []string // the stems of its names and numbers
+	frame     []string // the stems of everything else
 }
 
 func (c content) shared(o content) (n float64) {
@@ -137,7 +174,8 @@ func (c content) shared(o content) (n float64) {
 	return n
 }
 
-// slots are the verbs that can have one object at a time, by stem.
+// slots are the words that say what can have one value at a time, by stem: verbs, and nouns that are followed
+// by a name.
 func slots() map[string]string {
 	return map[string]string{
 		"live": "home", "liv": "home", "mov": "home", "move": "home", "resid": "home", "wohn": "home", "wohnt": "home", "wohne": "home", "lebt": "home", "leb": "home", "lebe": "home", "zieh": "home", "zieht": "home", "umgezogen": "home",
@@ -145,26 +183,72 @@ func slots() map[string]string {
 		"nam": "name", "call": "name", "heisst": "name", "heißt": "name", "heiß": "name", "heiss": "name",
 		"driv": "drives", "drive": "drives", "driven": "drives", "fährt": "drives", "fahr": "drives",
 		"marri": "partner", "marry": "partner", "verheiratet": "partner",
-		"weigh": "weight", "wiegt": "weight",
+		"weigh": "weight", "wiegt": "weight", "insur": "insurance", "versichert": "insurance",
 	}
 }
 
+// nouns are those of slots, by stem. Only a name or a number is a value of theirs: "our flat is in Graz" says
+// where the home is, "our flat is too warm" does not.
+func nouns() map[string]string {
+	return map[string]string{"flat": "home", "apartment": "home", "wohnung": "home", "employer": "work", "arbeitgeber": "work", "profession": "role", "occupation": "role", "beruf": "role",
+		"car": "drives", "auto": "drives", "husband": "partner", "wife": "partner", "spous": "partner", "ehemann": "partner", "ehefrau": "partner",
+		"insuranc": "insurance", "insurer": "insurance", "versicherung": "insurance"}
+}
+
+// word of a fact, in lower case.
+type factWord struct {
+	word  string
+	named bool // a name or a number
+	aside bool // after a comma: it says nothing about the value before
+}
+
+func factWords(text string) (out []factWord) {
+	aside := false
+	for i, field := range strings.Fields(text) {
+		first := []rune(strings.TrimLeftFunc(field, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }))
+		named := i > 0 && len(first) > 0 && unicode.IsUpper(first[0]) || strings.ContainsAny(field, "0123456789")
+		for _, w := range words.Split(field) {
+			out = append(out, factWord{w, named && !isUser(w), aside})
+		}
+		aside = aside || strings.HasSuffix(field, ",") || strings.HasSuffix(field, ";")
+	}
+	return out
+}
+
 func contentOf(f *record.Fact) (c content) {
-	list := words.Split(f.Text)
+	list := factWords(f.Text)
+	for _, w := range list {
+		c.all = append(c.all, w.word)
+	}
 	var subject []string
 	for _, w := range words.Split(f.Subject) {
 		subject = append(subject, words.Stem(w))
 	}
-	known := slots()
-	verb, at := "", -1
-	for i, w := range list {
+	verbs, things := slots(), nouns()
+	verb, whose, at := "", "", -1
+	clause := 0 // where the stems of the statement begin: "wrong digits, my number is …"
+	for i, x := range list {
+		w := x.word
+		if x.aside && verb == "" && clause == 0 {
+			clause = len(c.stems)
+		}
 		stem := words.Stem(w)
+		c.news = c.news || isNews(w)
 		switch {
-		case isNegation(w):
-			c.negative = true
+		case isNegation(w) && x.aside && len(c.value) > 0:
 			continue
-		case verb == "" && known[stem] != "":
-			verb, at = known[stem], i
+		case isNegation(w):
+			c.negative = c.negative || w != "longer" && w != "no" || !isChange(c.all)
+			continue
+		case (verb == "" || verb == "is" && len(c.value) == 0) && verbs[stem] != "" && !x.named: // also "am insured"
+			verb, at = verbs[stem], i
+			c.exclusive = true
+			if verb == "name" || verb == "home" || verb == "partner" {
+				whose = ownedBefore(c.all[:i])
+			}
+			continue
+		case verb == "" && things[stem] != "" && !x.named && (things[stem] == "role" || slices.ContainsFunc(list[i+1:], func(x factWord) bool { return x.named })):
+			verb, at = things[stem], i
 			c.exclusive = true
 			continue
 		case verb == "" && i > 0 && isCopula(w):
@@ -175,26 +259,85 @@ func contentOf(f *record.Fact) (c content) {
 			continue
 		}
 		c.stems = append(c.stems, stem)
-		if at >= 0 {
+		switch {
+		case x.named:
+			c.names = append(c.names, stem)
+		case !isNews(w):
+			c.frame = append(c.frame, stem)
+		}
+		if at >= 0 && !isNews(w) {
 			c.value, c.words = append(c.value, stem), append(c.words, w)
 		}
+	}
+	if verb != "is" {
+		c.topic, c.whose = verb, whose
 	}
 	switch {
 	case verb == "" || len(c.value) == 0:
 		c.value, c.exclusive = nil, false
 	case verb == "is":
-		about := c.stems[:len(c.stems)-len(c.value)]
+		end := max(len(c.stems)-len(c.value), 0)
+		about := c.stems[min(clause, end):end]
 		c.slot = "is " + strings.Join(about, " ")
 		// A phone number or a birthday has one value of any kind; a person is many things.
 		c.exclusive = slices.ContainsFunc(about, unique)
-	case verb == "work" && slices.Contains(list, "on"):
+	case verb == "work" && slices.Contains(c.all, "on"):
 		c.value, c.exclusive = nil, false // nobody works on one thing only
+	case verb == "work" && slices.Contains(c.all, "as"):
+		c.slot, c.topic = "role", "role"
 	default:
-		c.slot = verb
+		c.slot = strings.TrimSpace(verb + " " + whose)
 	}
 	slices.Sort(c.value)
 	return c
 }
+
+// Of a statement that is about the same as a question: a home, work, a name.
+const (
+	sameTopic  = 0.2
+	otherTopic = -0.3 // somebody else's
+)
+
+// nearer corrects how similar a statement is to a question by what both are about.
+func (c content) nearer(asked content, similar float64) float64 {
+	switch {
+	case asked.topic == "" || asked.topic != c.topic || similar == 0:
+		return similar
+	case asked.whose == c.whose:
+		return min(similar+sameTopic, 1)
+	}
+	return max(similar+otherTopic, 0)
+}
+
+// ownedBefore returns whose home or name it is: "sister" before "lives" in "my sister lives".
+func ownedBefore(before []string) string {
+	whose := ""
+	for i, w := range before {
+		switch w {
+		case "my", "our", "the", "mein", "meine", "unser", "unsere":
+			whose = ""
+			for _, noun := range before[i+1:] {
+				if isCopula(noun) || words.Common(noun) || isUser(noun) {
+					break
+				}
+				whose = words.Stem(noun)
+			}
+		}
+	}
+	return whose
+}
+
+// isNews reports whether a word says that something has changed.
+func isNews(w string) bool {
+	switch w {
+	case "now", "new", "another", "instead", "changed", "switched", "renamed", "nowadays", "currently", "jetzt", "nun", "neu", "neue", "neuen", "neues", "neuer", "stattdessen", "gewechselt":
+		return true
+	}
+	return false
+}
+
+// isChange reports whether words before "no longer" say what is true instead.
+func isChange(before []string) bool { return slices.ContainsFunc(before, isNews) }
 
 // unique reports whether one has one of these at a time, by the stem.
 func unique(stem string) bool {
@@ -237,6 +380,17 @@ func isUser(w string) bool {
 		return true
 	}
 	return false
+}
+
+// withoutRequest returns a fact without the words that ask to remember it.
+func withoutRequest(text string) string {
+	for _, ask := range []string{"please remember that ", "remember that ", "please remember: ", "remember: ", "merk dir, dass ", "merke dir, dass "} {
+		if len(text) > len(ask) && strings.EqualFold(text[:len(ask)], ask) {
+			first, size := utf8.DecodeRuneInString(text[len(ask):])
+			return string(unicode.ToUpper(first)) + text[len(ask)+size:]
+		}
+	}
+	return text
 }
 
 // subjectOf returns whom a text is about: the user, unless it begins with the name of somebody else.
@@ -293,4 +447,31 @@ func sum(list []string) (s meaning.Sum) {
 	}
 	s.Unit()
 	return s
+}
+
+// contents keeps what matters of facts, which are compared again and again. The zero value is empty.
+type contents struct {
+	mu   sync.Mutex
+	kept map[contentKey]content
+}
+
+type contentKey struct {
+	fact     id.ID
+	revision int
+	subject  string
+}
+
+func (k *contents) of(f *record.Fact) content {
+	key := contentKey{f.ID, f.Revision, f.Subject}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	c, ok := k.kept[key]
+	if !ok {
+		if k.kept == nil || len(k.kept) >= maxKept {
+			k.kept = map[contentKey]content{}
+		}
+		c = contentOf(f)
+		k.kept[key] = c
+	}
+	return c
 }

@@ -29,6 +29,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 	"unicode/utf8"
@@ -39,6 +40,7 @@ import (
 	"steward/internal/message"
 	"steward/internal/record"
 	"steward/internal/resource"
+	"steward/internal/search"
 	"steward/internal/store"
 	"steward/internal/tools/local"
 )
@@ -66,7 +68,8 @@ type Options struct {
 	Off     bool                // nothing is saved, and nothing is recalled
 	Mask    func(string) string // hides secrets in a text; nil: nothing is hidden
 	Now     func() time.Time    // nil: time.Now
-	Similar Similarity          // nil: Words
+	Similar Similarity          // nil: NewWords
+	Search  func() search.Index // finds passages, which are not recalled without; may return nil
 }
 
 // Similarity says how similar texts are to another one, each from 0 to 1. An index of vectors may implement
@@ -77,13 +80,23 @@ type Similarity interface {
 
 // Engine keeps facts. Safe for concurrent use.
 type Engine struct {
-	opt   Options
-	epoch atomic.Uint64
+	opt      Options
+	epoch    atomic.Uint64
+	tell     atomic.Pointer[func(user string, n News)]
+	contents contents
+	decoded  decoded
 }
 
 // Epoch counts what has changed how facts are shown that were recalled before: what was forgotten, or
 // confirmed. What was rendered at an earlier epoch must not be used any more.
 func (e *Engine) Epoch() uint64 { return e.epoch.Load() }
+
+// Renew begins a new epoch, such as after a conversation was deleted whose passages were recalled.
+func (e *Engine) Renew() {
+	if e != nil {
+		e.epoch.Add(1)
+	}
+}
 
 // New returns an engine.
 func New(opt Options) *Engine {
@@ -94,7 +107,7 @@ func New(opt Options) *Engine {
 		opt.Now = time.Now
 	}
 	if opt.Similar == nil {
-		opt.Similar = Words{}
+		opt.Similar = NewWords()
 	}
 	return &Engine{opt: opt}
 }
@@ -115,9 +128,17 @@ type stored struct {
 	version uint64
 }
 
-// Save saves a fact, of which in has at least the text. If the call has saved one before, that is returned.
-// Error codes: memory_off, fact_invalid, facts_too_many, fact_not_found (of Replaces), and the store's.
+// Save saves a fact, of which in has at least the text, and tells so. If the call has saved one before, that is
+// returned. Error codes: memory_off, fact_invalid, facts_too_many, fact_not_found (of Replaces), and the store's.
 func (e *Engine) Save(ctx context.Context, user string, in client.FactInput, by record.FactAuthor) (Saved, error) {
+	out, err := e.save(ctx, user, in, by)
+	if err == nil && out.How != client.FactDropped {
+		e.news(user, client.MemorySaved, conversationOf(by.Source), out.Fact)
+	}
+	return out, err
+}
+
+func (e *Engine) save(ctx context.Context, user string, in client.FactInput, by record.FactAuthor) (Saved, error) {
 	if err := e.on(); err != nil {
 		return Saved{}, err
 	}
@@ -183,9 +204,12 @@ func (e *Engine) place(ctx context.Context, user string, all []stored, in client
 		return Saved{Fact: old[0].Fact, How: how}, nil, nil
 	case client.FactMerged:
 		m := old[0].Fact
-		setText(&m, f.Text, said)
+		m.Text, m.Source = f.Text, cmp.Or(f.Source, m.Source)
+		if said.Before(m.From) {
+			m.From = said
+		}
+		revise(&m, &old[0].Fact)
 		m.Importance = max(m.Importance, f.Importance)
-		m.Source = cmp.Or(f.Source, m.Source)
 		note(&m, by, now, how)
 		return Saved{Fact: m, How: how}, []store.Change{put(&m, store.If{Version: old[0].version})}, nil
 	}
@@ -227,6 +251,10 @@ func (e *Engine) fill(f *record.Fact, in client.FactInput) error {
 	}
 	if in.Subject != nil && strings.TrimSpace(*in.Subject) == "" {
 		in.Subject = nil
+	}
+	if in.Text != nil {
+		plain := withoutRequest(*in.Text)
+		in.Text = &plain
 	}
 	if err := cmp.Or(line(in.Text, "text", MaxText, &f.Text), line(in.Subject, "subject", maxSubject, &f.Subject)); err != nil {
 		return err
@@ -278,17 +306,13 @@ func (e *Engine) Change(ctx context.Context, user, which string, in client.FactI
 		if changedBy(&f, by.Call) {
 			return f, nil
 		}
-		text := f.Text
 		if err := e.fill(&f, in); err != nil {
 			return f, err
 		}
-		if edited := f.Text; edited != text {
-			f.Text = text
-			setText(&f, edited, f.From)
-		}
+		revise(&f, &s.Fact)
 		if in.Trusted != nil && *in.Trusted {
 			if by.Actor != "user" || by.Labels != 0 {
-				return f, fault.New(fault.Denied, "trust_denied", "only a person can confirm what comes from others").WithHint("steward memory edit %s --trust", f.ID)
+				return f, errTrust(&f)
 			}
 			f.Trusted, what = now, "trusted"
 		}
@@ -300,7 +324,7 @@ func (e *Engine) Change(ctx context.Context, user, which string, in client.FactI
 		}
 		note(&f, by, now, what)
 		err = e.commit(ctx, user, []store.Change{put(&f, store.If{Version: s.version})})
-		if in.Trusted != nil || in.Type != nil || in.Subject != nil {
+		if in.Trusted != nil {
 			e.epoch.Add(1)
 		}
 		if !fault.Is(err, fault.Conflict) || try == maxTries {
@@ -319,17 +343,53 @@ func (e *Engine) Forget(ctx context.Context, user, which string) (record.Fact, e
 	if err != nil {
 		return record.Fact{}, err
 	}
-	return f.Fact, e.commit(ctx, user, []store.Change{{Op: store.Erase, URI: f.URI()}})
+	if err := e.commit(ctx, user, forgotten(nil, &f)); err != nil {
+		return f.Fact, err
+	}
+	e.news(user, client.MemoryForgotten, id.ID{}, f.Fact)
+	return f.Fact, nil
 }
 
-// ForgetErased erases the facts that come from messages that were erased, and what says how far a
-// conversation was read that was erased: those of a user, or of all users if user is empty.
+// forgotten adds the changes that erase a fact. The message that it comes from is marked, so that no turn
+// recalls that either.
+func forgotten(changes []store.Change, f *stored) []store.Change {
+	changes = append(changes, store.Change{Op: store.Erase, URI: f.URI(), If: store.If{Version: f.version}})
+	at, err := resource.Parse(f.Source)
+	if f.Source == "" || err != nil {
+		return changes
+	}
+	mark := record.ForgottenURI(record.IDOf(at, record.TypeMessage))
+	if slices.ContainsFunc(changes, func(c store.Change) bool { return c.URI == mark }) {
+		return changes
+	}
+	return append(changes, store.Change{URI: mark, Body: record.Encode(struct{}{})})
+}
+
+// ForgetErased forgets what comes from messages that were erased: facts, and earlier texts of facts. It does so
+// for a user, or for all users if user is empty.
 func (e *Engine) ForgetErased(ctx context.Context, user string) error {
 	sc := store.ForUser(user)
 	if user == "" {
 		sc = store.ForNode("")
 	}
-	gone := map[string][]store.Change{}
+	known := map[string]bool{}
+	erased := func(owner, source string) (bool, error) {
+		at, err := resource.Parse(source)
+		if source == "" || err != nil {
+			return false, nil //nolint:nilerr // it comes from no message
+		}
+		key := owner + " " + source
+		if gone, ok := known[key]; ok {
+			return gone, nil
+		}
+		_, err = e.opt.Store.Get(ctx, store.ForUser(owner), at)
+		if err != nil && !fault.Is(err, fault.NotFound) {
+			return false, err
+		}
+		known[key] = err != nil
+		return err != nil, nil
+	}
+	changes := map[string][]store.Change{}
 	for it, err := range store.Items(ctx, e.opt.Store, sc, store.Query{Type: record.TypeFact, Limit: store.DefaultLimit}) {
 		if err != nil {
 			return err
@@ -338,22 +398,34 @@ func (e *Engine) ForgetErased(ctx context.Context, user string) error {
 		if err != nil {
 			return err
 		}
-		at, err := resource.Parse(f.Source)
-		if f.Source == "" || err != nil {
+		gone, err := erased(f.User, f.Source)
+		if err != nil {
+			return err
+		}
+		if gone {
+			changes[f.User] = append(changes[f.User], store.Change{Op: store.Erase, URI: it.URI})
 			continue
 		}
-		switch _, err := e.opt.Store.Get(ctx, store.ForUser(f.User), at); {
-		case fault.Is(err, fault.NotFound):
-			gone[f.User] = append(gone[f.User], store.Change{Op: store.Erase, URI: it.URI})
-		case err != nil:
+		kept := f.Earlier[:0:0]
+		for _, text := range f.Earlier {
+			if gone, err = erased(f.User, text.Source); err != nil {
+				return err
+			}
+			if !gone {
+				kept = append(kept, text)
+			}
+		}
+		if len(kept) < len(f.Earlier) { // its versions in the log have the text, too
+			f.Earlier = kept
+			changes[f.User] = append(changes[f.User], store.Change{Op: store.Erase, URI: it.URI, If: store.If{Version: it.Version}}, put(&f, store.If{Absent: true}))
+		}
+	}
+	for _, owner := range slices.Sorted(maps.Keys(changes)) {
+		if err := e.commit(ctx, owner, changes[owner]); err != nil {
 			return err
 		}
 	}
-	for _, owner := range slices.Sorted(maps.Keys(gone)) {
-		if err := e.commit(ctx, owner, gone[owner]); err != nil {
-			return err
-		}
-	}
+	e.Renew() // passages of what was erased are shown no more
 	return nil
 }
 
@@ -393,10 +465,47 @@ func (e *Engine) ChangedBy(ctx context.Context, user string, call id.ID) (record
 	return record.Fact{}, "", cmp.Or(err, error(fault.New(fault.NotFound, "not_found", "this call has changed no fact")))
 }
 
-// Undo undoes what a call has changed, unless the fact was changed since. A fact that the call has added is
-// erased, and those that it had superseded are true again, in one commit. by is the call that undoes it.
-// Error codes: not_found, changed_since.
+// UndoChange undoes a change of a fact, or the newest one if change is zero. which is as for Change. It reports
+// whether the fact is gone. Error codes: fact_not_found, fact_ambiguous, change_not_found, trust_denied,
+// changed_since.
+func (e *Engine) UndoChange(ctx context.Context, user, which string, change id.ID, by record.FactAuthor) (f record.Fact, gone bool, err error) {
+	if f, err = e.Get(ctx, user, which); err != nil {
+		return f, false, err
+	}
+	last := f.History[len(f.History)-1]
+	if change.Zero() {
+		change = last.By
+	}
+	if !changedBy(&f, change) {
+		return f, false, fault.New(fault.NotFound, "change_not_found", "the fact %s has no change %s", f.ID, change).WithHint("steward memory why %s lists its changes", f.ID)
+	}
+	if last.What == "no longer trusted" && by.Actor != "user" {
+		return f, false, errTrust(&f)
+	}
+	f, err = e.Undo(ctx, user, change, by.Call)
+	if err == nil {
+		gone = !changedBy(&f, by.Call)
+	}
+	return f, gone, err
+}
+
+// errTrust is the error for whatever else but a person confirms what comes from others.
+func errTrust(f *record.Fact) error {
+	return fault.New(fault.Denied, "trust_denied", "only a person can confirm what comes from others").WithHint("steward memory edit %s --trust", f.ID)
+}
+
+// Undo undoes what a call has changed, unless the fact was changed since, and tells so. A fact that the call has
+// added is erased, and those that it had superseded are true again, in one commit. by is the call that undoes
+// it. Error codes: not_found, changed_since.
 func (e *Engine) Undo(ctx context.Context, user string, call, by id.ID) (record.Fact, error) {
+	f, err := e.undo(ctx, user, call, by)
+	if err == nil {
+		e.news(user, client.MemoryUndone, id.ID{}, f)
+	}
+	return f, err
+}
+
+func (e *Engine) undo(ctx context.Context, user string, call, by id.ID) (record.Fact, error) {
 	all, err := e.all(ctx, user)
 	if err != nil {
 		return record.Fact{}, err
@@ -436,12 +545,11 @@ func (e *Engine) Undo(ctx context.Context, user string, call, by id.ID) (record.
 	}
 	before.Labels, before.Sources, before.History = f.Labels, f.Sources, f.History
 	before.Revision, before.Earlier = f.Revision, f.Earlier
-	if text := before.Text; text != f.Text {
-		before.Text = f.Text
-		setText(&before, text, before.From)
-	}
+	revise(&before, &f.Fact)
 	note(&before, record.FactAuthor{Call: by, Actor: "user"}, now, "undone")
-	return before, e.commit(ctx, user, []store.Change{put(&before, store.If{Version: f.version})})
+	err = e.commit(ctx, user, []store.Change{put(&before, store.If{Version: f.version})})
+	e.epoch.Add(1)
+	return before, err
 }
 
 // View shows a fact.
@@ -461,7 +569,7 @@ func View(f *record.Fact) client.Fact {
 func Why(f *record.Fact) client.Fact {
 	v := View(f)
 	for _, h := range f.History {
-		v.History = append(v.History, client.FactChange{At: h.At, Actor: h.Actor, What: h.What})
+		v.History = append(v.History, client.FactChange{ID: h.By.String(), At: h.At, Actor: h.Actor, What: h.What, Source: h.Source})
 	}
 	return v
 }
@@ -471,8 +579,11 @@ func LabelsOf(list []record.Fact) (labels message.Labels, sources []string) {
 	for i := range list {
 		labels |= list[i].EffectiveLabels()
 		sources = message.JoinSources(sources, list[i].Sources)
+		if list[i].Labels.Has(message.Private) && len(list[i].Sources) == 0 {
+			sources = message.JoinSources(sources, []string{message.UnknownSource})
+		}
 	}
-	return labels, message.JoinSources(sources, []string{"memory"})
+	return labels, message.JoinSources(sources, []string{message.SourceMemory})
 }
 
 // Types returns the types of facts.
@@ -495,7 +606,7 @@ func (e *Engine) all(ctx context.Context, user string) (out []stored, err error)
 		if err != nil {
 			return nil, err
 		}
-		f, err := record.DecodeFact(it.URI, it.Body)
+		f, err := e.decoded.fact(user, &it.Resource)
 		if err != nil {
 			return nil, err
 		}
@@ -507,10 +618,65 @@ func (e *Engine) all(ctx context.Context, user string) (out []stored, err error)
 	return out, nil
 }
 
+// decoded keeps facts as they were decoded, since each recall reads all of a user. The zero value is empty.
+type decoded struct {
+	mu   sync.Mutex
+	kept map[decodedKey]stored
+}
+
+type decodedKey struct {
+	user string
+	at   resource.URI
+}
+
+// fact decodes a fact, unless that version was decoded before.
+func (d *decoded) fact(user string, r *resource.Resource) (record.Fact, error) {
+	key := decodedKey{user, r.URI}
+	d.mu.Lock()
+	s, ok := d.kept[key]
+	d.mu.Unlock()
+	if ok && s.version == r.Version {
+		return s.Fact, nil
+	}
+	f, err := record.DecodeFact(r.URI, r.Body)
+	if err != nil {
+		return f, err
+	}
+	// Whoever adds to a list gets a copy of it.
+	f.History, f.Earlier, f.Sources, f.Supersedes = slices.Clip(f.History), slices.Clip(f.Earlier), slices.Clip(f.Sources), slices.Clip(f.Supersedes)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.kept == nil || len(d.kept) >= maxKept {
+		d.kept = map[decodedKey]stored{}
+	}
+	d.kept[key] = stored{f, r.Version}
+	return f, nil
+}
+
+// drop forgets what was kept of a fact.
+func (d *decoded) drop(user string, at resource.URI) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.kept, decodedKey{user, at})
+}
+
+// commit commits changes. What is about a fact, such as the triples that come from it, is erased before the fact
+// is, so that a retry after a crash finds the rest.
 func (e *Engine) commit(ctx context.Context, user string, changes []store.Change) error {
+	for i, c := range changes {
+		rewritten := i+1 < len(changes) && changes[i+1].URI == c.URI
+		if c.Op == store.Erase && !rewritten {
+			if err := store.EraseAbout(ctx, e.opt.Store, user, resource.UserSpace(user), c.URI); err != nil {
+				return err
+			}
+		}
+	}
 	_, err := e.opt.Store.Commit(ctx, store.ForUser(user), store.Batch{Changes: changes})
-	if slices.ContainsFunc(changes, func(c store.Change) bool { return c.Op == store.Erase }) {
-		e.epoch.Add(1)
+	for _, c := range changes {
+		if c.Op == store.Erase {
+			e.decoded.drop(user, c.URI)
+			e.epoch.Add(1)
+		}
 	}
 	return err
 }
@@ -523,14 +689,16 @@ func put(f *record.Fact, cond store.If) store.Change {
 	return store.Change{URI: f.URI(), Body: b, If: cond}
 }
 
-// setText gives a fact another text, which is true since a time.
-func setText(f *record.Fact, text string, from time.Time) {
-	f.Earlier = append(f.Earlier, record.FactText{Revision: f.Revision, Text: f.Text, From: f.From})
-	f.Earlier = f.Earlier[max(0, len(f.Earlier)-maxEarlier):]
-	f.Text, f.Revision = text, f.Revision+1
-	if from.Before(f.From) {
-		f.From = from
+// revise begins a revision of a fact if a conversation would show it differently than it was. Conversations that
+// have recalled it go on showing what it was.
+func revise(f, was *record.Fact) {
+	if f.Text == was.Text && f.From.Equal(was.From) && f.Subject == was.Subject && f.Type == was.Type && f.Source == was.Source {
+		return
 	}
+	f.Earlier = append(slices.Clip(was.Earlier), record.FactText{Revision: was.Revision, Text: was.Text, From: was.From,
+		Subject: was.Subject, Type: was.Type, Source: was.Source})
+	f.Earlier = f.Earlier[max(0, len(f.Earlier)-maxEarlier):]
+	f.Revision = was.Revision + 1
 }
 
 // note adds a change to the history of a fact. Labels only ever grow.
@@ -538,7 +706,7 @@ func note(f *record.Fact, by record.FactAuthor, now time.Time, what string) {
 	f.Changed = now
 	f.Labels |= by.Labels
 	f.Sources = message.JoinSources(f.Sources, by.Sources)
-	f.History = append(f.History, record.FactChange{By: by.Call, At: now, Actor: cmp.Or(by.Actor, "user"), What: what})
+	f.History = append(f.History, record.FactChange{By: by.Call, At: now, Actor: cmp.Or(by.Actor, "user"), What: what, Source: by.Source})
 	f.History = f.History[max(0, len(f.History)-maxHistory):]
 }
 

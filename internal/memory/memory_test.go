@@ -131,7 +131,11 @@ func TestForeignStaysForeign(t *testing.T) {
 		t.Errorf("it became an instruction: %v", err)
 	}
 	r, err := w.Recall(t.Context(), "ann", "what is my phone number", nothingShown, RecallTokens)
-	if err != nil || !r.Labels.Has(message.Untrusted) || len(r.Facts) != 2 {
+	if err != nil || r.Labels.Has(message.Untrusted) || len(r.Facts) != 1 { // the user has said otherwise
+		t.Fatalf("%+v %v", r, err)
+	}
+	w.saveAs("The garage code is 4711", message.Untrusted)
+	if r, err := w.Recall(t.Context(), "ann", "what is the garage code", nothingShown, RecallTokens); err != nil || !r.Labels.Has(message.Untrusted) || len(r.Facts) != 1 {
 		t.Fatalf("%+v %v", r, err)
 	}
 	got, err := w.Change(t.Context(), "ann", f.Fact.ID.String(), client.FactInput{Trusted: &yes}, w.by(0))
@@ -184,7 +188,7 @@ func TestRecall(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	refs := ParseReference(Reference([]record.Fact{car.Fact}))
+	refs := ParseReference((&Recalled{Facts: []record.Fact{car.Fact}}).Reference())
 	before := Render(refs, map[id.ID]*record.Fact{car.Fact.ID: &car.Fact}, time.UTC)
 	if now := Render(refs, facts, time.UTC); now != before {
 		t.Errorf("before: %s\nnow: %s", before, now)
@@ -254,5 +258,38 @@ func TestUsersAreApart(t *testing.T) {
 	}
 	if r, err := w.Recall(t.Context(), "bob", "where do I live in Graz", nothingShown, RecallTokens); err != nil || len(r.Facts) != 0 {
 		t.Error(r, err)
+	}
+}
+
+// What was remembered last from a conversation is undone, and nothing else.
+func TestUndoLast(t *testing.T) {
+	w := newWorld(t)
+	conv, other := id.New(), id.New()
+	from := func(conv id.ID, text string) {
+		t.Helper()
+		by := w.by(0)
+		by.Source = record.InteractionURI(conv, id.New()).ChildID(record.TypeMessage, id.New()).String()
+		if _, err := w.Save(t.Context(), "ann", client.FactInput{Text: &text}, by); err != nil {
+			t.Fatal(err)
+		}
+	}
+	from(conv, "My car is blue")
+	from(conv, "My car is red")
+	from(other, "I like tea")
+	w.save("I like coffee")
+	for _, want := range []struct {
+		gone bool
+		left []string
+	}{{true, []string{"I like coffee", "I like tea", "My car is blue"}}, {true, nil}} {
+		_, gone, err := w.UndoLast(t.Context(), "ann", conv, w.by(0))
+		if want.left == nil { // what has been restored is not remembered anew
+			if !fault.HasCode(err, "nothing_remembered") {
+				t.Errorf("%v", err)
+			}
+			continue
+		}
+		if got := w.texts(false); err != nil || gone != want.gone || !slices.Equal(got, want.left) {
+			t.Errorf("%v %t %q", err, gone, got)
+		}
 	}
 }

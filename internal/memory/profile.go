@@ -70,17 +70,101 @@ func profileOf(list []record.Fact) client.MemoryProfile {
 	return client.MemoryProfile{Text: text, Version: hex.EncodeToString(sum[:8])}
 }
 
-// profileLine shows a fact; a subject that its text does not name stands in front.
+// profileLine shows a fact; a subject that its text does not name stands in front. What others wrote is a
+// quotation.
 func profileLine(f *record.Fact) string {
+	if f.Foreign() {
+		return `"` + f.Text + `"`
+	}
 	if f.Subject != subjectUser && !strings.Contains(f.Text, f.Subject) {
 		return f.Subject + ": " + f.Text
 	}
 	return f.Text
 }
 
+// pageLine is a line of an edited page that says a fact.
+type pageLine struct {
+	n       int
+	text    string
+	fact    id.ID // zero: a new one
+	typ     string
+	foreign bool
+}
+
+func pageError(format string, args ...any) *fault.Error {
+	return fault.New(fault.Invalid, "profile_invalid", format, args...)
+}
+
+// atLine says in which line of a page an error is.
+func atLine(n int, err error) error {
+	if !fault.Is(err, fault.Invalid) {
+		return err
+	}
+	e := *fault.Of(err)
+	e.Message = fmt.Sprintf("line %d: %s", n, e.Message)
+	return &e
+}
+
+// parsePage reads an edited page. A page that lacks the heading of a section that has facts is refused, so that
+// half a page, or something else, erases nothing.
+func parsePage(text string, current []stored) (out []pageLine, err error) {
+	at, had := -1, map[int]bool{}
+	seen := map[id.ID]bool{}
+	for n, line := range strings.Split(text, "\n") {
+		n++
+		line = strings.TrimSpace(line)
+		if title, ok := strings.CutPrefix(line, "#"); ok {
+			title = strings.TrimSpace(strings.TrimLeft(title, "#"))
+			if at = slices.IndexFunc(sections(), func(s section) bool { return strings.EqualFold(s.title, title) }); at < 0 {
+				return nil, pageError("line %d: there is no section %.80q", n, title).WithHint("keep the headings of the page")
+			}
+			had[at] = true
+			continue
+		}
+		line = strings.TrimSpace(strings.TrimPrefix(line, "-"))
+		if line == "" {
+			continue
+		}
+		if at < 0 {
+			return nil, pageError("line %d stands before the first heading", n).WithHint("put it below one of the headings of the page")
+		}
+		x := pageLine{n: n, text: line, typ: sections()[at].typ, foreign: sections()[at].title == foreignTitle}
+		if open := strings.LastIndex(line, "["); open >= 0 && strings.HasSuffix(line, "]") {
+			if fact, ok := id.Parse(line[open+1 : len(line)-1]); ok {
+				x.text, x.fact = strings.TrimSpace(line[:open]), fact
+			}
+		}
+		if x.text == "" {
+			return nil, pageError("line %d has no text", n).WithHint("remove the whole line to erase the fact")
+		}
+		if !x.fact.Zero() && (seen[x.fact] || !slices.ContainsFunc(current, func(s stored) bool { return s.ID == x.fact })) {
+			return nil, pageError("line %d names no fact of the page, or one that has a line already", n).WithHint("remove the id in brackets to add a new fact")
+		}
+		seen[x.fact] = true
+		out = append(out, x)
+	}
+	for i, s := range sections() {
+		if !had[i] && slices.ContainsFunc(current, func(c stored) bool { return s.holds(&c.Fact) }) {
+			return nil, pageError("the page lacks the heading %q, below which there are facts", s.title).WithHint("keep the headings; to erase a fact, remove its line")
+		}
+	}
+	for i := range out { // a line whose id was lost is still the same fact
+		if x := &out[i]; x.fact.Zero() {
+			at := slices.IndexFunc(current, func(s stored) bool {
+				return !seen[s.ID] && s.Foreign() == x.foreign && sameText(profileLine(&s.Fact), x.text)
+			})
+			if at >= 0 {
+				x.fact = current[at].ID
+				seen[x.fact] = true
+			}
+		}
+	}
+	return out, nil
+}
+
 // SetProfile applies an edited page in one commit: changed lines change facts, removed lines erase them, and
-// new lines add facts. Error codes: memory_off, profile_changed, profile_invalid, fact_invalid,
-// facts_too_many, and the store's.
+// new lines add facts. If anything in it is wrong, nothing is changed. Error codes: memory_off, profile_changed,
+// profile_invalid, fact_invalid, facts_too_many, and the store's.
 func (e *Engine) SetProfile(ctx context.Context, user string, p client.MemoryProfile, by record.FactAuthor) (client.MemoryProfile, error) {
 	if err := e.on(); err != nil {
 		return client.MemoryProfile{}, err
@@ -99,108 +183,111 @@ func (e *Engine) SetProfile(ctx context.Context, user string, p client.MemoryPro
 	if p.Version != "" && p.Version != before.Version {
 		return before, fault.New(fault.Conflict, "profile_changed", "the page has changed since it was read").WithHint("read it again, and edit that")
 	}
-	var changes []store.Change
-	seen := map[id.ID]bool{}
-	typ, foreign := record.FactPlain, false
-	for n, line := range strings.Split(p.Text, "\n") {
-		line = strings.TrimSpace(line)
-		if title, ok := strings.CutPrefix(line, "#"); ok {
-			at := slices.IndexFunc(sections(), func(s section) bool { return strings.EqualFold(s.title, strings.TrimSpace(title)) })
-			if at < 0 {
-				return before, fault.New(fault.Invalid, "profile_invalid", "line %d: there is no section %.80q", n+1, strings.TrimSpace(title)).WithHint("keep the headings of the page")
-			}
-			typ, foreign = sections()[at].typ, sections()[at].title == foreignTitle
-			continue
-		}
-		line = strings.TrimSpace(strings.TrimPrefix(line, "-"))
-		if line == "" {
-			continue
-		}
-		text, which := line, id.ID{}
-		if open := strings.LastIndex(line, "["); open > 0 && strings.HasSuffix(line, "]") {
-			if x, ok := id.Parse(line[open+1 : len(line)-1]); ok {
-				text, which = strings.TrimSpace(line[:open]), x
-			}
-		}
-		if which.Zero() {
-			if foreign {
-				return before, fault.New(fault.Invalid, "profile_invalid", "line %d: what others have written cannot be added by hand", n+1).WithHint("add it in another section")
-			}
-			author := by
-			author.Call = id.Derive("fact", by.Call.String(), fmt.Sprint(n))
-			saved, more, err := e.place(ctx, user, all, client.FactInput{Text: &text, Type: &typ}, author)
-			if err != nil {
-				return before, err
-			}
-			if saved.How == client.FactAdded {
-				all = append(all, stored{Fact: saved.Fact})
-			}
-			changes = append(changes, more...)
-			continue
-		}
-		at := slices.IndexFunc(current, func(s stored) bool { return s.ID == which })
-		if at < 0 || seen[which] {
-			return before, fault.New(fault.Invalid, "profile_invalid", "line %d names no fact of the page, or one that has a line already", n+1).WithHint("remove the id in brackets to add a new fact")
-		}
-		seen[which] = true
-		f := current[at].Fact
-		was := profileLine(&f)
-		if foreign != f.Foreign() || foreign && text != was {
-			return before, fault.New(fault.Invalid, "profile_invalid", "line %d: what others have written can only be removed here", n+1).
-				WithHint("confirm it first: steward memory edit %s --trust", f.ID)
-		}
-		if text == was && (foreign || f.Type == typ) {
-			continue
-		}
-		input := client.FactInput{Text: &text, Type: &typ}
-		if head, rest, ok := strings.Cut(text, f.Subject+": "); ok && head == "" && was != f.Text {
-			input.Text = &rest
-		}
-		old := f.Text
-		if err := e.fill(&f, input); err != nil {
-			return before, err
-		}
-		if edited := f.Text; edited != old {
-			f.Text = old
-			setText(&f, edited, f.From)
-		}
-		note(&f, by, now, "edited")
-		changes = append(changes, put(&f, store.If{Version: current[at].version}))
+	lines, err := parsePage(p.Text, current)
+	if err != nil {
+		return before, err
 	}
-	changed := map[string]bool{}
-	for _, c := range changes {
-		changed[c.URI.String()] = true
+	var changes []store.Change
+	kept := map[id.ID]bool{}
+	for _, x := range lines {
+		kept[x.fact] = true
 	}
 	for _, s := range current {
-		if !seen[s.ID] && !changed[s.URI().String()] {
-			changes = append(changes, store.Change{Op: store.Erase, URI: s.URI(), If: store.If{Version: s.version}})
+		if !kept[s.ID] {
+			changes = forgotten(changes, &s)
+			all = slices.DeleteFunc(all, func(o stored) bool { return o.ID == s.ID }) // a new line is not compared with it
 		}
+	}
+	for _, x := range lines {
+		var more []store.Change
+		if x.fact.Zero() {
+			more, err = e.addLine(ctx, user, &all, x, by)
+		} else {
+			at := slices.IndexFunc(current, func(s stored) bool { return s.ID == x.fact })
+			more, err = e.changeLine(current[at], x, by, now)
+		}
+		if err != nil {
+			return before, atLine(x.n, err)
+		}
+		changes = append(changes, more...)
 	}
 	if len(changes) > 0 {
 		if err := e.commit(ctx, user, changes); err != nil {
 			return before, err
 		}
+		e.epoch.Add(1)
 	}
 	after, err := e.Profile(ctx, user)
 	after.Changes = len(changes)
 	return after, err
 }
 
-// Export returns all facts of a user as a page: those that are true, and those that were.
+// importanceOf is how important a fact is that a person writes on the page: it is there to be known always.
+func importanceOf(typ string) float64 {
+	if typ == record.FactInstruction {
+		return instructionImportance
+	}
+	return profileImportance
+}
+
+// addLine returns the changes for a new line.
+func (e *Engine) addLine(ctx context.Context, user string, all *[]stored, x pageLine, by record.FactAuthor) ([]store.Change, error) {
+	if x.foreign {
+		return nil, pageError("what others have written cannot be added by hand").WithHint("add it in another section")
+	}
+	by.Call = id.Derive("fact", by.Call.String(), fmt.Sprint(x.n))
+	saved, more, err := e.place(ctx, user, *all, client.FactInput{Text: &x.text, Type: &x.typ, Importance: new(importanceOf(x.typ))}, by)
+	if err == nil && saved.How == client.FactAdded {
+		*all = append(*all, stored{Fact: saved.Fact})
+	}
+	return more, err
+}
+
+// changeLine returns the changes for a line of a fact.
+func (e *Engine) changeLine(s stored, x pageLine, by record.FactAuthor, now time.Time) ([]store.Change, error) {
+	f := s.Fact
+	was := profileLine(&f)
+	if x.foreign != f.Foreign() || x.foreign && x.text != was {
+		return nil, pageError("what others have written can only be removed here").WithHint("confirm it first: steward memory edit %s --trust", f.ID)
+	}
+	if x.text == was && (x.foreign || f.Type == x.typ) {
+		return nil, nil
+	}
+	text := x.text
+	if rest, ok := strings.CutPrefix(text, f.Subject+": "); ok && was != f.Text {
+		text = rest
+	}
+	if err := e.fill(&f, client.FactInput{Text: &text, Type: &x.typ}); err != nil {
+		return nil, err
+	}
+	revise(&f, &s.Fact)
+	note(&f, by, now, "edited")
+	return []store.Change{put(&f, store.If{Version: s.version})}, nil
+}
+
+// Export returns all facts of a user as a page of Markdown: those that are true, and those that were.
 func Export(list []client.Fact, zone *time.Location) string {
 	var b strings.Builder
+	b.WriteString("# Facts that Steward remembers\n\n")
 	for _, f := range list {
-		fmt.Fprintf(&b, "- %s\n  %s, %s, importance %g, since %s", f.Text, f.Subject, f.Type, f.Importance, f.From.In(zone).Format(time.DateOnly))
+		text := f.Text
+		if f.Foreign {
+			text = `"` + text + `"`
+		}
+		fmt.Fprintf(&b, "- %s\n  %s, %s, importance %g, since %s", text, f.Subject, f.Type, f.Importance, f.From.In(zone).Format(time.DateOnly))
 		if !f.Until.IsZero() {
 			fmt.Fprintf(&b, ", until %s", f.Until.In(zone).Format(time.DateOnly))
 		}
 		if f.Foreign {
-			b.WriteString(", written by others")
+			b.WriteString(", written by others, not confirmed")
+		}
+		if !f.Trusted.IsZero() {
+			fmt.Fprintf(&b, ", written by others, confirmed %s", f.Trusted.In(zone).Format(time.DateOnly))
 		}
 		if f.Source != "" {
 			b.WriteString(", from " + f.Source)
 		}
-		b.WriteString("\n")
+		fmt.Fprintf(&b, ", id %s\n", f.ID)
 	}
 	return b.String()
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -49,8 +50,6 @@ type ReaderOptions struct {
 	Messages func(ctx context.Context, user string, conv id.ID, most int) ([]Said, error)
 	// Ask asks the fast model. It returns an error if there is none.
 	Ask func(ctx context.Context, r *llm.Request, text string) (string, error)
-	// Tell shows a line in a conversation.
-	Tell func(user string, conv id.ID, text string)
 	// Go runs a function until its context ends.
 	Go  func(func(context.Context)) bool
 	Log *slog.Logger
@@ -163,11 +162,14 @@ func (r *Reader) Read(ctx context.Context, user string, conv id.ID) ([]Saved, er
 		msgs = slices.DeleteFunc(msgs, func(m Said) bool { return !m.At.After(before.At) })
 	}
 	typed := typedIn(msgs)
-	if len(typed) == 0 {
-		return nil, nil
-	}
 	now := e.now()
 	today := now.Format(time.DateOnly)
+	if len(typed) == 0 {
+		if before.Due.IsZero() {
+			return nil, nil
+		}
+		return nil, e.putReading(ctx, user, record.Reading{Conversation: conv, At: now}, version)
+	}
 	if n, err := e.readingsOn(ctx, user, today); err != nil || n >= r.opt.PerDay {
 		return nil, cmp.Or(err, error(fault.New(fault.Exhausted, "readings_used_up", "%d conversations were read for facts today; the limit is %d", n, r.opt.PerDay).
 			WithHint("raise memory.per_day; the conversation is read when it rests on another day")))
@@ -178,8 +180,8 @@ func (r *Reader) Read(ctx context.Context, user string, conv id.ID) ([]Saved, er
 	}
 	out := []Saved{}
 	for _, x := range found {
-		if x.Message < 1 || x.Message > len(typed) || !fromWords(x.Text, typed[x.Message-1].text) {
-			continue
+		if x.Message < 1 || x.Message > len(typed) || !fromWords(x.Text, typed[x.Message-1].text) || strings.HasSuffix(strings.TrimSpace(x.Text), "?") {
+			continue // an invention, or a question
 		}
 		said := typed[x.Message-1]
 		importance := min(max(x.Importance, 0), 1)
@@ -188,10 +190,10 @@ func (r *Reader) Read(ctx context.Context, user string, conv id.ID) ([]Saved, er
 		if x.Subject != "" {
 			in.Subject = &x.Subject
 		}
-		saved, err := e.Save(ctx, user, in, by)
+		saved, err := e.save(ctx, user, in, by)
 		if fault.HasCode(err, "fact_not_found") || fault.HasCode(err, "fact_ambiguous") { // the model has named one that does not exist
 			in.Replaces = nil
-			saved, err = e.Save(ctx, user, in, by)
+			saved, err = e.save(ctx, user, in, by)
 		}
 		if fault.Is(err, fault.Invalid) {
 			continue
@@ -204,21 +206,98 @@ func (r *Reader) Read(ctx context.Context, user string, conv id.ID) ([]Saved, er
 		}
 	}
 	done := record.Reading{Conversation: conv, Last: msgs[len(msgs)-1].ID, At: now, Day: today, Facts: len(out)}
+	if err := e.putReading(ctx, user, done, version); err != nil {
+		return out, err
+	}
+	facts := make([]record.Fact, len(out))
+	for i := range out {
+		facts[i] = out[i].Fact
+	}
+	e.news(user, client.MemorySaved, conv, facts...)
+	return out, nil
+}
+
+// Imported notes that a conversation with messages up to a time was imported. Reader.Backlog reads it.
+func (e *Engine) Imported(ctx context.Context, user string, conv id.ID, newest time.Time) error {
+	if e.Off() {
+		return nil
+	}
+	if newest.IsZero() {
+		newest = e.now()
+	}
+	return e.putReading(ctx, user, record.Reading{Conversation: conv, Due: newest}, 0)
+}
+
+// backlogEvery is how often Backlog looks for conversations that wait to be read.
+const backlogEvery = 10 * time.Minute
+
+// Backlog reads the conversations that were imported, the oldest first, until ctx ends. It takes at most half of
+// the readings of a day, so that what a person says today is read today. Facts have the times of the messages: an
+// old message never supersedes what was said later.
+func (r *Reader) Backlog(ctx context.Context) {
+	if r == nil || r.opt.Engine.Off() {
+		return
+	}
+	tick := time.NewTicker(backlogEvery)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		if err := r.readDue(ctx); err != nil && ctx.Err() == nil {
+			r.opt.Log.Info("imported conversations wait to be read for facts", "error", err)
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// readDue reads what waits, of all users.
+func (r *Reader) readDue(ctx context.Context) error {
+	e := r.opt.Engine
+	due := map[string][]record.Reading{}
+	for it, err := range store.Items(ctx, e.opt.Store, store.ForNode(""), store.Query{Type: record.TypeReading, Limit: store.DefaultLimit}) {
+		if err != nil {
+			return err
+		}
+		var x record.Reading
+		if err := record.Decode(it.URI, it.Body, &x); err != nil {
+			return err
+		}
+		if !x.Due.IsZero() {
+			due[x.User] = append(due[x.User], x)
+		}
+	}
+	for _, user := range slices.Sorted(maps.Keys(due)) {
+		list := due[user]
+		slices.SortStableFunc(list, func(a, b record.Reading) int { return a.Due.Compare(b.Due) })
+		left, err := e.readingsOn(ctx, user, e.now().Format(time.DateOnly))
+		if err != nil {
+			return err
+		}
+		for _, x := range list {
+			if left++; left > max(r.opt.PerDay/2, 1) || ctx.Err() != nil {
+				break
+			}
+			_, err := r.Read(ctx, user, x.Conversation)
+			if fault.Is(err, fault.NotFound) { // it was deleted since
+				err = e.commit(ctx, user, []store.Change{{Op: store.Erase, URI: record.ReadingURI(x.Conversation)}})
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// putReading stores how far a conversation was read, instead of a version of that; 0: it was not read before.
+func (e *Engine) putReading(ctx context.Context, user string, x record.Reading, version uint64) error {
+	x.User = user
 	cond := store.If{Version: version}
 	if version == 0 {
 		cond = store.If{Absent: true}
 	}
-	if err := e.commit(ctx, user, []store.Change{{URI: record.ReadingURI(conv), Body: record.Encode(done), If: cond}}); err != nil {
-		return out, err
-	}
-	if len(out) > 0 {
-		parts := make([]string, len(out))
-		for i := range out {
-			parts[i] = out[i].Fact.Text + " (" + out[i].Fact.ID.String()[:minPrefix] + ")"
-		}
-		r.opt.Tell(user, conv, "Remembered: "+strings.Join(parts, "; "))
-	}
-	return out, nil
+	return e.commit(ctx, user, []store.Change{{URI: record.ReadingURI(x.Conversation), Body: record.Encode(x), If: cond}})
 }
 
 // typedText is what a person has typed in one message.
@@ -304,7 +383,7 @@ func fromWords(fact, said string) bool {
 	own, theirs := stemsOf(fact), stemsOf(said)
 	n := 0
 	for stem := range own {
-		if _, ok := theirs[stem]; ok {
+		if theirs[stem] {
 			n++
 		}
 	}

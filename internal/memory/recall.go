@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -14,8 +15,6 @@ import (
 	"steward/internal/llm/tokens"
 	"steward/internal/message"
 	"steward/internal/record"
-	"steward/internal/search/meaning"
-	"steward/internal/search/words"
 )
 
 // What a recall weighs, and how much it may take.
@@ -25,13 +24,20 @@ const (
 	weightAge        = 0.1
 	halfLife         = 180 * 24 * time.Hour // of the weight of a fact's age
 
-	recallSimilar = 0.45 // facts below are not recalled
-	recallForeign = 0.6  // facts of others below are not recalled
-	maxRecalled   = 8    // facts of one recall, beside instructions
-	maxForeign    = 2    // of these, facts of others
-	maxRules      = 12   // standing instructions
-	// RecallTokens is the usual budget of one recall.
+	// RecallSimilar is how similar a fact is at least that is recalled for what was asked. One that corrects what a
+	// conversation shows is recalled in any case.
+	RecallSimilar = 0.45
+	recallForeign = 0.6 // facts of others below are not recalled
+	maxRecalled   = 8   // facts of one recall, beside instructions
+	maxForeign    = 2   // of these, facts of others
+	maxRules      = 12  // standing instructions
+	// RecallTokens is the usual budget of one recall, beside the profile.
 	RecallTokens = 600
+
+	maxProfile        = 24  // facts of the profile that a conversation shows
+	profileImportance = 0.8 // facts of less importance are only recalled when they matter
+	// ProfileTokens is the usual budget of the profile that a conversation shows.
+	ProfileTokens = 400
 )
 
 // Defaults of a search.
@@ -82,8 +88,12 @@ func (e *Engine) weigh(ctx context.Context, user, text string, list []record.Fac
 		return nil, fault.New(fault.Internal, "similarity_broken", "%d similarities were computed for %d facts", len(similar), len(list))
 	}
 	now := e.now()
+	question := contentOf(&record.Fact{Text: text, Subject: subjectUser})
 	hits := make([]Hit, len(list))
 	for i := range list {
+		if list[i].Subject == subjectUser {
+			similar[i] = e.contents.of(&list[i]).nearer(question, similar[i])
+		}
 		age := max(now.Sub(list[i].From), 0)
 		hits[i] = Hit{list[i], similar[i], weightSimilar*similar[i] + weightImportance*list[i].Importance + weightAge*math.Exp2(-float64(age)/float64(halfLife))}
 		if !list[i].Current(now) {
@@ -94,16 +104,32 @@ func (e *Engine) weigh(ctx context.Context, user, text string, list []record.Fac
 	return hits, nil
 }
 
-// Recalled are the facts that a turn begins with.
+// Recalled are the facts that a turn begins with: first those of the profile, then those that matter for
+// what was asked.
 type Recalled struct {
 	Facts   []record.Fact
+	Profile int       // how many of them are the profile
+	Similar []float64 // of each fact to what was asked; 0 for the profile
 	Labels  message.Labels
 	Sources []string
 }
 
-// Recall returns the facts that matter for what was asked, without those that the conversation shows
-// already (shown says which, at which revision). It returns nothing if memory is off.
+// Room is how many tokens a recall may take.
+type Room struct {
+	Profile int64 // standing instructions and important facts; 0: they are not asked for
+	Facts   int64 // what matters for what was asked
+}
+
+// Recall is RecallIn without the profile.
 func (e *Engine) Recall(ctx context.Context, user, asked string, shown func(fact id.ID, revision int) bool, budget int64) (Recalled, error) {
+	return e.RecallIn(ctx, user, asked, shown, Room{Facts: budget})
+}
+
+// RecallIn returns the profile of the user and the facts that matter for what was asked, without those that the
+// conversation shows already. shown says which it shows, at which revision; 0 means at any revision. A fact
+// that has replaced one that is shown, or has changed since, is recalled however similar it is.
+// RecallIn returns nothing if memory is off.
+func (e *Engine) RecallIn(ctx context.Context, user, asked string, shown func(fact id.ID, revision int) bool, room Room) (Recalled, error) {
 	var out Recalled
 	if e.Off() {
 		return out, nil
@@ -118,21 +144,33 @@ func (e *Engine) Recall(ctx context.Context, user, asked string, shown func(fact
 	}
 	var rules, others, foreign int
 	var taken []string
+	fits := func(f *record.Fact, budget *int64) bool {
+		cost := tokens.Estimate(Line(f, f.Revision, time.UTC))
+		if cost > *budget || slices.Contains(taken, strings.ToLower(f.Text)) {
+			return false
+		}
+		*budget -= cost
+		return true
+	}
+	for _, h := range profileFirst(hits) {
+		if len(out.Facts) < maxProfile && !shown(h.Fact.ID, h.Fact.Revision) && fits(&h.Fact, &room.Profile) {
+			taken, out.Facts, out.Similar = append(taken, strings.ToLower(h.Fact.Text)), append(out.Facts, h.Fact), append(out.Similar, 0)
+		}
+	}
+	out.Profile = len(out.Facts)
 	for _, h := range hits {
 		rule := h.Fact.Type == record.FactInstruction && !h.Fact.Foreign()
+		corrects := !h.Fact.Foreign() && (shown(h.Fact.ID, 0) || slices.ContainsFunc(h.Fact.Supersedes, func(old id.ID) bool { return shown(old, 0) }))
 		switch {
-		case shown(h.Fact.ID, h.Fact.Revision), slices.Contains(taken, strings.ToLower(h.Fact.Text)):
+		case shown(h.Fact.ID, h.Fact.Revision):
 			continue
-		case rule && rules >= maxRules, !rule && (others >= maxRecalled || h.Similar < recallSimilar):
+		case rule && rules >= maxRules, !rule && !corrects && (others >= maxRecalled || h.Similar < RecallSimilar):
 			continue
-		case h.Fact.Foreign() && (foreign >= maxForeign || h.Similar < recallForeign):
+		case h.Fact.Foreign() && (foreign >= maxForeign || h.Similar < recallForeign || e.denied(&h.Fact, list)):
 			continue
-		}
-		cost := tokens.Estimate(lineOf(&h.Fact, h.Fact.Revision, time.UTC))
-		if cost > budget {
+		case !fits(&h.Fact, &room.Facts):
 			continue
 		}
-		budget -= cost
 		switch {
 		case rule:
 			rules++
@@ -143,7 +181,7 @@ func (e *Engine) Recall(ctx context.Context, user, asked string, shown func(fact
 			others++
 		}
 		taken = append(taken, strings.ToLower(h.Fact.Text))
-		out.Facts = append(out.Facts, h.Fact)
+		out.Facts, out.Similar = append(out.Facts, h.Fact), append(out.Similar, h.Similar)
 	}
 	if len(out.Facts) > 0 {
 		out.Labels, out.Sources = LabelsOf(out.Facts)
@@ -151,11 +189,39 @@ func (e *Engine) Recall(ctx context.Context, user, asked string, shown func(fact
 	return out, nil
 }
 
-// Reference returns what a conversation records of a recall: each fact's id and revision.
-func Reference(list []record.Fact) string {
-	parts := make([]string, len(list))
-	for i := range list {
-		parts[i] = fmt.Sprintf("%s/%d", list[i].ID, list[i].Revision)
+// denied reports whether the user has said otherwise than a fact of others does.
+func (e *Engine) denied(f *record.Fact, list []record.Fact) bool {
+	own := e.contents.of(f)
+	return slices.ContainsFunc(list, func(o record.Fact) bool {
+		return !o.Foreign() && strings.EqualFold(o.Subject, f.Subject) && relation(own, e.contents.of(&o)) == contradicts
+	})
+}
+
+// profileFirst returns the facts that belong to the profile that each conversation shows, the most important
+// ones first and of these the newest.
+func profileFirst(hits []Hit) []Hit {
+	out := slices.DeleteFunc(slices.Clone(hits), func(h Hit) bool { return !inProfile(&h.Fact) })
+	slices.SortStableFunc(out, func(a, b Hit) int {
+		return cmp.Or(cmp.Compare(b.Fact.Importance, a.Fact.Importance), b.Fact.From.Compare(a.Fact.From))
+	})
+	return out
+}
+
+// inProfile reports whether a fact belongs to what each conversation shows of the user's profile: a standing
+// instruction, or a fact that is important.
+func inProfile(f *record.Fact) bool {
+	return !f.Foreign() && (f.Type == record.FactInstruction || f.Importance >= profileImportance)
+}
+
+// Reference returns what a conversation records of a recall: each fact's id and revision, and how similar it
+// was unless it belongs to the profile.
+func (r *Recalled) Reference() string {
+	parts := make([]string, len(r.Facts))
+	for i := range r.Facts {
+		parts[i] = fmt.Sprintf("%s/%d", r.Facts[i].ID, r.Facts[i].Revision)
+		if i >= r.Profile && i < len(r.Similar) {
+			parts[i] += fmt.Sprintf("/%.2f", r.Similar[i])
+		}
 	}
 	return "Recalled: " + strings.Join(parts, " ")
 }
@@ -164,9 +230,11 @@ func Reference(list []record.Fact) string {
 type Ref struct {
 	Fact     id.ID
 	Revision int
+	Profile  bool    // it was recalled as part of the profile
+	Similar  float64 // otherwise: to what was asked
 }
 
-// ParseReference reads what Reference returns.
+// ParseReference reads what Recalled.Reference returns.
 func ParseReference(text string) (out []Ref) {
 	rest, ok := strings.CutPrefix(text, "Recalled: ")
 	if !ok {
@@ -174,11 +242,14 @@ func ParseReference(text string) (out []Ref) {
 	}
 	for part := range strings.FieldsSeq(rest) {
 		var r Ref
-		name, revision, _ := strings.Cut(part, "/")
+		name, rest, _ := strings.Cut(part, "/")
+		revision, similar, _ := strings.Cut(rest, "/")
 		x, ok := id.Parse(name)
 		if _, err := fmt.Sscan(revision, &r.Revision); err != nil || !ok {
 			continue
 		}
+		n, err := strconv.ParseFloat(similar, 64)
+		r.Similar, r.Profile = n, err != nil
 		r.Fact = x
 		out = append(out, r)
 	}
@@ -196,11 +267,11 @@ func Render(refs []Ref, facts map[id.ID]*record.Fact, zone *time.Location) strin
 		case f == nil:
 			forgotten++
 		case f.Foreign():
-			quoted = append(quoted, lineOf(f, r.Revision, zone))
-		case f.Type == record.FactInstruction:
-			rules = append(rules, lineOf(f, r.Revision, zone))
+			quoted = append(quoted, Line(f, r.Revision, zone))
+		case f.As(r.Revision).Type == record.FactInstruction:
+			rules = append(rules, Line(f, r.Revision, zone))
 		default:
-			known = append(known, lineOf(f, r.Revision, zone))
+			known = append(known, Line(f, r.Revision, zone))
 		}
 	}
 	var b strings.Builder
@@ -218,17 +289,19 @@ func Render(refs []Ref, facts map[id.ID]*record.Fact, zone *time.Location) strin
 	return "(From memory. " + strings.TrimRight(b.String(), "\n") + ")"
 }
 
-func lineOf(f *record.Fact, revision int, zone *time.Location) string {
-	text, from := f.At(revision)
+// Line is the line of a fact in what Render writes.
+func Line(f *record.Fact, revision int, zone *time.Location) string {
+	was := f.As(revision)
+	text, from := was.Text, was.From
 	if f.Foreign() {
 		text = fmt.Sprintf("%q", text)
 	}
 	subject := ""
-	if f.Subject != subjectUser && !strings.Contains(text, f.Subject) {
-		subject = f.Subject + ": "
+	if was.Subject != subjectUser && !strings.Contains(text, was.Subject) {
+		subject = was.Subject + ": "
 	}
 	source := "saved by hand"
-	if f.Source != "" {
+	if was.Source != "" {
 		source = "said in a conversation"
 	}
 	return fmt.Sprintf("- %s%s [%s, %s, %s]", subject, text, from.In(zone).Format(time.DateOnly), source, f.ID.String()[:minPrefix])
@@ -242,67 +315,4 @@ func (e *Engine) Facts(ctx context.Context, user string) (map[id.ID]*record.Fact
 		out[all[i].ID] = &all[i].Fact
 	}
 	return out, err
-}
-
-// Words compares texts by their words and by what these mean, without a model. It implements Similarity.
-type Words struct{}
-
-// near is how alike two words are at least that mean nearly the same.
-const near = 0.5
-
-// Similar implements Similarity: the part of the words of the text, rare ones more, that occur in the other
-// one, or something like them.
-func (Words) Similar(ctx context.Context, _, text string, to []string) ([]float64, error) {
-	query := stemsOf(text)
-	out := make([]float64, len(to))
-	if len(query) == 0 {
-		return out, nil
-	}
-	docs := make([]map[string]meaning.Sum, len(to))
-	frequency := map[string]int{}
-	for i, t := range to {
-		docs[i] = stemsOf(t)
-		for stem := range docs[i] {
-			frequency[stem]++
-		}
-	}
-	weight := func(stem string) float64 { return math.Log(1 + float64(len(to)+1)/float64(frequency[stem]+1)) }
-	for i := range docs {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		var got, all, best float64
-		for stem, v := range query {
-			w := weight(stem)
-			match := 0.0
-			if _, ok := docs[i][stem]; ok {
-				match = 1
-			} else {
-				for _, o := range docs[i] {
-					if d := float64(v.Dot(&o)); d >= near && d > match {
-						match = d
-					}
-				}
-			}
-			got, all, best = got+w*match, all+w, max(best, match)
-		}
-		// One word of a long question is enough to name a short fact: the square root lifts it.
-		out[i] = math.Sqrt(best * got / all)
-	}
-	return out, nil
-}
-
-// stemsOf returns the stems of the words of a text that are no function words, with their meanings.
-func stemsOf(text string) map[string]meaning.Sum {
-	out := map[string]meaning.Sum{}
-	for _, w := range words.Split(text) {
-		if words.Common(w) || isUser(w) {
-			continue
-		}
-		var s meaning.Sum
-		s.Add(w, 1)
-		s.Unit()
-		out[words.Stem(w)] = s
-	}
-	return out
 }

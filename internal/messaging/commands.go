@@ -28,13 +28,14 @@ const help = `Write to me as you would in a chat. These commands work everywhere
 /deny ID refuses it
 /details ID shows the whole call
 /here sends reminders and questions to this chat
+/undo takes back what I have remembered last
 /help shows this`
 
 // urgentCommands do not wait for the turn that runs in the chat.
 var urgentCommands = [...]string{"stop", "approve", "deny", "details", "help", "start"}
 
 // waitingCommands follow each other and the texts of the chat.
-var waitingCommands = [...]string{"new", "conversations", "open", "agent", "model", "here"}
+var waitingCommands = [...]string{"new", "conversations", "open", "agent", "model", "here", "undo"}
 
 // command returns the command that an update is, if it is one.
 func (u *update) command() (name, rest string, ok bool) {
@@ -58,7 +59,7 @@ func (e *Engine) obey(ctx context.Context, a *account, u *update, name, rest str
 	if err != nil {
 		return err
 	}
-	if u.Group && slices.Contains([]string{"conversations", "open", "approve", "deny", "details", "here"}, name) {
+	if u.Group && slices.Contains([]string{"conversations", "open", "approve", "deny", "details", "here", "undo"}, name) {
 		return e.say(ctx, a, u, "That is possible only in a chat of our own.")
 	}
 	say := ""
@@ -87,6 +88,10 @@ func (e *Engine) obey(ctx context.Context, a *account, u *update, name, rest str
 		c.Model = rest
 	case "here":
 		say, err = e.prefer(ctx, a, u)
+	case "undo":
+		if say = "Nothing was remembered here."; e.opt.UndoMemory != nil && !c.Conversation.Zero() {
+			say, err = e.opt.UndoMemory(ctx, c.User, c.Conversation)
+		}
 	}
 	if err != nil && !work.IsFinal(err) {
 		return err

@@ -5,8 +5,10 @@ import (
 	"strings"
 	"time"
 
+	"steward/client"
 	"steward/internal/fault"
 	"steward/internal/id"
+	"steward/internal/message"
 	"steward/internal/record"
 	"steward/internal/resource"
 	"steward/internal/store"
@@ -72,7 +74,8 @@ func (e *Engine) show(c *chat) {
 	e.live[c.ID] = watching{of.Conversation, cancel}
 }
 
-// watch posts the answers of turns that the conversation of a chat begins by itself.
+// watch posts the answers of turns that the conversation of a chat begins by itself, and in a line what was
+// remembered from it.
 func (e *Engine) watch(ctx context.Context, a *account, c chat) error {
 	from := turn.Cursor{Seq: c.Seen}
 	if c.Seen == 0 { // only what is new
@@ -87,6 +90,18 @@ func (e *Engine) watch(ctx context.Context, a *account, c chat) error {
 			return err
 		}
 		switch {
+		case f.Kind == turn.FrameMemory && f.Memory != nil && f.Memory.Did == client.MemorySaved && len(f.Memory.Facts) > 0:
+			// What was remembered from another conversation is told there.
+			first := f.Memory.Facts[0]
+			if at, err := resource.Parse(first.Source); err != nil || record.IDOf(at, record.TypeConversation) != c.Conversation {
+				continue
+			}
+			if ok, err := e.reaches(ctx, a.Name, c.User); err != nil || !ok {
+				return err
+			}
+			if err := e.deliverTo(ctx, a, c.At, c.User, f.Text+"\n/undo takes it back.", message.Private, "memory", c.ID.String(), first.Change); err != nil {
+				return err
+			}
 		case f.Kind == turn.FrameOpened && f.Stored != nil && len(f.Stored.Blocks) > 0:
 			if by := f.Stored.Blocks[0].Base().Origin; !strings.HasPrefix(by, record.OriginAlarm) && !strings.HasPrefix(by, record.OriginJob) && len(mine) < 1000 {
 				mine[f.Interaction] = true

@@ -99,6 +99,9 @@ type Options struct {
 	Accounts []Account
 	// People knows the users. A user who is disabled is not answered.
 	People policy.Directory
+	// UndoMemory undoes what was remembered last from a conversation, and says what is so now; nil: it cannot be
+	// undone here.
+	UndoMemory func(ctx context.Context, user string, conv id.ID) (string, error)
 	// Judge decides whether private data may go into a group; nil: it may not.
 	Judge policy.Authorizer
 	// Mask hides secrets in what is posted. May be nil.

@@ -3,11 +3,13 @@ package planning
 import (
 	"cmp"
 	"context"
+	"slices"
 
 	"steward/internal/agent"
 	"steward/internal/catalog"
 	"steward/internal/effect"
 	"steward/internal/kits"
+	"steward/internal/message"
 	"steward/internal/plan"
 	"steward/internal/policy"
 	"steward/internal/requests"
@@ -31,7 +33,7 @@ func (w *treeWorker) assign(ctx context.Context, t *plan.Task, ec effect.Call) (
 	if t.Assistant != "" {
 		return give(t.Assistant), nil
 	}
-	path, err := w.catalogAgent(ctx, t)
+	path, err := w.catalogAgent(ctx, t, ec.Labels)
 	if err != nil {
 		return ec, err
 	}
@@ -62,7 +64,7 @@ func (e *Engine) design(t *plan.Task) (*kits.Kit, error) {
 	if err != nil {
 		return nil, err
 	}
-	kit := &kits.Kit{Registry: &tool.Registry{}, Tree: level.Tree, Own: true, Asks: map[string]bool{}, Definition: agent.Definition{
+	kit := &kits.Kit{Registry: &tool.Registry{}, Similar: level.Similar, Tree: level.Tree, Own: true, Asks: map[string]bool{}, Definition: agent.Definition{
 		Name: designedPath(t), Version: "1", Prompt: t.SystemPrompt(), Limits: kits.NarrowLimits(catalog.Limits{Iterations: cmp.Or(t.Iterations, plan.IterationsPlanned)}, e.opt.Limits)}}
 	for _, name := range append([]string{effect.ReadToolName}, t.Tools...) {
 		if !level.Has(name) || name == requests.StartTool || kit.Has(name) {
@@ -91,39 +93,13 @@ func (e *Engine) design(t *plan.Task) (*kits.Kit, error) {
 	return kit, nil
 }
 
-// catalogAgent returns the path of the agent of the catalog that a task is for, by the
-// router that messages go through; "" if the router is certain of none. An agent that
-// lacks a tool that the plan selected does not count.
-func (w *treeWorker) catalogAgent(ctx context.Context, t *plan.Task) (string, error) {
+// catalogAgent returns the path of the agent of the catalog that a task is for; "" if there is none
+// that this is sure enough of. An agent that lacks a tool that the plan selected does not count.
+func (w *treeWorker) catalogAgent(ctx context.Context, t *plan.Task, labels message.Labels) (string, error) {
 	e := w.engine
-	if e.opt.Catalog == nil {
-		return "", nil
-	}
-	router, err := e.routing.Router(ctx, w.Conversation.User)
-	if err != nil {
-		return "", err
-	}
-	path := ""
-	var best, all float64 // those that are built in do not compete: a designed agent has the same tools
-	for _, x := range router.Rank(t.Purpose) {
-		switch ours := e.routing.InCatalog(routing.Agent{Name: x.Agent}); {
-		case ours && x.P > best:
-			path, best, all = x.Agent, x.P, all+x.P
-		case ours || x.Agent == "":
-			all += x.P
-		}
-	}
-	if best < routing.Certain*all || path == "" {
-		return "", nil
-	}
-	kit, err := e.kits.Of(path)
-	if err != nil {
-		return "", nil // it was taken away meanwhile
-	}
-	for _, name := range t.Tools {
-		if !kit.Has(name) {
-			return "", nil
-		}
-	}
-	return path, nil
+	path, _, err := e.routing.AgentFor(ctx, routing.Task{User: w.Conversation.User, About: t.Metadata(), Labels: labels, Fits: func(path string) bool {
+		kit, err := e.kits.Of(path)
+		return err == nil && !slices.ContainsFunc(t.Tools, func(name string) bool { return !kit.Has(name) })
+	}})
+	return path, err
 }

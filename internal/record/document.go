@@ -39,6 +39,10 @@ type Document struct {
 	Cut    bool   `json:"cut,omitzero"`     // the end of its text is not searched
 	Status string `json:"status"`           // DocumentReady or DocumentRefused
 	Reason string `json:"reason,omitempty"` // why it was refused
+	Code   string `json:"code,omitempty"`   // of that error
+
+	Triples int    `json:"triples,omitzero"` // that its content states in the graph
+	Notice  string `json:"notice,omitzero"`  // why what it states is not in the graph
 
 	Labels  message.Labels `json:"labels"`
 	Added   time.Time      `json:"added"`

@@ -12,6 +12,10 @@ import (
 const (
 	TypeFact    = "memory.Fact"
 	TypeReading = "memory.Reading" // how far a conversation has been read for facts
+
+	// TypeForgotten marks a message that a forgotten fact came from. It is recalled no more, and the mark
+	// holds nothing but its id.
+	TypeForgotten = "memory.Forgotten"
 )
 
 // OriginMemory is the origin of the messages that name recalled facts. Such a message names each fact and
@@ -46,16 +50,19 @@ type Fact struct {
 	Trusted    time.Time      `json:"trusted,omitzero"`    // when a person decided that foreign text is true; it is no longer a quotation
 	Successor  id.ID          `json:"successor,omitzero"`  // the fact that has superseded it
 	Supersedes []id.ID        `json:"supersedes,omitzero"` // the facts that it has superseded
-	Revision   int            `json:"revision"`            // counts the changes of Text
-	Earlier    []FactText     `json:"earlier,omitempty"`   // its texts before, the newest last
+	Revision   int            `json:"revision"`            // counts the changes of what a conversation shows of it
+	Earlier    []FactText     `json:"earlier,omitempty"`   // what it was before, the newest last
 	History    []FactChange   `json:"history,omitempty"`   // its newest changes, the newest last
 }
 
-// FactText is an earlier text of a fact.
+// FactText is what a conversation showed of a fact at an earlier revision.
 type FactText struct {
 	Revision int       `json:"revision"`
 	Text     string    `json:"text"`
 	From     time.Time `json:"valid_from"`
+	Subject  string    `json:"subject,omitzero"` // "": as the fact has it now, likewise below
+	Type     string    `json:"type,omitzero"`
+	Source   string    `json:"source,omitzero"`
 }
 
 // FactChange is one change of a fact. It never repeats the text of the fact.
@@ -64,6 +71,8 @@ type FactChange struct {
 	At    time.Time `json:"at"`
 	Actor string    `json:"actor"`
 	What  string    `json:"what"` // "added", "merged", "superseded", "edited", "trusted", "undone"
+	// Source is the URI of the message that the change comes from.
+	Source string `json:"source,omitzero"`
 }
 
 // FactAuthor says who makes a change of a fact.
@@ -96,12 +105,23 @@ func (f *Fact) EffectiveLabels() message.Labels {
 
 // At returns the text of a revision, and since when it was true.
 func (f *Fact) At(revision int) (string, time.Time) {
+	was := f.As(revision)
+	return was.Text, was.From
+}
+
+// As returns the fact as conversations show it that have recalled the revision, whatever has changed since: with
+// its text, time, subject, type and source.
+func (f *Fact) As(revision int) Fact {
+	was := *f
 	for _, t := range f.Earlier {
 		if t.Revision == revision {
-			return t.Text, t.From
+			was.Text, was.From = t.Text, t.From
+			if t.Type != "" {
+				was.Subject, was.Type, was.Source = t.Subject, t.Type, t.Source
+			}
 		}
 	}
-	return f.Text, f.From
+	return was
 }
 
 // URI returns the URI of the fact.
@@ -110,16 +130,24 @@ func (f *Fact) URI() resource.URI { return FactURI(f.ID) }
 // FactURI returns the URI of a fact.
 func FactURI(fact id.ID) resource.URI { return resource.URI{}.ChildID(TypeFact, fact) }
 
+// ForgottenURI returns the URI of the mark of a message.
+func ForgottenURI(msg id.ID) resource.URI { return resource.URI{}.ChildID(TypeForgotten, msg) }
+
 // ReadingURI returns the URI of the reading of a conversation.
 func ReadingURI(conv id.ID) resource.URI { return resource.URI{}.ChildID(TypeReading, conv) }
 
 // Reading says how far a conversation has been read for facts.
 type Reading struct {
+	User         string    `json:"user,omitzero"`
 	Conversation id.ID     `json:"conversation"`
 	Last         id.ID     `json:"last"` // the last message that was read
 	At           time.Time `json:"at"`
 	Day          string    `json:"day"`   // the day of At, in UTC
 	Facts        int       `json:"facts"` // how many the reading has saved
+
+	// Due is set while a conversation waits to be read, such as one that was imported: the time of its
+	// newest message.
+	Due time.Time `json:"due,omitzero"`
 }
 
 // DecodeFact reads a stored fact (error code store_broken).

@@ -23,23 +23,44 @@ const (
 	maxExamples = 120 // of an agent
 )
 
-// catalogAgents returns what a router learns of the agents of the catalog.
-func catalogAgents(tree *catalog.Tree) (agents []Agent) {
-	for _, a := range tree.Root.Children[:min(len(tree.Root.Children), maxRouted)] {
-		c := Agent{Name: a.Path, Description: a.Description}
-		for _, e := range a.Examples[:min(len(a.Examples), maxExamples)] {
-			c.Examples = append(c.Examples, e.Say)
+// catalogAgents returns what a router learns of agents of the catalog: of those of the first
+// level, or of all of them.
+func catalogAgents(tree *catalog.Tree, nested bool) (agents []Agent) {
+	var add func(list []*catalog.Agent)
+	add = func(list []*catalog.Agent) {
+		for _, a := range list {
+			if len(agents) == maxRouted {
+				return
+			}
+			c := Agent{Name: a.Path, Description: a.Description}
+			more := a.Metadata
+			if strings.Contains(c.Description, more.Purpose) {
+				more.Purpose = ""
+			}
+			c.Description = strings.TrimSpace(c.Description + "\n" + more.Description())
+			for _, e := range a.Examples[:min(len(a.Examples), maxExamples)] {
+				c.Examples = append(c.Examples, e.Say)
+			}
+			agents = append(agents, c)
 		}
-		agents = append(agents, c)
+		for _, a := range list {
+			if nested {
+				add(a.Children)
+			}
+		}
 	}
+	add(tree.Root.Children)
 	return agents
 }
 
 // Candidates returns the agents that a message may be routed to, without the
 // assistant, and what the assistant's own tools do.
-func (e *Engine) Candidates() (agents []Agent, own []string) {
+func (e *Engine) Candidates() (agents []Agent, own []string) { return e.candidates(false) }
+
+// candidates returns them, with agents below those of the first level if nested is true.
+func (e *Engine) candidates(nested bool) (agents []Agent, own []string) {
 	if e.opt.Catalog != nil {
-		agents = catalogAgents(e.opt.Catalog.Tree())
+		agents = catalogAgents(e.opt.Catalog.Tree(), nested)
 	}
 	taken := map[string]bool{}
 	for _, a := range e.opt.Kits.SmallAgents() {

@@ -8,6 +8,7 @@ import (
 	"steward/internal/conversation"
 	"steward/internal/kits"
 	"steward/internal/llm"
+	"steward/internal/search/similar"
 	"steward/internal/store"
 )
 
@@ -26,8 +27,14 @@ type Engine struct {
 	opt Options
 
 	mu      sync.Mutex
-	routers map[string]*Router // by user; "" for those who have taught nothing
-	version uint64             // of the catalog's tree that they were made for
+	routers map[routerKey]*Router
+	version uint64 // of the catalog's tree that they were made for
+}
+
+// routerKey says whose router it is, "" for those who have taught nothing, and whether it knows nested agents.
+type routerKey struct {
+	user   string
+	nested bool
 }
 
 // Options are the parts of an Engine; all but Catalog are required.
@@ -38,6 +45,10 @@ type Options struct {
 	Models        *llm.Models
 	Kits          *kits.Engine
 	Catalog       kits.Catalog
+	// TaskThreshold is how sure it must be that an agent is for a task: see AgentFor. Zero: DefaultTaskThreshold.
+	TaskThreshold float64
+	// Similar compares tasks with agents by an embedding model. nil: their words decide.
+	Similar *similar.Finder
 	// Ask asks a model outside any conversation, and returns the text of its answer.
 	Ask func(ctx context.Context, m llm.Resolved, req *llm.Request, text string) (string, error)
 	// Life ends when the node closes, and Go runs a function that closing waits for.

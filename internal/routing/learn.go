@@ -32,6 +32,11 @@ const (
 // Router returns the router of a user for the candidates. It is rebuilt if the
 // catalog, or what the user has taught, has changed.
 func (e *Engine) Router(ctx context.Context, user string) (*Router, error) {
+	return e.router(ctx, user, false)
+}
+
+// router returns the router of a user, for the candidates of messages or, with nested, for those of tasks.
+func (e *Engine) router(ctx context.Context, user string, nested bool) (*Router, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	var version uint64
@@ -39,9 +44,9 @@ func (e *Engine) Router(ctx context.Context, user string) (*Router, error) {
 		version = e.opt.Catalog.Tree().Version
 	}
 	if e.routers == nil || e.version != version {
-		e.routers, e.version = map[string]*Router{}, version
+		e.routers, e.version = map[routerKey]*Router{}, version
 	}
-	if cached := e.routers[user]; cached != nil {
+	if cached := e.routers[routerKey{user, nested}]; cached != nil {
 		return cached, nil
 	}
 	if len(e.routers) >= maxRouters {
@@ -51,7 +56,7 @@ func (e *Engine) Router(ctx context.Context, user string) (*Router, error) {
 	if err != nil {
 		return nil, err
 	}
-	agents, own := e.Candidates()
+	agents, own := e.candidates(nested)
 	for _, x := range examples {
 		if x.agent == kits.DefaultAgent {
 			own = append(own, x.text)
@@ -59,12 +64,12 @@ func (e *Engine) Router(ctx context.Context, user string) (*Router, error) {
 			agents[i].Examples = append(slices.Clip(agents[i].Examples), x.text)
 		}
 	}
-	router := e.routers[""]
+	router := e.routers[routerKey{"", nested}]
 	if router == nil || len(examples) > 0 {
 		router = New(agents, own...)
 	}
-	if e.routers[user] = router; len(examples) == 0 {
-		e.routers[""] = router
+	if e.routers[routerKey{user, nested}] = router; len(examples) == 0 {
+		e.routers[routerKey{"", nested}] = router
 	}
 	return router, nil
 }
@@ -179,7 +184,8 @@ func (e *Engine) Learn(user string, run *record.Run) {
 		return
 	}
 	e.mu.Lock()
-	delete(e.routers, user)
+	delete(e.routers, routerKey{user, false})
+	delete(e.routers, routerKey{user, true})
 	e.mu.Unlock()
 	e.opt.Go(func() {
 		if _, err := e.Router(e.opt.Life, user); err != nil {

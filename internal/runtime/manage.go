@@ -6,6 +6,7 @@ import (
 	"io"
 	"iter"
 
+	"steward/client"
 	"steward/internal/conversation"
 	"steward/internal/fault"
 	"steward/internal/id"
@@ -21,9 +22,25 @@ import (
 )
 
 // Import creates conversations of the user's from all chats in a file, one after
-// the other. See conversation.Engine.ImportAll.
+// the other. See conversation.Engine.ImportAll. They are read for facts later.
 func (n *Node) Import(ctx context.Context, user string, r io.Reader, o importexport.Options) iter.Seq2[conversation.Imported, error] {
-	return n.Conversations.ImportAll(ctx, store.ForUser(user), user, r, o)
+	return func(yield func(conversation.Imported, error) bool) {
+		for got, err := range n.Conversations.ImportAll(ctx, store.ForUser(user), user, r, o) {
+			if err == nil && n.opt.ReadAfter > 0 {
+				if e := n.opt.Memory.Imported(ctx, user, got.Conversation.ID, got.Conversation.Updated); e != nil {
+					n.opt.Log.Warn("an imported conversation will not be read for facts", "conversation", got.Conversation.ID.String(), "error", e)
+				}
+			}
+			if !yield(got, err) {
+				return
+			}
+		}
+	}
+}
+
+// Context returns what the next model call of a conversation sends, and why each piece of it is there.
+func (n *Node) Context(ctx context.Context, user string, conv id.ID) (client.Context, error) {
+	return n.Turns.Context(ctx, user, conv)
 }
 
 // Rename sets a conversation's title.
@@ -48,6 +65,7 @@ func (n *Node) Delete(ctx context.Context, user string, conv id.ID) error {
 	err := n.Conversations.Delete(ctx, store.ForUser(user), conv)
 	if err == nil {
 		c.Forget()
+		n.opt.Memory.Renew()
 		n.Work.StopTasks(ctx, user, conv)
 		err = n.Work.StopChildren(ctx, user, conv)
 	}

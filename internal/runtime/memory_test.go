@@ -14,6 +14,7 @@ import (
 
 	"steward/client"
 	"steward/internal/id"
+	"steward/internal/kits"
 	"steward/internal/llm"
 	"steward/internal/memory"
 	"steward/internal/message"
@@ -49,8 +50,14 @@ func (a *attentive) Stream(_ context.Context, r *llm.Request) iter.Seq2[llm.Even
 	} else {
 		a.shown, a.labels = append(a.shown, texts), append(a.labels, r.Labels)
 	}
+	reply := &llm.Reply{Model: "test/m", Stop: message.StopEnd, Blocks: []message.Block{&message.Text{Text: answer}}}
+	last := r.Transcript.Messages()[len(texts)-1]
+	if order, ok := strings.CutPrefix(texts[0], "call "); ok && last.Role != message.Tool {
+		name, args, _ := strings.Cut(order, " ")
+		reply.Stop, reply.Blocks = message.StopTools, []message.Block{&message.ToolCall{CallID: "a", Name: name, Args: []byte(args)}}
+	}
 	return func(yield func(llm.Event, error) bool) {
-		yield(llm.Event{Kind: llm.Done, Reply: &llm.Reply{Model: "test/m", Stop: message.StopEnd, Blocks: []message.Block{&message.Text{Text: answer}}}}, nil)
+		yield(llm.Event{Kind: llm.Done, Reply: reply}, nil)
 	}
 }
 
@@ -65,7 +72,7 @@ func (a *attentive) last() ([]string, message.Labels) {
 func memoryWorld(t *testing.T, opt memory.Options, readAfter time.Duration) (*world, *attentive, *memory.Engine) {
 	t.Helper()
 	a := &attentive{facts: `{"facts":[]}`}
-	w := made(t, &world{provider: a, aliases: map[string]llm.Alias{"default": {Models: []string{"test/m"}}, "fast": {Models: []string{"test/m"}}}})
+	w := made(t, &world{provider: a, aliases: map[string]llm.Alias{"default": {Models: []string{"test/m"}}, "fast": {Models: []string{"test/m"}}, "strong": {Models: []string{"test/m"}}}})
 	st, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(w.dir, "steward.db")})
 	ok(t, err)
 	opt.Store, w.memory = st, st
@@ -95,7 +102,7 @@ func TestRecallInATurn(t *testing.T) {
 	}
 	told := ""
 	for _, f := range frames {
-		if f.Kind == turn.FrameNotice {
+		if f.Kind == turn.FrameMemory {
 			told += f.Text
 		}
 	}
@@ -112,6 +119,38 @@ func TestRecallInATurn(t *testing.T) {
 	w.turn(conv, "and the colour of my car again?") // nothing is named twice
 	if third, _ := a.last(); len(third) != 7 || third[4] != next[4] {
 		t.Fatalf("%q", third)
+	}
+}
+
+// Each task of a plan recalls the facts that matter for what it is to do, with their labels, and not those that matter
+// for what tasks before it brought.
+func TestRecallInATask(t *testing.T) {
+	w, a, e := memoryWorld(t, memory.Options{}, 0)
+	remember(t, e, "My car is blue", 0)
+	remember(t, e, "The dentist is called Huber", message.Untrusted)
+	acc := w.sent(turn.Input{Agent: kits.PlannerAgent, Attended: true, Content: text(`call plan.start {"analysis":"a","plan":"p","confidence":1,"subtasks":[` +
+		`{"name":"paint","purpose":"Which colour is my car?"},{"name":"teeth","purpose":"How is the dentist called?","after":["paint"]}]}`)})
+	w.until(acc.Conversation, turn.Cursor{}, isKind(turn.FrameComplete))
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	seen := 0
+	for i, shown := range a.shown {
+		all := strings.Join(shown[1:], "\n")
+		switch {
+		case strings.HasPrefix(shown[0], "Which colour is my car?"):
+			if !strings.Contains(all, "My car is blue") || strings.Contains(all, "Huber") || a.labels[i].Has(message.Untrusted) {
+				t.Errorf("painting: %q, labels %s", shown, a.labels[i])
+			}
+			seen |= 1
+		case strings.HasPrefix(shown[0], "How is the dentist called?"):
+			if !strings.Contains(all, `"The dentist is called Huber"`) || strings.Contains(all, "blue") || !a.labels[i].Has(message.Untrusted) {
+				t.Errorf("teeth: %q, labels %s", shown, a.labels[i])
+			}
+			seen |= 2
+		}
+	}
+	if seen != 3 {
+		t.Errorf("the models of the tasks were not asked: %q", a.shown)
 	}
 }
 
@@ -167,7 +206,7 @@ func TestReadForFacts(t *testing.T) {
 	a.facts = string(facts)
 	conv, _ := w.turn(id.ID{}, "my sister Mia lives in Graz, which colour is my car?")
 	w.until(conv, turn.Cursor{}, func(f turn.Frame) bool {
-		return f.Kind == turn.FrameNotice && strings.Contains(f.Text, "Remembered: My sister Mia lives in Graz")
+		return f.Kind == turn.FrameMemory && strings.Contains(f.Text, "Remembered: My sister Mia lives in Graz")
 	})
 	list, err := e.List(t.Context(), "anna", true)
 	ok(t, err)
@@ -179,6 +218,61 @@ func TestReadForFacts(t *testing.T) {
 	typed := a.read[0][strings.Index(a.read[0], "message 1"):]
 	if strings.Contains(typed, "My car is blue") || strings.Contains(typed, "Recalled") {
 		t.Errorf("what was recalled was read: %s", typed)
+	}
+}
+
+// Those who come back see again what was recalled, but not what was forgotten since; and those who are there are
+// told what was saved elsewhere, once.
+func TestWatchersAreToldAboutFacts(t *testing.T) {
+	w, _, e := memoryWorld(t, memory.Options{}, 0)
+	car := remember(t, e, "My car is blue", 0)
+	conv, _ := w.turn(id.ID{}, "which colour is my car?")
+	recalled := func() (out []string) {
+		for _, f := range w.until(conv, turn.Cursor{}, func(f turn.Frame) bool { return f.Kind == turn.FrameComplete }) {
+			if f.Kind == turn.FrameMemory && f.Memory.Did == client.MemoryRecalled && !f.Message.Zero() && !f.Interaction.Zero() {
+				out = append(out, f.Memory.Facts[0].Text)
+			}
+		}
+		return out
+	}
+	if got := recalled(); len(got) != 1 || got[0] != "My car is blue" {
+		t.Errorf("%q", got)
+	}
+	told := make(chan turn.Frame, 10)
+	ctx, stop := context.WithCancel(t.Context())
+	var watching sync.WaitGroup
+	now, err := w.Position(t.Context(), "anna", conv)
+	ok(t, err)
+	watching.Go(func() {
+		for f, err := range w.Watch(ctx, "anna", conv, now) {
+			if err == nil {
+				told <- f
+			}
+		}
+	})
+	defer func() { stop(); watching.Wait() }()
+	var first turn.Frame
+	for first.Kind == "" { // until the watch has begun
+		remember(t, e, "My name is "+id.New().String(), 0)
+		select {
+		case first = <-told:
+		case <-time.After(time.Millisecond):
+		}
+	}
+	if first.Kind != turn.FrameMemory || first.Memory.Did != client.MemorySaved || first.Memory.Facts[0].Change == "" || !first.Interaction.Zero() {
+		t.Errorf("%+v", first)
+	}
+	ok(t, second(e.Forget(t.Context(), "anna", car.ID.String())))
+	for f := range told {
+		if f.Memory.Did == client.MemoryForgotten {
+			if v := f.Memory.Facts[0]; v.ID != car.ID.String() || v.Text != "" || strings.Contains(f.Text, "blue") {
+				t.Errorf("%+v", v)
+			}
+			break
+		}
+	}
+	if got := recalled(); len(got) != 0 {
+		t.Errorf("it is still shown: %q", got)
 	}
 }
 
@@ -196,6 +290,41 @@ func TestErasedMessageTakesItsFacts(t *testing.T) {
 	ok(t, err)
 	if len(list) != 1 || list[0].Text != "My car is blue" {
 		t.Errorf("%+v", list)
+	}
+}
+
+// A fact that two messages have made keeps the text of the one that is left, in no version another one.
+func TestErasedMessageTakesItsPartOfAFact(t *testing.T) {
+	w, _, e := memoryWorld(t, memory.Options{}, 0)
+	var convs []id.ID
+	var fact record.Fact
+	for _, text := range []string{"I live in Graz", "I live in Graz, near the river"} {
+		conv, _ := w.turn(id.ID{}, text)
+		s, err := e.Save(t.Context(), "anna", client.FactInput{Text: &text}, record.FactAuthor{Call: id.New(), Source: w.messages(conv)[0].URI(conv).String()})
+		ok(t, err)
+		convs, fact = append(convs, conv), s.Fact
+	}
+	if len(fact.Earlier) != 1 {
+		t.Fatalf("it is not merged: %+v", fact)
+	}
+	ok(t, w.Delete(t.Context(), "anna", convs[0]))
+	ok(t, w.Erase(t.Context(), "anna", convs[0]))
+	left, err := e.Get(t.Context(), "anna", fact.ID.String())
+	ok(t, err)
+	if left.Text != fact.Text || len(left.Earlier) != 0 {
+		t.Errorf("%+v", left)
+	}
+	page, err := w.store.Log(t.Context(), store.ForUser("anna"), store.LogQuery{Type: record.TypeFact, Limit: 10})
+	ok(t, err)
+	for _, en := range page.Entries {
+		if strings.Contains(string(en.Body), `"text":"I live in Graz"`) {
+			t.Errorf("the log still has %s", en.Body)
+		}
+	}
+	ok(t, w.Delete(t.Context(), "anna", convs[1]))
+	ok(t, w.Erase(t.Context(), "anna", convs[1]))
+	if list, err := e.List(t.Context(), "anna", true); err != nil || len(list) != 0 {
+		t.Errorf("%+v %v", list, err)
 	}
 }
 

@@ -42,6 +42,7 @@ import (
 	"steward/internal/requests"
 	"steward/internal/routing"
 	"steward/internal/search"
+	"steward/internal/search/similar"
 	"steward/internal/service"
 	"steward/internal/store"
 	"steward/internal/store/follow"
@@ -88,6 +89,11 @@ type Options struct {
 	// Idle leaves interrupted work alone: no run, request or call is resumed. It
 	// is for commands that only read.
 	Idle bool
+	// Similar says by which embedding model agents are found for tasks, and tools for requests; the node
+	// fills in Life, Go and Log. Without a Model they are found by their words.
+	Similar similar.Options
+	// TaskThreshold is how sure it must be that an agent is for a task of a plan: see routing.Engine.AgentFor.
+	TaskThreshold float64
 	// RemoteModels returns the model server that an agent's llm service names.
 	// May be nil.
 	RemoteModels func(b service.Binding) (llm.Provider, error)
@@ -243,6 +249,7 @@ func Open(ctx context.Context, opt Options) (*Node, error) {
 	n.followLog()
 	n.anchorLog()
 	n.runScheduler()
+	n.life.Go(func() { n.reader.Backlog(n.life) })
 	return n, nil
 }
 
@@ -251,7 +258,12 @@ func Open(ctx context.Context, opt Options) (*Node, error) {
 // turns do, so these calls go up.
 func (n *Node) connect() {
 	opt := &n.opt
-	n.Kits = kits.New(kits.Options{Tools: opt.Tools, Models: opt.Models, Catalog: opt.Catalog, Limits: opt.Limits, Small: opt.Routing != routing.Off,
+	var near *similar.Finder
+	if o := opt.Similar; o.Model != nil {
+		o.Life, o.Go, o.Log = n.life, n.life.Go, opt.Log
+		near = similar.New(o)
+	}
+	n.Kits = kits.New(kits.Options{Similar: near, Tools: opt.Tools, Models: opt.Models, Catalog: opt.Catalog, Limits: opt.Limits, Small: opt.Routing != routing.Off,
 		RemoteModels: opt.RemoteModels, Log: opt.Log,
 		Ask:    func(a *catalog.Agent) tool.Tool { return n.Work.AskTool(a) },
 		Design: func(path string) (*kits.Kit, error) { return n.Planning.Redesign(path) }})
@@ -267,6 +279,7 @@ func (n *Node) connect() {
 		Price: func(model string, u message.Usage) float64 { return opt.Models.Spent(model, u).Cost }, Spec: n.Kits.SpecOf, Zone: opt.Zone, Log: opt.Log})
 	n.Policy = explain.New(explain.Options{Authorizer: opt.Authorizer, Effects: effects, Kits: n.Kits, Requests: n.Records.Engine})
 	n.Routing = routing.NewEngine(routing.Options{Mode: opt.Routing, Store: opt.Store, Conversations: conversations, Models: opt.Models, Kits: n.Kits, Catalog: opt.Catalog,
+		TaskThreshold: opt.TaskThreshold, Similar: near,
 		Ask: func(ctx context.Context, m llm.Resolved, r *llm.Request, text string) (string, error) {
 			return n.Turns.AskOnce(ctx, m, r, text)
 		}, Life: n.life, Go: n.life.Go, Log: opt.Log})
@@ -279,6 +292,9 @@ func (n *Node) connect() {
 		Life: n.life, Tools: opt.Tools, Catalog: opt.Catalog, Limits: opt.Limits, Log: opt.Log})
 	n.Turns.Connect(n.Work, n.Planning)
 	n.reader = n.newReader(conversations)
+	if opt.Memory != nil {
+		opt.Memory.Tell(n.Turns.TellMemory)
+	}
 }
 
 // Close suspends all runs, to be resumed at the next start. It returns when

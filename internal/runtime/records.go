@@ -57,6 +57,16 @@ func (k *Records) Search(ctx context.Context, user string, q search.Query) (sear
 	return k.search.Search(ctx, store.ForUser(user), q)
 }
 
+// QueryItems finds messages of the user and the assistant by vectors. Error codes:
+// search_off, and those of search.Vectors.
+func (k *Records) QueryItems(ctx context.Context, user string, q search.ItemQuery) (search.ItemPage, error) {
+	vectors, ok := k.search.(search.Vectors)
+	if !ok {
+		return search.ItemPage{}, fault.New(fault.Unsupported, "search_off", "this Steward has no search by vectors")
+	}
+	return vectors.QueryItems(ctx, store.ForUser(user), q)
+}
+
 // WorkLog returns a page of the tool calls made for a user, newest first; see
 // worklog.Engine.Log.
 func (k *Records) WorkLog(ctx context.Context, user string, f worklog.Filter, after store.Cursor, limit int) ([]worklog.Entry, store.Cursor, error) {

@@ -277,13 +277,21 @@ func (n *Node) Observe(ctx context.Context, user string, f events.ChangeFilter, 
 	return n.events.Observe(ctx, store.ForUser(user), f, from)
 }
 
-// addSearch adds the tool with which agents search.
+// addSearch adds the tools with which agents search.
 func (n *Node) addSearch() error {
 	if n.opt.Search == nil {
 		return nil
 	}
-	t, err := search.NewTool(n.opt.Search, func(in tool.Invocation) store.Scope { return store.ForUser(in.User) })
-	if err != nil {
+	scope := func(in tool.Invocation) store.Scope { return store.ForUser(in.User) }
+	t, err := search.NewTool(n.opt.Search, scope)
+	if err == nil {
+		err = n.opt.Tools.Add(t)
+	}
+	vectors, ok := n.opt.Search.(search.Vectors)
+	if err != nil || !ok {
+		return err
+	}
+	if t, err = search.NewSimilarTool(vectors, scope); err != nil {
 		return err
 	}
 	return n.opt.Tools.Add(t)

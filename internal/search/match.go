@@ -75,7 +75,11 @@ func (t *Terms) Snippet(text string) (string, []Span) {
 	for _, g := range t.All {
 		phrases = append(phrases, g...)
 	}
-	line := part(text, bestPlace(text, phrases)-snippetLead, snippetLen)
+	place := 0
+	if len(text) > snippetLen {
+		place = bestPlace(text, phrases)
+	}
+	line := part(text, place-snippetLead, snippetLen)
 	var spans []Span
 	matches(line, phrases, func(_ int, s Span) bool {
 		spans = append(spans, s)

@@ -1,6 +1,10 @@
 package search
 
-import "steward/internal/fault"
+import (
+	"strings"
+
+	"steward/internal/fault"
+)
 
 // Mode is what messages are found by.
 type Mode string
@@ -29,3 +33,15 @@ const (
 	BySemantic = "semantic" // an embedding model made them
 	ByLexical  = "lexical"  // they are made of words, without a model
 )
+
+// Prefixes returns what an embedding model wants before a document and before a query, as the cards of
+// nomic-embed-text and EmbeddingGemma say.
+func Prefixes(model string) (document, query string) {
+	switch {
+	case strings.Contains(model, "nomic-embed-text"):
+		return "search_document: ", "search_query: "
+	case strings.Contains(model, "embeddinggemma"):
+		return "title: none | text: ", "task: search result | query: "
+	}
+	return "", ""
+}

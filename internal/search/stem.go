@@ -192,6 +192,31 @@ func stemsOf(word string) (out []string) {
 	return out
 }
 
+// QueryStems returns the words of a question, each once, as their stems in all languages.
+// Function words are left out unless there is nothing else.
+func QueryStems(question string) [][]string {
+	common := functionWords()[LanguageOf(question)]
+	seen := map[string]bool{}
+	var all, rare [][]string
+	for t := range Tokens(question) {
+		if seen[t.Text] {
+			continue
+		}
+		seen[t.Text] = true
+		stems := stemsOf(t.Text)
+		if stems == nil { // of a script without spaces
+			stems = []string{t.Text}
+		}
+		if all = append(all, stems); !common[t.Text] {
+			rare = append(rare, stems)
+		}
+	}
+	if len(rare) > 0 {
+		return rare
+	}
+	return all
+}
+
 // functionWords are the words that say nothing about a subject, by language, in the form
 // of Token.Text.
 var functionWords = sync.OnceValue(func() (out [languages]map[string]bool) {

@@ -40,6 +40,9 @@ type reader struct {
 	labels message.Labels
 }
 
+// searches reports whether a tool searches messages.
+func searches(name string) bool { return name == ToolName || name == SimilarToolName }
+
 func (d *reader) blocks(blocks []message.Block) {
 	for _, b := range blocks {
 		if b.Base().Labels.Has(message.Secret) {
@@ -49,12 +52,12 @@ func (d *reader) blocks(blocks []message.Block) {
 		case *message.Text:
 			d.add(b.Text, maxText, b.Labels)
 		case *message.ToolCall:
-			if b.Name != ToolName {
+			if !searches(b.Name) {
 				d.tools = append(d.tools, b.Name)
 				d.add(b.Name+" "+arguments(b.Args), maxResult, b.Labels)
 			}
 		case *message.ToolResult:
-			if b.Name != ToolName {
+			if !searches(b.Name) {
 				d.tools = append(d.tools, b.Name)
 				d.result(b)
 			}

@@ -51,6 +51,7 @@ type Settings struct {
 	Browser   Browser             `yaml:"browser" doc:"Pages that need a real browser."`
 	Weather   Weather             `yaml:"weather" doc:"Forecasts."`
 	Heartbeat Heartbeat           `yaml:"heartbeat" doc:"How Steward speaks up by itself, once you have turned that on (steward heartbeat on)."`
+	Plans     Plans               `yaml:"plans" doc:"How plans are carried out."`
 	Memory    Memory              `yaml:"memory" doc:"What Steward remembers about you beyond a conversation."`
 	Notify    Notify              `yaml:"notify" doc:"How Steward reaches you outside of a chat."`
 	Home      Home                `yaml:"home" doc:"The home that Home Assistant runs."`
@@ -175,6 +176,11 @@ type Heartbeat struct {
 	Cost  float64       `yaml:"cost" min:"0" project:"less" doc:"US dollars that they may cost in a day; 0 means no limit."`
 }
 
+// Plans says how plans are carried out.
+type Plans struct {
+	AgentThreshold float64 `yaml:"agent_threshold" min:"0.1" max:"1" doc:"How sure it must be, from 0.1 to 1, that one of your agents is for a task, so that the agent gets it. Otherwise Steward designs an agent for the task."`
+}
+
 // Memory says what Steward remembers about its users beyond a conversation.
 type Memory struct {
 	Off    bool          `yaml:"off" doc:"Remember nothing: no fact is saved, recalled or read from conversations. Facts that are there stay until you forget them."`
@@ -291,6 +297,7 @@ func Defaults() Settings {
 		Limits: Limits{Iterations: 20, Time: 10 * time.Minute, Calls: 64, Parallel: 8,
 			DayStorage: 2_000_000_000, GuestStorage: 200_000_000},
 		Heartbeat: Heartbeat{Every: 15 * time.Minute, At: "08:00", Quiet: "22:00-07:00", Calls: 40, Cost: 0.5},
+		Plans:     Plans{AgentThreshold: 0.85},
 		Memory:    Memory{Read: true, Rest: 5 * time.Minute, PerDay: 50},
 		Tools:     Tools{Timeout: 30 * time.Second, ResultCap: 32 << 10, Expired: "under_pressure", Shown: 40, ShownTokens: 10000},
 		Profile:   Profile{Units: "metric"},

@@ -456,7 +456,7 @@ func TestWhatAProjectMaySet(t *testing.T) {
 		}
 	}
 	want := []string{"limits.iterations less", "limits.time less", "limits.calls less", "limits.parallel less", "limits.tokens less", "limits.cost less",
-		"limits.day_tokens less", "limits.day_cost less", "limits.day_storage less", "limits.guest_storage less", "heartbeat.calls less", "heartbeat.cost less", "tools.timeout less", "tools.result_cap less", "tools.shown less", "tools.shown_tokens less",
+		"limits.day_tokens less", "limits.day_cost less", "limits.day_storage less", "limits.guest_storage less", "heartbeat.calls less", "heartbeat.cost less", "memory.per_day less", "tools.timeout less", "tools.result_cap less", "tools.shown less", "tools.shown_tokens less",
 		"log.level yes", "log.format yes", "timeouts.first_byte less", "timeouts.idle less", "timeouts.approval less"}
 	if !slices.Equal(got, want) {
 		t.Errorf("a project may set %q", got)

@@ -66,6 +66,7 @@ func commands() []command {
 		{"folder", "PATH", "let Steward read a folder of this machine; add write to allow writing", needsNothing, (*liveScreen).folder},
 		{"agents", "", "list the agents and tool sources, and whether each is approved", needsNothing, (*liveScreen).showAgents},
 		{"approve", "[NAME]", "approve an agent or tool source, or review those that wait", needsNothing, (*liveScreen).approve},
+		{"memory", "[forget N]", "list what this conversation recalled and saved, or forget it", needsNothing, (*liveScreen).memoryCommand},
 		{"tools", "", "list the available tools", needsNothing, (*liveScreen).tools},
 		{"export", "[FILE]", "write this conversation to a file, .json or .md", needsConversation, (*liveScreen).export},
 		{"stop", "", "stop the answer (like Esc)", needsNothing, (*liveScreen).stopTurn},
@@ -109,8 +110,9 @@ func (m *liveScreen) help(string) tea.Cmd {
 		[2]string{"Up, Down", "recall earlier input; Ctrl-R searches it"},
 		[2]string{"Tab", "complete a command or a path"},
 		[2]string{"Ctrl-O", "show the model's reasoning and the arguments of calls, or what was pasted"},
+		[2]string{"Ctrl-Z", "undo what was remembered last"},
 		[2]string{"Esc, Ctrl-C", "stop the answer; Ctrl-C twice leaves"})
-	const left = len("/compact [undo]  ")
+	const left = len("/memory [forget N]  ")
 	var lines []string
 	for _, r := range rows {
 		head := r[0] + "  "
@@ -311,6 +313,9 @@ func (t *turn) renderHistory(m *message.Message) {
 		if isAlarm(m) {
 			t.reminder(m.Text(), m.At)
 			return
+		}
+		if len(m.Blocks) > 0 && m.Blocks[0].Base().Origin == record.OriginMemory {
+			return // it names facts by their ids: /memory shows them
 		}
 		t.user(contentOf(m))
 	case message.Assistant:

@@ -30,6 +30,12 @@ type down struct {
 	refuses error // the error of an answer
 	looked  int   // how often the agent desk was inspected
 	allowed int
+
+	facts    client.ConversationMemory // of the open conversation
+	changed  []client.Fact             // since any time
+	undone   []string                  // changes that were undone
+	forgot   []string                  // facts that were forgotten, with the query
+	restored string                    // the text of a fact whose change was undone; empty: it is gone
 }
 
 // verdict is a sent answer to a question.
@@ -68,6 +74,18 @@ func (d *down) answer(r *http.Request) (any, error) {
 		return questionWith(which, r.URL.Query().Get("pattern"))
 	case route == "agents" && which == "" && d.allowed > 0:
 		return map[string]any{"agents": []catalog.Listing{desk(catalog.Approved)}}, nil
+	case route == "memory" && strings.HasSuffix(which, "/undo"):
+		var in struct{ Change string }
+		err := json.NewDecoder(r.Body).Decode(&in)
+		d.undone = append(d.undone, in.Change)
+		return client.UndoneFact{Fact: client.Fact{Text: d.restored}, Gone: d.restored == ""}, errors.Join(err, d.refuses)
+	case route == "memory" && r.Method == http.MethodDelete:
+		d.forgot = append(d.forgot, which+"?"+r.URL.RawQuery)
+		return nil, d.refuses
+	case route == "memory":
+		return map[string]any{"facts": d.changed}, d.refuses
+	case route == "conversations" && strings.HasSuffix(which, "/memory"):
+		return d.facts, d.refuses
 	case which == "inspect":
 		d.looked++
 		return catalog.Inspection{Listing: desk(catalog.Pending), Hash: "h"}, nil

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"time"
 )
 
 const (
@@ -18,8 +19,9 @@ const (
 type history struct {
 	file  string
 	lines []string
-	at    int    // the line that is shown; len(lines): the new text
-	draft string // the new text while another line is shown
+	at    int       // the line that is shown; len(lines): the new text
+	draft string    // the new text while another line is shown
+	used  time.Time // when the person wrote something last, before this chat; zero: unknown
 }
 
 // openHistory reads the file and skips lines that it cannot read.
@@ -36,6 +38,9 @@ func openHistory(file string) (*history, error) {
 		return nil, fmt.Errorf("reading the input history: %w", err)
 	}
 	defer f.Close()
+	if info, err := f.Stat(); err == nil {
+		h.used = info.ModTime()
+	}
 	sc := bufio.NewScanner(f)
 	sc.Buffer(nil, 8*maxOne)
 	for sc.Scan() {

@@ -75,6 +75,8 @@ func (m *liveScreen) key(k tea.KeyPressMsg) tea.Cmd {
 		return nil
 	case "ctrl+r":
 		return m.searchHistory()
+	case "ctrl+z":
+		return m.undoMemory()
 	case "up", "down":
 		if m.recall(name) {
 			return nil

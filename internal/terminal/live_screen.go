@@ -41,6 +41,7 @@ type liveScreen struct {
 	continues string // the agent of the open conversation
 	agents    []string
 	listed    []client.Conversation // in the order of the last /list
+	facts     []client.FactNews     // in the order of the last /memory
 	models    []string
 	sending   string            // the message that is being sent, with the marks of its pastes
 	outbox    []string          // the messages that are sent after it
@@ -190,7 +191,7 @@ func (m *liveScreen) update(msg tea.Msg) tea.Cmd {
 	case drawn:
 		if !m.ready {
 			m.ready = true
-			news := tea.Batch(m.followWaiting(), m.followReminders())
+			news := tea.Batch(m.followWaiting(), m.followReminders(), m.followMemory())
 			if m.opt.Conversation != "" {
 				return tea.Batch(m.open(m.opt.Conversation), news)
 			}

@@ -191,6 +191,8 @@ func (w *Writer) Frame(f client.Frame) error {
 	case client.FrameNotice:
 		w.noticed = true
 		return w.note("%s", safe(f.Text))
+	case client.FrameMemory:
+		return w.note("%s", safe(f.Text))
 	case client.FrameComplete:
 		w.Offline, w.Stop = strings.HasPrefix(f.Model, "offline/"), message.Stop(f.Stop)
 		if !w.wrote {

@@ -53,6 +53,7 @@ type turn struct {
 	tasks     []*activity   // in the background
 	plan      tree          // of the plan that is carried out, or was last
 	alarms    alarms        // the reminders that were shown
+	memories  memories      // what was told about memory
 	last      string        // the kind of what was printed last
 	offline   bool          // the last answer came from the offline provider
 	model     string        // the model of the last answer
@@ -131,6 +132,8 @@ func (t *turn) take(f *client.Frame) {
 		t.reset(f.MessageID)
 	case client.FrameNotice:
 		t.note(f.Text)
+	case client.FrameMemory:
+		t.memory(f)
 	case client.FrameTask:
 		t.task(f)
 	case client.FramePlanned:
@@ -195,6 +198,11 @@ func (t *turn) unfold() {
 	case len(t.plan.tasks) > 0 && !t.running:
 		t.print(kindNote, strings.Join(t.tree(1000, "…")[1:], "\n"))
 	case t.thinking != "" || len(t.plan.tasks) > 0: // it is live
+	case len(t.memories.last.Facts) > 0:
+		t.print(kindNote, t.memoryLines(t.memories.last.Did, t.memories.last.Facts, ""))
+		if t.thought != "" {
+			t.reasoning()
+		}
 	case t.thought == "":
 		t.note("reasoning will be shown in full; there was none yet")
 	default:

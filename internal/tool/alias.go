@@ -18,6 +18,7 @@ var aliases = map[string]string{
 	"planning.record_progress":    "goal.progress",
 	"record_progress":             "goal.progress",
 	"save_memory":                 "memory.save",
+	"search_similar_content":      "conversation.similar",
 	"search":                      "web.*",
 	"search.*":                    "web.*",
 	"search_memories":             "memory.search",

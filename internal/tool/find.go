@@ -7,12 +7,21 @@ import (
 	"slices"
 	"strings"
 
+	"steward/internal/resource"
 	"steward/internal/search/words"
 )
 
 // Finder finds, among many tools, those that a text is most likely about. It is
 // immutable and safe for concurrent use.
 type Finder struct{ words *words.Finder }
+
+// Compiled returns what the tool says of itself as one text: its name, and its purpose, applicability,
+// instructions and evaluation. Without a purpose of its own, its description is the purpose.
+func (s *Spec) Compiled() string {
+	m := s.Metadata
+	m.Purpose = cmp.Or(m.Purpose, s.Description)
+	return s.Name + "\n" + m.Description()
+}
 
 // The weights of what a tool says of itself.
 const (
@@ -31,6 +40,9 @@ func NewFinder(specs []Spec) *Finder {
 			{Text: s.Name, Weight: nameWeight},
 			{Text: s.Description, Weight: describesWeight},
 			{Text: parameterWords(s.Input, maxNested), Weight: parameterWeight},
+		}
+		if more := s.Metadata; more != (resource.Metadata{}) {
+			docs[i].Fields = append(docs[i].Fields, words.Field{Text: more.Description(), Weight: parameterWeight})
 		}
 	}
 	return &Finder{words.NewFinder(docs)}

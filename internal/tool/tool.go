@@ -117,6 +117,7 @@ type Spec struct {
 type Invocation struct {
 	Args         []byte       // canonical JSON, validated: the same bytes that were judged
 	Call         message.Ref  // the identity of the call
+	Message      resource.URI // that contains the call; zero outside a conversation
 	Key          string       // actions: the idempotency key
 	Conversation resource.URI // zero outside a conversation
 	User         string

@@ -30,7 +30,8 @@ type Conversation struct {
 	Feed     Feed
 	turnLock chan struct{} // holds a token while a turn runs; waiters are served in order
 
-	chosen atomic.Pointer[kits.Choice] // the tools that the last request showed
+	chosen  atomic.Pointer[kits.Choice] // the tools that the last request showed
+	recalls recalls                     // of its session
 
 	mu         sync.Mutex
 	session    *conversation.Session   // nil: not loaded

@@ -42,6 +42,12 @@
 // records nothing and stays open in the store, and the next start resumes it from its messages.
 // There is no other checkpoint.
 //
+// # What a call sends
+//
+// Budget divides the model's window among the system prompt, the profile, what is recalled, the tools, the
+// messages and the answer, and says what is cut first. agent.Job.Request makes the request. Engine.Context has
+// the next one made without sending it, and takes it apart for a person (steward context).
+//
 // # What always holds
 //
 //   - One run at a time. A run of a conversation holds its turn lock from before its first

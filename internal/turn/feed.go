@@ -145,7 +145,7 @@ func (f *Feed) push(fr Frame) {
 	if len(f.watchers) == 0 {
 		return
 	}
-	if fr.Conversation = f.conversation; fr.Interaction.Zero() {
+	if fr.Conversation = f.conversation; fr.Interaction.Zero() && (fr.Memory == nil || fr.Stored != nil) {
 		fr.Interaction = f.inter
 	}
 	if fr.Cursor.Seq == 0 {

@@ -69,6 +69,20 @@ func (f *Feed) notice(text string, waiting bool) {
 	f.push(fr)
 }
 
+// memory shows the person what was done with facts.
+func (f *Feed) memory(v *MemoryView) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.push(Frame{Kind: FrameMemory, Memory: v})
+}
+
+// watched reports whether anybody watches.
+func (f *Feed) watched() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.watchers) > 0
+}
+
 // Park reports that a turn was not resumed, and why. Until the turn is resumed or
 // cancelled, every new watcher gets this error, whatever its cursor has seen: the
 // person's answer to it may have been lost in the next crash.
@@ -193,6 +207,9 @@ func (f *Feed) messageStored(m *message.Message, seq uint64) {
 		f.seq = seq
 		if isFromUser(m) {
 			f.push(Frame{Kind: FrameUser, Message: m.ID, Stored: m})
+		}
+		if records(m) {
+			f.push(Frame{Kind: FrameMemory, Message: m.ID, Stored: m})
 		}
 	}
 }

@@ -25,6 +25,7 @@ type fitter struct {
 	session      *conversation.Session
 	models       []string // the fallback chain that answers
 	system       string
+	parts        []systemPart // of system
 	kit          *kits.Kit
 	tools        *llm.Toolset // those that the model is shown; see chooseTools
 	reserve      int64        // tokens reserved for the answer
@@ -33,17 +34,13 @@ type fitter struct {
 	lineage      []string // the agents on whose behalf it acts
 	meter        *llm.Meter
 	spoken       bool            // the answer is read aloud
+	preview      bool            // nothing is sent: see Engine.Context
+	recalled     *recaller       // nil: nothing is recalled
 	fittedIn     *llm.Transcript // the transcript that was fitted last
 	fittedAt     int64           // its tokens after that; fitting it again gains nothing
 
 	kits.Choice
 }
-
-// Limits of a fitter.
-const (
-	answerShare = 4       // at most 1/answerShare of a window is reserved for the answer
-	answerMost  = 8 << 10 // and at most so many tokens, unless the run sets its own number
-)
 
 func (e *Engine) newFitter(c *Conversation, s *conversation.Session, kit *kits.Kit, lineage, models []string, system string, sampling llm.Sampling, meter *llm.Meter) *fitter {
 	return &fitter{engine: e, conversation: c, session: s, models: models, kit: kit, user: c.User, agent: kit.Name, lineage: lineage, meter: meter,
@@ -52,29 +49,7 @@ func (e *Engine) newFitter(c *Conversation, s *conversation.Session, kit *kits.K
 
 // window returns how many tokens a request may have, without the answer; 0 means
 // that there is no limit.
-func (f *fitter) window() int64 {
-	models := f.engine.opt.Models
-	w := int64(f.session.Window())
-	if w == 0 {
-		w = int64(models.Window(f.models))
-	} else if refused := int64(models.Refused(f.models)); refused > 0 {
-		w = min(w, refused)
-	}
-	w -= answerReserve(w, f.reserve)
-	if f.spoken && !llm.Offline(f.models) && (w <= 0 || w > spokenRoom) {
-		return spokenRoom
-	}
-	return w
-}
-
-// answerReserve returns how many tokens of a window are reserved for an answer that may have so many; 0: as
-// many as usual.
-func answerReserve(w, most int64) int64 {
-	if most == 0 || most > w/answerShare {
-		return min(w/answerShare, answerMost)
-	}
-	return most
-}
+func (f *fitter) window() int64 { return f.budget().Room }
 
 // fixedTokens returns how many tokens the system prompt and the tools take.
 func (f *fitter) fixedTokens() int64 {
@@ -99,14 +74,14 @@ func (f *fitter) Over(ctx context.Context) bool {
 	if f.session.Window() == 0 {
 		f.engine.opt.Models.Discover(ctx, f.models)
 	}
-	f.chooseTools()
+	f.chooseTools(ctx)
 	return f.engine.opt.ExpireAtOnce && f.session.Expired(time.Now()) || f.mayBeTooLarge()
 }
 
 // mayBeTooLarge reports whether a request may not fit into the window.
 func (f *fitter) mayBeTooLarge() bool {
 	t, w := f.session.Transcript(), f.window()
-	now := t.Tokens() + timeNoteTokens*int64(t.Users())
+	now := t.Tokens() + timeNoteTokens*int64(t.Users()) + f.recalled.tokens(f, t)
 	// A token has at least one byte and the estimate errs on the safe side, so
 	// this sum is an upper bound.
 	if w == 0 || now+int64(len(f.system))+f.tools.Tokens() < w || t == f.fittedIn && now == f.fittedAt {
@@ -118,11 +93,12 @@ func (f *fitter) mayBeTooLarge() bool {
 
 // count counts a transcript's tokens with the best counter for the model.
 func (f *fitter) count(t *llm.Transcript) int64 {
-	return f.counter().Parts(t.Parts()) + timeNoteTokens*int64(t.Users())
+	return f.counter().Parts(t.Parts()) + timeNoteTokens*int64(t.Users()) + f.recalled.tokens(f, t)
 }
 
 // countMessage counts a message's tokens.
 func (f *fitter) countMessage(m *message.Message) int64 {
+	m = f.recalled.message(m)
 	if m.Role == message.User {
 		return f.counter().Message(m) + timeNoteTokens
 	}
@@ -168,7 +144,7 @@ func (f *fitter) Fit(ctx context.Context, refused bool) (bool, error) {
 	}
 	_, err := f.session.Fit(ctx, f.conversationWindow(room))
 	f.fittedIn = f.session.Transcript()
-	f.fittedAt = f.fittedIn.Tokens() + timeNoteTokens*int64(f.fittedIn.Users())
+	f.fittedAt = f.fittedIn.Tokens() + timeNoteTokens*int64(f.fittedIn.Users()) + f.recalled.tokens(f, f.fittedIn)
 	if err != nil {
 		return false, err
 	}

@@ -32,6 +32,7 @@ const (
 	FrameTask      FrameKind = "task"        // Task: the progress of a background call
 	FramePlanned   FrameKind = "plan_task"   // Planned: the state of a task of a plan
 	FrameOpened    FrameKind = "opened"      // a tool, an agent or an alarm began a turn: Message, Stored
+	FrameMemory    FrameKind = "memory"      // Memory: what was recalled, saved, undone or forgotten; Text says it in a line
 )
 
 // Frame is one thing that a watcher of a conversation sees.
@@ -46,6 +47,7 @@ type Frame struct {
 	Call         *CallView
 	Task         *TaskView
 	Planned      *PlannedView
+	Memory       *MemoryView
 	Stored       *message.Message // the durable message, if the frame reports one
 	ClientID     string           // FrameUser
 	Err          *fault.Error
@@ -97,6 +99,14 @@ type PlannedView struct {
 	// Task has, beside what every view of a request has, the agent "designed" for one that was
 	// made for the task. Its tokens and cost are those of its own attempts that have ended.
 	Task client.Request `json:"task"`
+}
+
+// MemoryView tells a person about facts that were recalled, saved, undone or forgotten.
+type MemoryView struct {
+	Did   string            `json:"did"` // client.MemoryRecalled, …
+	Facts []client.FactNews `json:"facts"`
+	// Passages are what the person said in earlier conversations; only with client.MemoryRecalled.
+	Passages []client.SourceText `json:"passages,omitempty"`
 }
 
 // ApprovalView is a question to a person, as a conversation's frames carry it.

@@ -18,24 +18,31 @@ import (
 // request: its id, and its lineage if it has one. What the turn uses beside its messages
 // is accounted to used.
 func (e *Engine) Job(ctx context.Context, c *Conversation, s *conversation.Session, run *record.Run, rc request.Context, used *Account) (agent.Job, error) {
+	job, _, err := e.newJob(ctx, c, s, run, rc, used)
+	return job, err
+}
+
+// newJob is Job. It also returns the fitter of the job.
+func (e *Engine) newJob(ctx context.Context, c *Conversation, s *conversation.Session, run *record.Run, rc request.Context, used *Account) (agent.Job, *fitter, error) {
 	kit, err := e.kits.Of(run.Agent)
 	if err == nil {
 		kit, err = e.kits.Narrow(kit, s.Conversation().Tools, !s.Head().Zero())
 	}
 	if err != nil {
-		return agent.Job{}, err
+		return agent.Job{}, nil, err
 	}
 	run.Version = kit.Version
 	model, err := e.kits.ModelFor(kit, run)
 	if err != nil {
-		return agent.Job{}, err
+		return agent.Job{}, nil, err
 	}
-	system := kit.Prompt
+	var system systemPrompt
+	system.add("agent "+kit.Name, "instructions of the agent that answers", kit.Prompt)
 	var plannable *llm.Toolset
 	if kit.Name == kits.PlannerAgent {
 		var list string
 		list, plannable = e.plans.PlannableTools()
-		system += list
+		system.add("tools for plans", "what the planner may plan with", list)
 	}
 	if e.opt.Profile != nil {
 		speaks := kit.Name // with the user
@@ -44,10 +51,10 @@ func (e *Engine) Job(ctx context.Context, c *Conversation, s *conversation.Sessi
 		}
 		about, err := e.opt.Profile(ctx, c.User, speaks)
 		if err != nil {
-			return agent.Job{}, err
+			return agent.Job{}, nil, err
 		}
 		if about != "" {
-			system += "\n\n" + about
+			system.add("about you", "what you have said about yourself, and the persona", "\n\n"+about)
 		}
 	}
 	if e.opt.Skills != nil && kit.Has("skills.read") {
@@ -55,10 +62,13 @@ func (e *Engine) Job(ctx context.Context, c *Conversation, s *conversation.Sessi
 		if err != nil {
 			e.log.Warn("cannot list the skills for the model", "error", err)
 		}
-		system = strings.TrimSpace(system + "\n\n" + list)
+		if list = strings.TrimSpace(list); list != "" {
+			list = "\n\n" + list
+		}
+		system.add("skills", "the skills that the agent can read", list)
 	}
 	if run.Spoken {
-		system += spokenManners
+		system.add("spoken answers", "the answer is read aloud", spokenManners)
 	}
 	began := time.Now()
 	if !run.Started.IsZero() {
@@ -67,10 +77,10 @@ func (e *Engine) Job(ctx context.Context, c *Conversation, s *conversation.Sessi
 	sampling, meter := unpinSampling(run.Sampling).Over(kit.Sampling), e.newMeter(kit)
 	meter.Account(used.Record)
 	x := e.newCalls(c, s, kit, run, rc)
-	fit := e.newFitter(c, s, kit, rc.Lineage, model.Models, system, sampling, meter)
-	fit.spoken = run.Spoken
+	fit := e.newFitter(c, s, kit, rc.Lineage, model.Models, system.text(), sampling, meter)
+	fit.spoken, fit.parts = run.Spoken, system
 	job := agent.Job{
-		Journal: e.Journal(c, s), Model: e.clearFirst(kit, run, model), System: system, Tools: kit.ToolsFor(model.Models), Plannable: plannable,
+		Journal: e.Journal(c, s), Model: e.clearFirst(kit, run, model), System: fit.system, Tools: kit.ToolsFor(model.Models), Plannable: plannable,
 		Sampling: sampling,
 		Limits:   kit.Limits, User: c.User, Agent: kit.Name, Lineage: rc.Lineage, Approach: "direct", Started: began,
 		Call:  x.call,
@@ -81,8 +91,12 @@ func (e *Engine) Job(ctx context.Context, c *Conversation, s *conversation.Sessi
 	if !llm.Offline(model.Models) {
 		job.View = e.timeNotes(c.User)
 	}
-	if len(rc.Lineage) == 0 && !llm.Offline(model.Models) {
-		e.remember(ctx, c, s, &job)
+	task := len(rc.Lineage) > 0 && rc.Lineage[len(rc.Lineage)-1] == kits.PlannerAgent
+	if task {
+		job.RecallFrom = actorPrefix + kits.PlannerAgent
+	}
+	if (len(rc.Lineage) == 0 || task) && !llm.Offline(model.Models) {
+		e.remember(ctx, c, s, &job, fit)
 	}
 	if kit.Name == kits.PlannerAgent {
 		job.Write = func(ctx context.Context, failed error) (*message.Message, error) {
@@ -98,7 +112,26 @@ func (e *Engine) Job(ctx context.Context, c *Conversation, s *conversation.Sessi
 	job.Await = e.awaitModel(c, s, model.Models)
 	job.Begun = !run.Started.IsZero()
 	e.Hooks(kit, rc, c.User).install(&job, s)
-	return job, nil
+	return job, fit, nil
+}
+
+// systemPrompt is a system prompt in parts, in their order.
+type systemPrompt []systemPart
+
+type systemPart struct{ name, why, text string }
+
+func (p *systemPrompt) add(name, why, text string) {
+	if text != "" {
+		*p = append(*p, systemPart{name, why, text})
+	}
+}
+
+func (p systemPrompt) text() string {
+	var b strings.Builder
+	for _, part := range p {
+		b.WriteString(part.text)
+	}
+	return strings.TrimSpace(b.String())
 }
 
 // newMeter returns the meter of a run: the agent's own budget, otherwise the
@@ -120,7 +153,9 @@ func (e *Engine) newMeter(kit *kits.Kit) *llm.Meter {
 }
 
 // Actor returns the name of the actor on whose behalf a run's tools are called.
-func Actor(run *record.Run) string { return "agent:" + run.Agent }
+func Actor(run *record.Run) string { return actorPrefix + run.Agent }
+
+const actorPrefix = "agent:"
 
 // pinSampling converts a request's own sampling settings to be stored with its run.
 func pinSampling(s llm.Sampling) record.SamplingPin {

@@ -78,7 +78,7 @@ func renderMessages(msgs []*message.Message, most int64) (int, string) {
 
 func renderForSummary(m *message.Message) string {
 	var b strings.Builder
-	if recalledOf(m) != nil { // it was said elsewhere, and may be forgotten there
+	if records(m) { // it was said elsewhere, and may be forgotten there
 		return ""
 	}
 	for _, x := range m.Blocks {

@@ -28,7 +28,7 @@ func (e *Engine) Watch(ctx context.Context, user string, conv id.ID, from Cursor
 		defer leave()
 		w := c.Feed.Join()
 		defer c.Feed.Leave(w)
-		at := &position{Cursor: from, conversation: conv, summary: e.requests.WorkLog(user).Summary, yield: yield}
+		at := &position{Cursor: from, conversation: conv, summary: e.requests.WorkLog(user).Summary, facts: e.shower(ctx, user), yield: yield}
 		var frames []Frame
 		for {
 			if err := e.catchUp(ctx, c, w, at); err != nil || at.stopped {
@@ -86,6 +86,7 @@ type position struct {
 	Cursor
 	conversation id.ID
 	summary      func(message.Call) string
+	facts        func(*Frame) // fills in what was recalled
 	yield        func(Frame, error) bool
 	stopped      bool // the consumer left the loop
 }
@@ -103,6 +104,11 @@ func (p *position) emit(f Frame) bool {
 		v := *f.Call // other watchers have the same one
 		v.Summary = p.summary(message.Call{ToolCall: &message.ToolCall{Common: message.Common{Labels: v.labels}, Name: v.Name, Args: []byte(v.Args)}})
 		f.Call = &v
+	}
+	if f.Kind == FrameMemory {
+		if p.facts(&f); f.Memory == nil || len(f.Memory.Facts) == 0 { // it was forgotten
+			return true
+		}
 	}
 	p.stopped = !p.yield(f, nil)
 	return !p.stopped
@@ -216,6 +222,9 @@ func replayed(m conversation.Entry, start Cursor, args map[message.Ref]string) [
 		}
 		if opensTurn(m.Message) {
 			return []Frame{{Kind: FrameOpened, Message: m.ID, Stored: m.Message, Cursor: end}}
+		}
+		if records(m.Message) {
+			return []Frame{{Kind: FrameMemory, Message: m.ID, Stored: m.Message, Cursor: end}}
 		}
 	case message.Tool:
 		v := resultView(m.Result(), args[m.Result().Call])

@@ -73,6 +73,7 @@ const (
 // (Conflict: by another call), call_goes_on (the kind is that of ctx's end),
 // closing, and those of the store.
 func (e *Engine) ExecuteTool(ctx context.Context, user string, call Execution) (Executed, error) {
+	call.Tool = e.realName(call)
 	x, err := parseExecution(user, call)
 	if err != nil {
 		return Executed{}, err
@@ -89,6 +90,20 @@ func (e *Engine) ExecuteTool(ctx context.Context, user string, call Execution) (
 		return e.executeQuery(ctx, x)
 	}
 	return e.executeAction(ctx, x)
+}
+
+// realName returns the name of a call's tool, which may be named by an alias. A tool of the
+// agent with that name comes first.
+func (e *Engine) realName(call Execution) string {
+	real, ok := tool.Alias(call.Tool)
+	if !ok || tool.IsGlob(real) {
+		return call.Tool
+	}
+	kit, err := e.kits.Named(cmp.Or(call.Agent, kits.DefaultAgent))
+	if err != nil || kit.Has(call.Tool) { // the error is reported when the tool is looked up
+		return call.Tool
+	}
+	return real
 }
 
 // ToolList returns the tools that can be called on the level of an agent, sorted

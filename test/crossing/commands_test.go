@@ -44,6 +44,7 @@ func commandLines() []entry {
 	return []entry{
 		at("conversations list", own, func(things) [][]string { return [][]string{{}} }),
 		at("conversations show", notFound, func(x things) [][]string { return [][]string{{x.Conv}, {x.Deleted}} }),
+		at("context", notFound, func(x things) [][]string { return [][]string{{x.Conv}, {x.Conv, "--all"}} }),
 		at("conversations export", notFound, func(x things) [][]string { return [][]string{{x.Conv}, {x.Conv, "--format", "markdown"}} }),
 		in("branch list", func(x things) []string { return []string{"--deleted"} }),
 		in("branch siblings", func(x things) []string { return []string{x.Said} }),

@@ -86,6 +86,7 @@ func toolNames() []entry {
 		return entry{route: " " + name, want: own, turn: last, calls: func(x things) []step { return []step{execute("", name, fmt.Sprintf(args, x.Fact))} }}
 	}
 	list := []entry{
+		one("", "conversation.similar", `{"text":"`+bait+`","filter":{"limit":20}}`),
 		one("", "conversation.search", `{"query":"`+bait+`","match_count":20,"match_threshold":0}`),
 		of(one("", "files.list", `{}`), shared), of(one("", "files.read", `{"path":"notes/welcome.txt"}`), shared),
 		of(one("", "files.write", `{"path":"notes/x","content":"x"}`), shared), of(one("", "files.search", `{"query":"x"}`), shared),

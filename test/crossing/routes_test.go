@@ -73,6 +73,8 @@ func apiRoutes() []entry {
 			return []step{get(conv(x) + "/messages"), get(conv(x) + "/messages?branch=" + x.Branch), get(conv(x) + "/messages?deleted=true&reverse=true"),
 				get(conv(x) + "/messages?after=" + x.Next), get(api + "/conversations/" + x.Deleted + "/messages?deleted=true")}
 		}},
+		{route: "GET /api/v1/conversations/{id}/context", want: notFound, calls: func(x things) []step { return []step{get(conv(x) + "/context")} }},
+		{route: "GET /api/v1/conversations/{id}/memory", want: notFound, calls: func(x things) []step { return []step{get(conv(x) + "/memory")} }},
 		{route: "GET /api/v1/conversations/{id}/export", want: notFound, calls: func(x things) []step {
 			return []step{get(conv(x) + "/export"), get(conv(x) + "/export?format=markdown&mask_private=true"), get(conv(x) + "/export?format=anthropic")}
 		}},
@@ -280,6 +282,9 @@ func apiRoutes() []entry {
 		{route: "PATCH /api/v1/memory/facts/{id}", want: []string{"fact_not_found"}, calls: func(x things) []step {
 			return []step{patch(api+"/memory/facts/"+x.Fact, `{"importance":1}`)}
 		}},
+		{route: "POST /api/v1/memory/facts/{id}/undo", want: []string{"fact_not_found"}, calls: func(x things) []step {
+			return []step{post(api+"/memory/facts/"+x.Fact+"/undo", `{"change":"`+x.Fact+`"}`)} // she has no such change
+		}},
 		{route: "DELETE /api/v1/memory/facts/{id}", want: []string{"fact_not_found"}, turn: last, calls: func(x things) []step { return []step{del(api + "/memory/facts/" + x.Fact)} }},
 		{route: "PUT /api/v1/memory/profile", want: []string{"profile_invalid"}, turn: late, calls: func(x things) []step {
 			return []step{put(api+"/memory/profile", `{"text":"# Who I am\n- mine now [`+x.Fact+`]\n"}`)}
@@ -434,6 +439,13 @@ func methods() []entry {
 		{route: "search.Search.QueryMessages", want: []string{"", "conversation_not_found"}, calls: func(x things) []step {
 			return []step{post("/search.Search/QueryMessages", `{"query":"`+bait+`","around":5,"limit":100}`),
 				post("/search.Search/QueryMessages", `{"query":"`+bait+`","conversation":"`+x.Conv+`"}`)}
+		}},
+		{route: "memory.Memory.GetWindow", want: notFound, calls: func(x things) []step {
+			return []step{post("/memory.Memory/GetWindow", `{"for":"`+x.Conv+`"}`), post("/memory.Memory/GetWindow", `{"for":"cld:common.Conversation.`+x.Conv+`"}`)}
+		}},
+		{route: "vector.Vector.QueryItems", want: []string{"", "conversation_not_found"}, calls: func(x things) []step {
+			return []step{post("/vector.Vector/QueryItems", `{"text":"`+bait+`","filter":{"limit":100}}`),
+				post("/vector.Vector/QueryItems", `{"text":"`+bait+`","filter":{"conversation":"`+x.Conv+`"}}`)}
 		}},
 		{route: "tool.Tool.ListTools", want: own, calls: to(post("/tool.Tool/ListTools", `{}`), post("/tool.Tool/ListTools", `{"agent":"desk"}`)), open: "the tools are the node's"},
 		{route: "tool.Tool.ExecuteTool", want: own, calls: func(x things) []step { return []step{execute("", "conversation.search", `{"query":"`+bait+`"}`)} }},

@@ -82,7 +82,7 @@ func newWorld(t *testing.T) *world {
 // desk writes the settings, an agent with services and tools of several kinds, and
 // an agent that keeps resources.
 func (w *world) desk() {
-	w.Write(fmt.Sprintf("agents: [%q]\nfolders: [{name: notes, path: %q, write: true, users: [\"*\"]}]\nmodels: {default: {use: openai/gpt-test}}\n",
+	w.Write(fmt.Sprintf("agents: [%q]\nfolders: [{name: notes, path: %q, write: true, users: [\"*\"]}]\nmodels: {default: {use: openai/gpt-test}, embed: {use: offline/lexical}}\n",
 		filepath.Join(w.Dir, "agents"), filepath.Join(w.Dir, "notes")), ".config", "steward", "steward.yaml")
 	w.Write("name: desk\ndescription: Does what a desk is for.\n"+
 		"tools: [todo.*, calendar.*]\n"+
@@ -183,7 +183,10 @@ func (w *world) entries(sp resource.Space, after uint64) (list []resource.Entry,
 // reply is the model: if the user says CALL tool {…}, it makes that call.
 // Otherwise it repeats its input.
 func reply(in edge.Asked) edge.Reply {
-	text := apis.AsWritten(in.Last().Text())
+	text := in.User()
+	if in.Last().Role != "user" {
+		text = apis.AsWritten(in.Last().Text())
+	}
 	if _, rest, ok := strings.Cut(text, "CALL "); ok && in.Last().Role == "user" {
 		name, rest, _ := strings.Cut(rest, " ")
 		var args json.RawMessage

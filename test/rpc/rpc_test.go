@@ -22,6 +22,7 @@ import (
 
 	"steward/test/must"
 	"steward/test/rpc/pb"
+	"steward/test/rpc/vectorpb"
 )
 
 func call(name, args string) *pb.Tool {
@@ -188,6 +189,29 @@ service:
 	must.Do(t, s.grpc("/tool.Tool/ExecuteTool", call("messages.query_messages", `{"query":"times","role":"user"}`), &res))
 	if hit := direct.Hits[0]; res.Status != pb.CallStatus_CALL_STATUS_OK || !strings.Contains(res.Content, hit.Line.Message) || hit.Line.Text != "What is 6 times 7?" {
 		t.Errorf("directly %v, as a tool %v", hit, &res)
+	}
+
+	// What the next call of that conversation sends.
+	var window pb.Window
+	must.Do(t, s.grpc("/memory.Memory/GetWindow", &pb.WindowRequest{For: direct.Hits[0].Conversation}, &window))
+	if len(window.Allocation) != 7 || window.Tokens == 0 || !slices.ContainsFunc(window.Pieces, func(p *pb.Piece) bool { return p.Name == "What is 6 times 7?" && p.Role == "user" }) {
+		t.Errorf("%v", &window)
+	}
+
+	// By vectors: with a text that the server embeds, as the tool of that name, and refused with a foreign vector.
+	var similar vectorpb.QueryItemsResponse
+	for similar.By == "" || similar.Behind > 0 { // vectors are made in the background
+		must.Do(t, s.grpc("/vector.Vector/QueryItems", &vectorpb.QueryItemsRequest{Text: proto.String("multiplying 6 by 7"), Filter: &vectorpb.Filter{Role: proto.String("user")}}, &similar))
+	}
+	if len(similar.Items) != 1 || similar.Items[0].Text != "What is 6 times 7?" || similar.By != "lexical" || similar.Items[0].Message != direct.Hits[0].Line.Message {
+		t.Errorf("%v", &similar)
+	}
+	must.Do(t, s.grpc("/tool.Tool/ExecuteTool", call("search_similar_content", `{"text":"6 times 7"}`), &res))
+	if res.Status != pb.CallStatus_CALL_STATUS_OK || !strings.Contains(res.Content, similar.Items[0].Identifier) {
+		t.Errorf("%v", &res)
+	}
+	if err := s.grpc("/vector.Vector/QueryItems", &vectorpb.QueryItemsRequest{Vector: []float32{1, 2, 3}}, &similar); status.Code(err) != codes.InvalidArgument {
+		t.Errorf("a vector of three dimensions: %v", err)
 	}
 
 	hash.kill()

@@ -2,10 +2,13 @@ package command
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -119,4 +122,24 @@ func (a *Program) ShowConsent(url, code string) {
 		return
 	}
 	fmt.Fprintf(a.Stderr, "open %s on any device, and enter %s\n", url, code)
+}
+
+// Edit returns a text as the person has changed it in the program that VISUAL or EDITOR names. name is that of
+// the file, which is removed afterwards.
+func (a *Program) Edit(ctx context.Context, name string, text []byte) ([]byte, error) {
+	dir, err := os.MkdirTemp("", "steward-edit")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	file := filepath.Join(dir, name)
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		return nil, err
+	}
+	c := exec.CommandContext(ctx, "/bin/sh", "-c", cmp.Or(a.Getenv("VISUAL"), a.Getenv("EDITOR"), "vi")+` "$1"`, "sh", file)
+	c.Stdin, c.Stdout, c.Stderr = os.Stdin, os.Stderr, os.Stderr
+	if err := c.Run(); err != nil {
+		return nil, fmt.Errorf("the editor ended with an error, so nothing was changed: %w", err)
+	}
+	return os.ReadFile(file)
 }

@@ -23,28 +23,32 @@ import (
 
 func (a *program) importCommand() *cobra.Command {
 	var format string
+	var mine bool
 	c := &cobra.Command{
 		Use: "import FILE…", Short: "Import conversations from exports", GroupID: "keep", Args: cobra.MinimumNArgs(1),
 		Long: "Import conversations: Steward's own exports, conversations.json of ChatGPT and of Claude (also in the\n" +
 			"zip file in which they come), lists of messages with role and content as OpenAI's, and files with one\n" +
 			"of these per line. The format is detected from the content. - means standard input.\n\n" +
-			"Every import creates new conversations. What you did not write yourself is marked as untrusted; an\n" +
-			"unchanged export of your own from this data folder is restored as it was.",
+			"Every import creates new conversations. All of it is marked as untrusted, since anybody may have\n" +
+			"written a file: facts that are read from it stay quotations. With --mine you say that it is your own\n" +
+			"export, unchanged, and what you wrote in it counts as yours. An unchanged export from this data\n" +
+			"folder is restored as it was.",
 		Example: "  steward import chatgpt-export.zip\n  steward import backup/*.json --json",
 		RunE: func(c *cobra.Command, args []string) error {
 			if !slices.Contains(importexport.Formats(), format) {
 				return command.Usage("--format must be one of %s, not %q", strings.Join(importexport.Formats(), ", "), format)
 			}
-			return a.importFiles(c.Context(), args, format)
+			return a.importFiles(c.Context(), args, format, mine)
 		},
 	}
 	c.Flags().StringVar(&format, "format", importexport.Auto, "accept only files of this format: "+strings.Join(importexport.Formats(), ", "))
+	c.Flags().BoolVar(&mine, "mine", false, "the file is your own export, unchanged: what you wrote in it counts as yours")
 	command.CompleteFlag(c, "format", command.Words(importexport.Formats()...))
 	return c
 }
 
 // importFiles imports files one after the other and reports the results.
-func (a *program) importFiles(ctx context.Context, files []string, format string) error {
+func (a *program) importFiles(ctx context.Context, files []string, format string, mine bool) error {
 	var opened []*os.File
 	defer func() {
 		for _, f := range opened {
@@ -72,7 +76,7 @@ func (a *program) importFiles(ctx context.Context, files []string, format string
 	}
 	var rep api.ImportReport
 	err := a.With(ctx, command.NeedIdleNode, func(s *command.Session) (err error) {
-		rep, err = importAll(ctx, s, inputs, files, format)
+		rep, err = importAll(ctx, s, inputs, files, format, mine)
 		return err
 	})
 	if err != nil && len(rep.Imported) == 0 {
@@ -81,7 +85,7 @@ func (a *program) importFiles(ctx context.Context, files []string, format string
 	return a.reportImport(rep, err)
 }
 
-func importAll(ctx context.Context, s *command.Session, inputs []io.Reader, names []string, format string) (api.ImportReport, error) {
+func importAll(ctx context.Context, s *command.Session, inputs []io.Reader, names []string, format string, mine bool) (api.ImportReport, error) {
 	all := api.ImportReport{Imported: []api.ImportedView{}, Refused: []api.ImportFailure{}, Notes: []string{}}
 	for i, in := range inputs {
 		name := filepath.Base(names[i])
@@ -89,7 +93,7 @@ func importAll(ctx context.Context, s *command.Session, inputs []io.Reader, name
 			name = "standard input"
 		}
 		var rep api.ImportReport
-		err := s.Call(ctx, "POST /import", client.Params{"name": name, "format": format}, in, &rep)
+		err := s.Call(ctx, "POST /import", client.Params{"name": name, "format": format, "mine": strconv.FormatBool(mine)}, in, &rep)
 		all.Imported = append(all.Imported, rep.Imported...)
 		all.Refused = append(all.Refused, rep.Refused...)
 		all.Notes = append(all.Notes, rep.Notes...)

@@ -1,5 +1,5 @@
-// Package conversations has the commands about what was said: conversations, messages, branch, search and
-// import.
+// Package conversations has the commands about what was said: conversations, messages, branch, context, search
+// and import.
 //
 // A conversation is a tree of messages with branches. Nothing in it is changed in place: rewinding, inserting
 // and removing create a new branch, and the earlier one stays. A branch command chooses which branch counts.
@@ -14,6 +14,9 @@
 // Lists show ids by their ends, since ids that were made at about the same time share their beginnings, and
 // show one line of each message. What is marked as secret is shown as [secret]. Deleting lists what would go and
 // asks; deleted messages can be restored for a while, which the command says when it deletes.
+//
+// context shows what the next model call of a conversation sends: the node makes the request of that call, takes
+// it apart, and the command lists the parts by category, each with its size and the reason why it is there.
 //
 // search asks the index of the Steward or, without one, of the folder. import reads exports of Steward and of
 // other programs, and reports per file what was read, what was there before, and what was left out.
@@ -33,5 +36,5 @@ type program struct {
 // Commands returns the commands of this package, for the run p.
 func Commands(p *command.Program) []*cobra.Command {
 	a := &program{Program: p}
-	return []*cobra.Command{a.conversationsCommand(), a.messagesCommand(), a.branchCommand(), a.importCommand(), a.searchCommand()}
+	return []*cobra.Command{a.conversationsCommand(), a.messagesCommand(), a.branchCommand(), a.contextCommand(), a.importCommand(), a.searchCommand()}
 }

@@ -7,6 +7,7 @@
 package documents
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -72,15 +73,21 @@ func (a *program) add() *cobra.Command {
 			switch {
 			case d.Status == "refused":
 				refused++
-				a.Note("%srefused %s: %s", where, command.PlainLine(d.Name), command.PlainLine(d.Reason))
+				a.Note("%srefused %s: %s", where, command.PlainLine(d.Name), reason(d))
 			case !a.JSON:
 				a.Note("%sadded %s (%s)", where, command.PlainLine(d.Name), passages(d))
+			}
+			if d.Notice != "" && !a.JSON {
+				a.Note("%s: %s", command.PlainLine(d.Name), command.PlainLine(d.Notice))
 			}
 		}
 		if a.JSON {
 			if err := a.PrintJSON(out); err != nil {
 				return err
 			}
+		}
+		if len(files) > 1 && !a.JSON {
+			a.Note("%d added, %d refused", len(out)-refused, refused)
 		}
 		if refused > 0 {
 			return command.ExitCode(command.ExitFailed) // the reasons are printed already
@@ -138,7 +145,7 @@ func (a *program) addFile(ctx context.Context, s *command.Session, path string, 
 	defer f.Close()
 	info, err := f.Stat()
 	if err == nil && info.Size() > documents.MaxBytes {
-		return client.Document{Name: filepath.Base(path), Path: path, Size: int(info.Size()), Status: "refused", Reason: fmt.Sprintf("it has more than %d MB", documents.MaxBytes>>20)}, nil
+		return client.Document{Name: filepath.Base(path), Path: path, Size: int(info.Size()), Status: "refused", Code: "extract_too_large", Reason: fmt.Sprintf("it has more than %d MB", documents.MaxBytes>>20)}, nil
 	}
 	if err == nil && !info.Mode().IsRegular() {
 		err = errors.New("it is not a file")
@@ -147,6 +154,15 @@ func (a *program) addFile(ctx context.Context, s *command.Session, path string, 
 		return client.Document{}, fault.New(fault.Invalid, "file_unreadable", "%s cannot be read: %w", path, err)
 	}
 	return s.AddDocument(ctx, path, own, io.LimitReader(f, documents.MaxBytes))
+}
+
+// reason says why a document was refused.
+func reason(d client.Document) string {
+	s := command.PlainLine(d.Reason)
+	if d.Code != "" {
+		s += " [" + d.Code + "]"
+	}
+	return s
 }
 
 // passages says how much of a document is found.
@@ -213,7 +229,7 @@ func (a *program) table(list []client.Document) string {
 		note := ""
 		switch {
 		case d.Status == "refused":
-			note = "refused: " + command.PlainLine(d.Reason)
+			note = "refused: " + reason(d)
 		case d.Own:
 			note = "own"
 		case d.Cut:
@@ -237,9 +253,12 @@ func (a *program) show() *cobra.Command {
 			}
 			fmt.Fprintf(&b, "  labels  %s\n", strings.Join(v.Labels, ", "))
 			if v.Status == "refused" {
-				fmt.Fprintf(&b, "  refused %s\n", command.PlainLine(v.Reason))
+				fmt.Fprintf(&b, "  refused %s\n", reason(v))
 			} else {
 				fmt.Fprintf(&b, "  text    %s\n", passages(v))
+			}
+			if v.Triples > 0 || v.Notice != "" {
+				fmt.Fprintf(&b, "  graph   %s\n", cmp.Or(command.PlainLine(v.Notice), strconv.Itoa(v.Triples)+" statements"))
 			}
 			for _, p := range v.Text {
 				b.WriteString("\n" + passage(p))
@@ -263,17 +282,22 @@ func passage(p client.Passage) string {
 	return b.String()
 }
 
+// shownLines are the lines that are shown of a passage that a search finds.
+const shownLines = 9
+
 func (a *program) search() *cobra.Command {
 	var limit int
 	c := &cobra.Command{Use: "search WORDS…", Short: "Find passages in your documents", Args: cobra.MinimumNArgs(1),
-		Long: "Find passages, the best first: those with rare words of the query, and with many of them. Endings of English\n" +
-			"words do not matter, nor do case and accents.",
+		Long: "Find passages, the best first: those with rare words of the query, and with many of them. Case and accents do\n" +
+			"not matter, nor do the endings of English, German, French and Spanish words. Of a long passage the lines about\n" +
+			"the words are shown; documents show has all of it.",
 		Example: "  steward documents search notice period of the lease\n  steward documents search invoice total --limit 1"}
 	command.LimitFlag(c, &limit, documents.DefaultHits, "show at most `N`")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		hits := []client.DocumentHit{}
+		query := strings.Join(args, " ")
 		err := a.With(c.Context(), command.NeedReadOnly, func(s *command.Session) (err error) {
-			hits, err = s.SearchDocuments(c.Context(), strings.Join(args, " "), min(limit, documents.MaxHits))
+			hits, err = s.SearchDocuments(c.Context(), query, min(limit, documents.MaxHits))
 			return err
 		})
 		if errors.Is(err, command.ErrNothingStored) {
@@ -282,6 +306,7 @@ func (a *program) search() *cobra.Command {
 		return command.PrintList(a.Program, hits, err, "nothing was found", func(hits []client.DocumentHit) string {
 			var all []string
 			for _, h := range hits {
+				h.Text = documents.Excerpt(h.Text, query, shownLines)
 				all = append(all, passage(h.Passage))
 			}
 			return strings.Join(all, "\n")

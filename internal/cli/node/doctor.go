@@ -39,8 +39,9 @@ import (
 func (a *program) doctorCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "doctor", Short: "Check for problems and suggest fixes", GroupID: "look",
-		Long: "Check settings, data folder, database (SQLite's integrity check and the audit's), disk, policies, port,\n" +
-			"models, clock, built-in tools and terminal. Nothing is changed. The exit code is 1 if a check fails.",
+		Long: "Check settings, data folder, database (SQLite's integrity check and the audit's), the indexes of searches\n" +
+			"(that they hold what the database holds), disk, policies, port, models, clock, built-in tools and terminal.\n" +
+			"Nothing is changed. The exit code is 1 if a check fails.",
 		RunE: func(c *cobra.Command, _ []string) error { return a.doctor(c.Context()) },
 	}
 }
@@ -95,7 +96,9 @@ func (a *program) doctor(ctx context.Context) error {
 			serving = errors.New("it does not answer")
 		}
 		data, newest := checkDatabase(ctx, set)
-		checks = append(checks, checkFolder(set.Data), checkToken(set), data, checkDisk(set.Data), a.checkPolicies(),
+		checks = append(checks, checkFolder(set.Data), checkToken(set), data)
+		checks = append(checks, a.checkIndexes(ctx, set)...)
+		checks = append(checks, checkDisk(set.Data), a.checkPolicies(),
 			checkPort(set, running, serving == nil))
 		checks = append(checks, checkDoors(set, serving == nil)...)
 		checks = append(checks, checkGranted(set)...)
@@ -285,6 +288,33 @@ func checkDatabase(ctx context.Context, set *settings.Loaded) (c check, newest t
 	}
 	newest = log.Entries[0].At
 	return fine("database", "sound, and the log is intact: %d entries, the last one of %s", log.Entries[0].Seq, newest.Local().Format(time.DateTime)), newest
+}
+
+// checkIndexes compares the indexes of the search with the database. There is no check if there are none.
+func (a *program) checkIndexes(ctx context.Context, set *settings.Loaded) []check {
+	st, err := sqlite.Open(ctx, sqlite.Options{Path: app.Database(set.Data), ReadOnly: true})
+	if err != nil {
+		return nil // checkDatabase has said so
+	}
+	defer st.Close()
+	var good []string
+	for _, x := range a.VerifyIndexes(ctx, st, set) {
+		name := filepath.Base(x.Path)
+		switch {
+		case x.Err != nil:
+			return []check{failed("indexes", warn, x.Err)}
+		case x.Behind > 0:
+			good = append(good, fmt.Sprintf("%s is %d changes behind and catches up", name, x.Behind))
+		case !x.OK():
+			return []check{problem("indexes", warn, name+" does not hold what the database holds", "stop Steward and delete "+x.Path+"; it is then rebuilt")}
+		default:
+			good = append(good, fmt.Sprintf("%s has all %d %s", name, x.Texts, x.Of))
+		}
+	}
+	if len(good) == 0 {
+		return nil
+	}
+	return []check{fine("indexes", "%s", strings.Join(good, ", "))}
 }
 
 // Thresholds for free disk space, in bytes.

@@ -9,9 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -505,25 +502,11 @@ func (d *decider) answer(ctx context.Context, q *effect.Question) (client.Answer
 
 // edited returns arguments as the person changed them in an editor.
 func (d *decider) edited(ctx context.Context, args string) (json.RawMessage, error) {
-	dir, err := os.MkdirTemp("", "steward-plan")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(dir)
-	file := filepath.Join(dir, "plan.json")
 	var b bytes.Buffer
 	if err := json.Indent(&b, []byte(args), "", "  "); err != nil {
 		return nil, err
 	}
-	if err := os.WriteFile(file, b.Bytes(), 0o600); err != nil {
-		return nil, err
-	}
-	c := exec.CommandContext(ctx, "/bin/sh", "-c", cmp.Or(d.Getenv("VISUAL"), d.Getenv("EDITOR"), "vi")+` "$1"`, "sh", file)
-	c.Stdin, c.Stdout, c.Stderr = os.Stdin, os.Stderr, os.Stderr
-	if err := c.Run(); err != nil {
-		return nil, fmt.Errorf("the editor ended with an error, so nothing was changed: %w", err)
-	}
-	text, err := os.ReadFile(file)
+	text, err := d.Edit(ctx, "plan.json", b.Bytes())
 	if text = strictly.Unmarked(text); err == nil && !json.Valid(text) {
 		err = errors.New("this is not valid JSON, so nothing was changed")
 	}

@@ -223,7 +223,7 @@ func codeBlocks(lines []string) (out []block) {
 var codeNames = strings.Fields(".go .py .js .mjs .ts .tsx .jsx .rs .java .kt .c .h .cc .cpp .hpp .cs .rb .php .pl .sh .bash .fish .lua .swift .scala .sql .r .jl .hs .ml .ex .exs .erl .clj .css .scss .proto .tf .nix .zig")
 
 // textNames are the endings of the names of other files of text.
-var textNames = strings.Fields(".txt .text .md .markdown .rst .org .adoc .tex .csv .tsv .log .json .yaml .yml .toml .ini .cfg .conf .env.example .srt .vtt .ics .vcf")
+var textNames = strings.Fields(".txt .text .md .markdown .rst .org .adoc .tex .csv .tsv .log .json .yaml .yml .toml .ini .cfg .conf .env.example .srt .vtt .ics .vcf .ttl .nt .jsonld")
 
 func isCode(name string) bool { return hasEnding(name, codeNames) }
 
@@ -236,6 +236,9 @@ func hasEnding(name string, endings []string) bool {
 	}
 	return false
 }
+
+// textType is the type of all texts that are not HTML. No feed is looked for in it.
+const textType = "text/markdown"
 
 // mediaType returns the type of a file by its name; empty: it is derived from the content.
 func mediaType(name string) string {
@@ -252,7 +255,7 @@ func mediaType(name string) string {
 		return "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
 	}
 	if isCode(name) || hasEnding(name, textNames) {
-		return "text/markdown" // no feed is looked for in it
+		return textType
 	}
 	return ""
 }

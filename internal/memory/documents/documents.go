@@ -27,8 +27,8 @@
 //
 // # Forgetting
 //
-// Removing a document erases it and its text with all earlier versions from the store, and its words from the
-// index, before Remove returns. A file that is no longer in a watched folder is removed in the same way; a folder
+// Removing a document erases it and its text with all earlier versions from the store, what is about it, such as
+// triples of which it is the source, and its words from the index, before Remove returns. A file that is no longer in a watched folder is removed in the same way; a folder
 // that is absent as a whole, such as a disk that is not connected, is left as it is.
 package documents
 
@@ -75,6 +75,10 @@ type Options struct {
 	Folders []Folder       // that Watch watches
 	Private []string       // places of Steward's own, which are not read
 
+	// With returns changes to commit with a document that is added or replaced, whose content is data, or that is
+	// erased or refused; data is nil then. It may set Triples and Notice of the document. nil: no changes.
+	With func(ctx context.Context, d *record.Document, data []byte) ([]store.Change, error)
+
 	Mask func(string) string // hides secrets in a text; nil: nothing is hidden
 	Now  func() time.Time    // nil: time.Now
 	Log  *slog.Logger        // nil: nothing is logged
@@ -96,6 +100,9 @@ func New(opt Options) *Engine {
 	}
 	if opt.Now == nil {
 		opt.Now = time.Now
+	}
+	if opt.With == nil {
+		opt.With = func(context.Context, *record.Document, []byte) ([]store.Change, error) { return nil, nil }
 	}
 	if opt.Log == nil {
 		opt.Log = slog.New(slog.DiscardHandler)
@@ -145,10 +152,15 @@ func (e *Engine) Add(ctx context.Context, user string, f File) (record.Document,
 		d.Added = old.Added
 		if old.Hash == d.Hash && old.Status == record.DocumentReady {
 			d.Kind, d.Title, d.Pages, d.Parts, d.Cut, d.Status, d.Changed = old.Kind, old.Title, old.Pages, old.Parts, old.Cut, old.Status, old.Changed
+			d.Triples, d.Notice = old.Triples, old.Notice
 			if d == old {
 				return d, nil
 			}
-			return d, e.commit(ctx, user, put(d.URI(), &d))
+			changes, err := e.opt.With(ctx, &d, f.Data) // the labels may be others
+			if err != nil {
+				return d, err
+			}
+			return d, e.commit(ctx, user, append(changes, put(d.URI(), &d))...)
 		}
 	} else if err := e.room(ctx, user); err != nil {
 		return d, err
@@ -162,10 +174,20 @@ func (e *Engine) Add(ctx context.Context, user string, f File) (record.Document,
 		changes = append(changes, store.Change{Op: store.Erase, URI: record.DocumentTextURI(own)})
 	}
 	if err != nil {
-		d.Status, d.Reason, d.Parts = record.DocumentRefused, local.Line(e.opt.Mask(fault.Of(err).Error()), 300), 0
-		return d, e.commit(ctx, user, append(changes, put(d.URI(), &d))...)
+		why := fault.Of(err)
+		d.Status, d.Reason, d.Code, d.Parts = record.DocumentRefused, local.Line(e.opt.Mask(why.Error()), 300), why.Code, 0
+		with, err := e.opt.With(ctx, &d, nil)
+		if err != nil {
+			return d, err
+		}
+		return d, e.commit(ctx, user, append(append(changes, with...), put(d.URI(), &d))...)
 	}
 	d.Status, d.Parts = record.DocumentReady, len(parts)
+	with, err := e.opt.With(ctx, &d, f.Data)
+	if err != nil {
+		return d, err
+	}
+	changes = append(changes, with...)
 	return d, e.commit(ctx, user, append(changes, put(d.URI(), &d), put(record.DocumentTextURI(own), record.DocumentText{Parts: parts}))...)
 }
 
@@ -188,10 +210,17 @@ func (e *Engine) extract(ctx context.Context, d *record.Document, data []byte) (
 	if strings.HasPrefix(in.MediaType, "text/") && bytes.IndexByte(data, 0) >= 0 && !bytes.HasPrefix(data, []byte("\xff\xfe")) && !bytes.HasPrefix(data, []byte("\xfe\xff")) {
 		return nil, fault.New(fault.Invalid, "extract_unsupported", "it is not a text")
 	}
+	reader := e.opt.Reader
 	if strings.HasPrefix(in.MediaType, "text/") && utf8.Valid(data) {
+		if in.MediaType == textType && !hasForm("application/pdf", data) && !bytes.HasPrefix(data, []byte("PK")) {
+			reader.Command = nil // there is nothing to parse, and a process takes longer than all the rest
+		}
 		in.MediaType += "; charset=utf-8"
 	}
-	doc, err := e.opt.Reader.Read(ctx, in)
+	doc, err := reader.Read(ctx, in)
+	if fault.HasCode(err, "extract_unsupported") && in.MediaType != "" && !strings.HasPrefix(in.MediaType, "text/") && !hasForm(in.MediaType, data) {
+		return nil, fault.New(fault.Invalid, "extract_unsupported", "its content is not that of a %s file", strings.ToLower(path.Ext(d.Name)))
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -204,6 +233,17 @@ func (e *Engine) extract(ctx context.Context, d *record.Document, data []byte) (
 	}
 	d.Kind, d.Title, d.Pages, d.Cut = string(doc.Kind), e.opt.Mask(doc.Title), doc.Pages, cut
 	return parts, nil
+}
+
+// hasForm reports whether a file begins as files of a type do.
+func hasForm(mediaType string, data []byte) bool {
+	switch mediaType {
+	case "application/pdf":
+		return bytes.Contains(data[:min(len(data), 1024)], []byte("%PDF-"))
+	case "application/vnd.openxmlformats-officedocument.wordprocessingml.document":
+		return bytes.HasPrefix(data, []byte("PK\x03\x04"))
+	}
+	return true
 }
 
 // List returns a user's documents by name.
@@ -269,9 +309,17 @@ func (e *Engine) Remove(ctx context.Context, user, which string) (record.Documen
 }
 
 func (e *Engine) forget(ctx context.Context, d *record.Document) error {
-	changes := []store.Change{{Op: store.Erase, URI: d.URI()}}
+	changes, err := e.opt.With(ctx, d, nil)
+	if err != nil {
+		return err
+	}
+	changes = append(changes, store.Change{Op: store.Erase, URI: d.URI()})
 	if d.Status == record.DocumentReady {
 		changes = append([]store.Change{{Op: store.Erase, URI: record.DocumentTextURI(d.ID)}}, changes...)
+	}
+	// What is about the document, such as the triples that come from it, goes first.
+	if err := store.EraseAbout(ctx, e.opt.Store, d.User, resource.UserSpace(d.User), d.URI()); err != nil {
+		return err
 	}
 	if err := e.commit(ctx, d.User, changes...); err != nil {
 		return err
@@ -300,5 +348,5 @@ func (e *Engine) commit(ctx context.Context, user string, changes ...store.Chang
 // View shows a document to a person.
 func View(d *record.Document) client.Document {
 	return client.Document{ID: d.ID.String(), URI: d.URI().String(), Name: d.Name, Path: d.Path, Folder: d.Folder, Kind: d.Kind, Title: d.Title, Size: d.Size, Pages: d.Pages,
-		Passages: d.Parts, Own: d.Own, Cut: d.Cut, Status: d.Status, Reason: d.Reason, Labels: d.Labels.Names(), Hash: d.Hash, Added: d.Added, Changed: d.Changed}
+		Passages: d.Parts, Own: d.Own, Cut: d.Cut, Status: d.Status, Reason: d.Reason, Code: d.Code, Labels: d.Labels.Names(), Triples: d.Triples, Notice: d.Notice, Hash: d.Hash, Added: d.Added, Changed: d.Changed}
 }

@@ -22,12 +22,14 @@ import (
 	"steward/internal/resource"
 	"steward/internal/store"
 	"steward/internal/store/sqlite"
+	"steward/test/killed"
 )
 
 func TestMain(m *testing.M) {
 	if code, mine := extract.Inside(os.Args, os.Stdin, os.Stdout); mine {
 		os.Exit(code)
 	}
+	killed.Inside(syncKilled)
 	goleak.VerifyTestMain(m)
 }
 
@@ -57,7 +59,7 @@ func newWorld(t testing.TB, folders ...Folder) *world {
 		if err := w.Close(); err != nil {
 			t.Error(err)
 		}
-		if err := st.Close(); err != nil {
+		if err := w.st.Close(); err != nil {
 			t.Error(err)
 		}
 	})
@@ -124,6 +126,15 @@ func TestEveryFormatIsFoundAndCited(t *testing.T) {
 	w.finds("ann", "badgers run", "all.mbox message 2 (Second)")
 	w.finds("ann", "otter", "all.mbox message 1 (First)")
 
+	// Endings do not matter in the languages that have stems; one of the question's need not be that of the text.
+	w.add("ann", "/d/miete.txt", "Die Kündigungen der Wohnung sind schriftlich an den Vermieter zu richten.\n")
+	w.add("ann", "/d/jardin.txt", "Les chevaux sont dans le jardin avec les enfants et la chienne.\n")
+	w.add("ann", "/d/casa.txt", "Las ventanas de la casa están cerradas por la noche.\n")
+	w.finds("ann", "Kündigung", "miete.txt:1")
+	w.finds("ann", "Wer ist der Vermieter der Wohnungen?", "miete.txt:1")
+	w.finds("ann", "enfant", "jardin.txt:1")
+	w.finds("ann", "ventana cerrada", "casa.txt:1")
+
 	// What has rare words, and more of them, comes first.
 	w.add("ann", "/d/a.md", "# A\n\nThe garden gate is green.\n\n# B\n\nThe garden gate key hangs beside the door.\n")
 	w.finds("ann", "where is the key of the garden gate?", "a.md:7", "a.md:3")
@@ -132,7 +143,24 @@ func TestEveryFormatIsFoundAndCited(t *testing.T) {
 			t.Errorf("%.10q: %v", query, err)
 		}
 	}
-	w.finds("ann", `NEAR( "unbalanced* AND (x`) // nothing of it is a command to the index
+	w.finds("ann", `NEAR( "unbalanced* AND (y`) // nothing of it is a command to the index
+}
+
+func TestExcerpt(t *testing.T) {
+	const text = "one\ntwo\nthree\nfour has a walrus\nfive\nsix\nseven"
+	for _, c := range []struct {
+		query, want string
+		most        int
+	}{
+		{"walrus", text, 7},
+		{"walruses", "…\nthree\nfour has a walrus\nfive\n…", 3},
+		{"nothing", "one\ntwo\n…", 2},
+		{"seven", "…\nsix\nseven", 2},
+	} {
+		if got := Excerpt(text, c.query, c.most); got != c.want {
+			t.Errorf("%s: %q, want %q", c.query, got, c.want)
+		}
+	}
 }
 
 func TestLabels(t *testing.T) {
@@ -171,7 +199,7 @@ func TestBrokenFilesAreRefusedByThemselves(t *testing.T) {
 	loops := "%PDF-1.4\n1 0 obj <</Type/Catalog/Pages 2 0 R>> endobj\n2 0 obj <</Type/Pages/Kids[2 0 R]/Count 999999999/Parent 2 0 R>> endobj\ntrailer <</Root 1 0 R>>\nstartxref\n0\n%%EOF"
 	for path, data := range map[string]string{"/d/a.pdf": "%PDF-1.4 broken", "/d/b.pdf": loops, "/d/c.md": "a\x00b", "/d/d.md": " \n\t\n", "/d/e": "\x7fELF\x00\x01", "/d/f.docx": "PK\x03\x04 broken", "/d/g.eml": "no header"} {
 		d := w.add("ann", path, data)
-		if d.Status != record.DocumentRefused || d.Reason == "" || d.Parts != 0 {
+		if d.Status != record.DocumentRefused || d.Reason == "" || d.Code == "" || d.Parts != 0 {
 			t.Errorf("%s: %+v", path, d)
 		}
 	}
@@ -496,4 +524,54 @@ func docx(t *testing.T, body string) []byte {
 		t.Fatal(err)
 	}
 	return b.Bytes()
+}
+
+// TestWhatBelongsToADocumentIsCommittedWithIt: neither exists without the other, whenever a crash comes.
+func TestWhatBelongsToADocumentIsCommittedWithIt(t *testing.T) {
+	w := newWorld(t)
+	beside := resource.Root("memory.Graph", "beside")
+	refuse := false
+	w.opt.With = func(_ context.Context, d *record.Document, data []byte) ([]store.Change, error) {
+		if refuse {
+			return nil, fault.New(fault.Unavailable, "refused", "refused")
+		}
+		d.Triples = len(data)
+		if data == nil {
+			return []store.Change{{Op: store.Erase, URI: beside}}, nil
+		}
+		return []store.Change{{URI: beside, Body: []byte("{}")}}, nil
+	}
+	d := w.add("ann", "/d/a.ttl", "one")
+	if d.Triples != 3 {
+		t.Errorf("%+v", d)
+	}
+	versions := func() (v [2]uint64) {
+		for i, u := range []resource.URI{d.URI(), beside} {
+			if r, err := w.st.Get(t.Context(), store.ForUser("ann"), u); err == nil {
+				v[i] = r.Version
+			}
+		}
+		return v
+	}
+	before := versions()
+	refuse = true
+	if _, err := w.Add(t.Context(), "ann", File{Path: "/d/a.ttl", Data: []byte("two")}); !fault.HasCode(err, "refused") {
+		t.Error(err)
+	}
+	if _, err := w.Remove(t.Context(), "ann", "a.ttl"); !fault.HasCode(err, "refused") {
+		t.Error(err)
+	}
+	if after := versions(); after != before {
+		t.Errorf("versions %v, before %v", after, before)
+	}
+	refuse = false
+	if d := w.add("ann", "/d/a.ttl", "three"); d.Triples != 5 {
+		t.Errorf("%+v", d)
+	}
+	if _, err := w.Remove(t.Context(), "ann", "a.ttl"); err != nil {
+		t.Fatal(err)
+	}
+	if after := versions(); after != [2]uint64{} {
+		t.Errorf("something is left: %v", after)
+	}
 }

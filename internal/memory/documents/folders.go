@@ -113,6 +113,7 @@ func (e *Engine) Scan(ctx context.Context, i int) error {
 		})
 	}
 	var failed error
+	added := false
 	for _, file := range files {
 		full := filepath.Join(f.Path, filepath.FromSlash(file.name))
 		old, ok := known[full]
@@ -138,12 +139,16 @@ func (e *Engine) Scan(ctx context.Context, i int) error {
 		if err != nil {
 			return err
 		}
+		added = true
 		count(d.Status)
 	}
 	for _, d := range known {
 		if err := e.forget(ctx, &d); err != nil && !fault.Is(err, fault.NotFound) {
 			return err
 		}
+	}
+	if added { // the next search need not wait for it
+		failed = errors.Join(failed, e.index.sync(ctx, f.User))
 	}
 	return failed
 }

@@ -17,13 +17,12 @@ import (
 	"steward/internal/record"
 	"steward/internal/resource"
 	"steward/internal/search"
-	"steward/internal/search/words"
 	"steward/internal/store"
 	"steward/internal/store/follow"
 )
 
 // indexVersion is the version of the tables and of how words are made of a text.
-const indexVersion = 1
+const indexVersion = 2
 
 // The index has two tables for each owner with the number N: doc_N, with the version that is indexed of each
 // document, and fts_N, with the words of the passages but not their texts. The row of a passage is the number of
@@ -44,6 +43,7 @@ type index struct {
 
 	conn   *sqlite.Conn
 	closed bool
+	watch  func(*sqlite.Conn) error  // is called with each new connection; nil but in tests
 	seen   map[resource.Space]uint64 // the end of the log when the owner's table was last compared with the store
 }
 
@@ -53,6 +53,25 @@ func newIndex(path string, st store.Store) index {
 
 // with opens the file if necessary and runs do. A damaged file is made anew, once.
 func (x *index) with(ctx context.Context, do func(*sqlite.Conn) error) error {
+	return x.take(ctx, func() error {
+		err := x.try(ctx, do)
+		if damagedFile(err) {
+			err = errors.Join(x.shut(), removeFiles(x.path))
+			if err == nil {
+				err = x.try(ctx, do)
+			}
+		}
+		return err
+	})
+}
+
+// look is with, but leaves a damaged file as it is.
+func (x *index) look(ctx context.Context, do func(*sqlite.Conn) error) error {
+	return x.take(ctx, func() error { return x.try(ctx, do) })
+}
+
+// take runs do once no other call uses the file.
+func (x *index) take(ctx context.Context, do func() error) error {
 	select {
 	case x.turn <- struct{}{}:
 	case <-ctx.Done():
@@ -62,13 +81,7 @@ func (x *index) with(ctx context.Context, do func(*sqlite.Conn) error) error {
 	if x.closed {
 		return fault.New(fault.Unavailable, "search_closed", "the search is closing")
 	}
-	err := x.try(ctx, do)
-	if damagedFile(err) {
-		err = errors.Join(x.shut(), removeFiles(x.path))
-		if err == nil {
-			err = x.try(ctx, do)
-		}
-	}
+	err := do()
 	var own *fault.Error
 	if err == nil || ctx.Err() != nil || errors.As(err, &own) {
 		return err
@@ -127,6 +140,9 @@ func (x *index) open() (err error) {
 		}
 		return sqlitex.ExecuteScript(c, spaceSchema+fmt.Sprintf("PRAGMA user_version = %d", indexVersion), nil)
 	})
+	if err == nil && x.watch != nil {
+		err = x.watch(c)
+	}
 	if err == nil {
 		x.conn = c
 		clear(x.seen)
@@ -334,27 +350,28 @@ func (x *index) add(ctx context.Context, c *sqlite.Conn, owner int64, user strin
 	}
 	insert := fmt.Sprintf("INSERT INTO fts_%d (rowid, title, body) VALUES (?, ?, ?)", owner)
 	for i, p := range text.Parts[:min(len(text.Parts), maxParts)] {
-		title := strings.Join(stems(d.Name+" "+d.Title+" "+p.Heading), " ")
-		if err := exec(c, insert, n<<partBits|int64(i), title, strings.Join(stems(p.Text), " ")); err != nil {
+		title, body := passageWords(&d, &p)
+		if err := exec(c, insert, n<<partBits|int64(i), strings.Join(title, " "), strings.Join(body, " ")); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// stems returns the words of a text as they are indexed.
-func stems(text string) (out []string) {
+// stems returns the words of a text as they are indexed: in order, reduced to the stems of a language. Words of
+// other languages and scripts stay as they are, folded.
+func stems(l search.Language, text string) (out []string) {
 	for t := range search.Tokens(text) {
-		out = append(out, stem(t))
+		out = append(out, search.Stem(l, t.Text))
 	}
 	return out
 }
 
-func stem(t search.Token) string {
-	if t.Dense {
-		return t.Text
-	}
-	return words.Stem(t.Text)
+// passageWords returns what is indexed of a passage. The name, the title and the headings take its language, since
+// they are too short to have one of their own.
+func passageWords(d *record.Document, p *record.DocumentPart) (title, body []string) {
+	l := search.LanguageOf(p.Text)
+	return stems(l, d.Name+" "+d.Title+" "+p.Heading), stems(l, p.Text)
 }
 
 // found is a passage that has words of a query.
@@ -364,7 +381,7 @@ type found struct {
 	score float64
 }
 
-// find returns the best passages of an owner that have any of the words.
+// find returns the best passages of an owner that have any of the stems.
 func (x *index) find(ctx context.Context, user string, any []string, limit int) (out []found, err error) {
 	err = x.with(ctx, func(c *sqlite.Conn) error {
 		out = nil

@@ -13,7 +13,6 @@ import (
 	"steward/internal/message"
 	"steward/internal/record"
 	"steward/internal/search"
-	"steward/internal/search/words"
 )
 
 // Limits of a search.
@@ -54,11 +53,11 @@ func (e *Engine) Search(ctx context.Context, user, query string, limit int) ([]H
 	if len(query) > maxQuery {
 		return nil, fault.New(fault.Invalid, "query_invalid", "the query has more than %d bytes", maxQuery)
 	}
-	asked := queryWords(query)
-	if len(asked) == 0 {
+	asked := search.QueryStems(query)
+	if asked = asked[:min(len(asked), maxWords)]; len(asked) == 0 {
 		return nil, fault.New(fault.Invalid, "query_invalid", "the query has no words")
 	}
-	list, err := e.index.find(ctx, user, asked, min(limit, MaxHits))
+	list, err := e.index.find(ctx, user, slices.Concat(asked...), min(limit, MaxHits))
 	if err != nil {
 		return nil, err
 	}
@@ -92,37 +91,22 @@ func (e *Engine) Search(ctx context.Context, user, query string, limit int) ([]H
 	return out, nil
 }
 
-// queryWords returns the words that a query is about, each once. Function words count only if there is no other.
-func queryWords(query string) []string {
-	var all, rare []string
-	for t := range search.Tokens(query) {
-		s := stem(t)
-		if s == "" || slices.Contains(all, s) {
-			continue
-		}
-		all = append(all, s)
-		if !words.Common(t.Text) {
-			rare = append(rare, s)
-		}
-	}
-	if len(rare) > 0 {
-		all = rare
-	}
-	return all[:min(len(all), maxWords)]
-}
-
-// bestLine returns the number of the line of a passage that has most words of a query; of several, the first
-// that is no heading.
-func bestLine(p *record.DocumentPart, asked []string) int {
+// bestLine returns the number of the line of a passage that has most words of a query.
+func bestLine(p *record.DocumentPart, asked [][]string) int {
 	if p.Line == 0 {
 		return 0
 	}
+	return p.Line + best(strings.Split(p.Text, "\n"), search.LanguageOf(p.Text), asked)
+}
+
+// best returns the index of the line that has most words of a query; of several, the first that is no heading.
+func best(lines []string, language search.Language, asked [][]string) int {
 	best, most := 0, 0
-	for i, l := range strings.Split(p.Text, "\n") {
-		here := stems(l)
+	for i, l := range lines {
+		here := stems(language, l)
 		n := 0
-		for _, w := range asked {
-			if slices.Contains(here, w) {
+		for _, forms := range asked {
+			if slices.ContainsFunc(forms, func(stem string) bool { return slices.Contains(here, stem) }) {
 				n += 2
 			}
 		}
@@ -133,7 +117,26 @@ func bestLine(p *record.DocumentPart, asked []string) int {
 			best, most = i, n
 		}
 	}
-	return p.Line + best
+	return best
+}
+
+// Excerpt returns at most so many lines of a passage, about the one that has most words of a query. Where others
+// are left out, it has an ellipsis.
+func Excerpt(text, query string, most int) string {
+	lines := strings.Split(text, "\n")
+	if len(lines) <= most {
+		return text
+	}
+	at := best(lines, search.LanguageOf(text), search.QueryStems(query))
+	from := min(max(0, at-most/2), len(lines)-most)
+	out := strings.TrimSpace(strings.Join(lines[from:from+most], "\n"))
+	if from > 0 {
+		out = "…\n" + out
+	}
+	if from+most < len(lines) {
+		out += "\n…"
+	}
+	return out
 }
 
 // Passages are passages for the context of a model.

@@ -11,6 +11,8 @@ import (
 
 	"steward/client"
 	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/memory"
 	"steward/internal/memory/graph/rdf"
 	"steward/internal/message"
 	"steward/internal/resource"
@@ -23,6 +25,8 @@ const (
 	maxNamed      = 50   // entities of the same name that are looked at
 	maxSources    = 20   // whose texts are shown
 	maxText       = 1500 // characters of a text
+	maxFacts      = 30
+	maxPassages   = 5
 )
 
 // slug turns words into the last part of an IRI.
@@ -58,7 +62,9 @@ func Words(iri string) string {
 }
 
 // Entity returns the entity that a name means: an IRI stays, a name that one entity has is that entity, and
-// any other gets an IRI of its own. labels are the triples that name a new entity. Error codes:
+// any other gets an IRI of its own. Names that only facts use get the same IRI here and there. What others
+// have named does not count: a foreign document must not take the place of a person by their name. labels are the
+// triples that name a new entity. Error codes:
 // graph_entity_ambiguous, graph_name_invalid.
 func (e *Engine) Entity(ctx context.Context, user, name string) (t rdf.Term, labels []rdf.Triple, err error) {
 	name = strings.Join(strings.Fields(name), " ")
@@ -68,11 +74,11 @@ func (e *Engine) Entity(ctx context.Context, user, name string) (t rdf.Term, lab
 	if slug(name, "-") == "" {
 		return t, nil, fault.New(fault.Invalid, "graph_name_invalid", "%.100q is no name of an entity", name).WithHint("give a name with letters, or an IRI")
 	}
-	found, _, err := e.named(ctx, user, name)
+	found, _, err := e.named(ctx, user, name, nil)
 	if err != nil {
 		return t, nil, err
 	}
-	found = slices.DeleteFunc(found, func(n namedEntity) bool { return !n.whole })
+	found = slices.DeleteFunc(found, func(n namedEntity) bool { return !n.whole || !n.own })
 	if len(found) > 1 {
 		return t, nil, ambiguous(name, found)
 	}
@@ -87,6 +93,7 @@ type namedEntity struct {
 	term  rdf.Term
 	label string
 	whole bool // the label is the name, not only words of it
+	own   bool // a label does not come from others
 }
 
 func ambiguous(name string, found []namedEntity) error {
@@ -97,8 +104,9 @@ func ambiguous(name string, found []namedEntity) error {
 	return fault.New(fault.Invalid, "graph_entity_ambiguous", "%.100q names %d entities: %s", name, len(found), strings.Join(list, ", ")).WithHint("give more of the name, or the IRI")
 }
 
-// named returns the entities one of whose labels is a name, or else has all words of it.
-func (e *Engine) named(ctx context.Context, user, name string) (out []namedEntity, labels message.Labels, err error) {
+// named returns the entities one of whose labels is a name, or else has all words of it: those that are stored,
+// and those of which facts speak.
+func (e *Engine) named(ctx context.Context, user, name string, facts *view) (out []namedEntity, labels message.Labels, err error) {
 	words := labelWords(name)
 	if len(words) == 0 {
 		return nil, 0, nil
@@ -106,25 +114,40 @@ func (e *Engine) named(ctx context.Context, user, name string) (out []namedEntit
 	full := strings.Join(words, " ")
 	longest := slices.MaxFunc(words, func(a, b string) int { return cmp.Compare(len(a), len(b)) })
 	add := func(st Statement) error {
+		if !isLabel(st.P.Value) || st.O.Kind != rdf.Literal { // another triple of the chunk
+			return nil
+		}
 		have := labelWords(st.O.Value)
 		if slices.ContainsFunc(words, func(w string) bool { return !slices.Contains(have, w) }) {
 			return nil
 		}
 		labels |= st.Labels
 		whole := strings.Join(have, " ") == full
+		own := !st.Labels.Has(message.Untrusted)
 		if i := slices.IndexFunc(out, func(n namedEntity) bool { return n.term == st.S }); i >= 0 {
+			out[i].own = out[i].own || own && (whole || !out[i].whole)
 			if whole && !out[i].whole {
 				out[i].whole, out[i].label = true, st.O.Value
 			}
 			return nil
 		}
-		if out = append(out, namedEntity{st.S, st.O.Value, whole}); len(out) >= maxNamed {
+		if out = append(out, namedEntity{st.S, st.O.Value, whole, own}); len(out) >= maxNamed {
 			return errEnough
 		}
 		return nil
 	}
+	if facts != nil {
+		for _, st := range facts.list {
+			if isLabel(st.P.Value) && err == nil {
+				err = add(st)
+			}
+		}
+	}
 	for _, words := range []string{full, longest} { // words of a name count only where no whole name is
-		if err = e.each(ctx, user, store.Query{Type: TypeTriple, Term: index(termWord, words)}, add); err != nil || len(out) > 0 {
+		if err != nil || slices.ContainsFunc(out, func(n namedEntity) bool { return n.whole }) && words != full {
+			break
+		}
+		if err = e.each(ctx, user, store.Query{Type: TypeTriples, Term: index(termWord, words)}, add); err != nil {
 			break
 		}
 	}
@@ -134,6 +157,9 @@ func (e *Engine) named(ctx context.Context, user, name string) (out []namedEntit
 	slices.SortStableFunc(out, func(a, b namedEntity) int {
 		if a.whole != b.whole {
 			return map[bool]int{true: -1, false: 1}[a.whole]
+		}
+		if a.whole && a.own != b.own {
+			return map[bool]int{true: -1, false: 1}[a.own]
 		}
 		return strings.Compare(a.label, b.label)
 	})
@@ -151,7 +177,7 @@ func (r *reading) label(ctx context.Context, t rdf.Term, known map[rdf.Term]stri
 		return s, nil
 	}
 	name := ""
-	err := r.match(ctx, r.user, t, rdf.NewIRI(rdf.Label), rdf.Term{}, func(st Statement) error {
+	err := r.match(ctx, t, rdf.NewIRI(rdf.Label), rdf.Term{}, func(st Statement) error {
 		r.labels |= st.Labels
 		name = st.O.Value
 		return errEnough
@@ -169,64 +195,119 @@ func (r *reading) label(ctx context.Context, t rdf.Term, known map[rdf.Term]stri
 	return known[t], nil
 }
 
-// Neighbours returns an entity with all that is said of it and the texts of the sources that say it, the
-// newest first. which is its IRI, its name, or words of that; if several have such a name, the one whose
-// whole name it is. limit bounds the relations; zero: 50. Error codes: graph_entity_not_found,
-// graph_entity_ambiguous.
-func (e *Engine) Neighbours(ctx context.Context, user, which string, limit int) (client.Entity, message.Labels, error) {
+// Neighbours tells who or what something is: its relations, the facts about it and those that mention it, the
+// texts of the sources of these, and passages of messages and documents that mention its name. which is an IRI, a
+// name, or words of a name; if several have such a name, the one whose whole name it is. A name that is only
+// mentioned has no relations. limit bounds the relations; zero: 50. What belongs to the message except, which asks,
+// is left out. Error codes: graph_entity_not_found, graph_entity_ambiguous.
+func (e *Engine) Neighbours(ctx context.Context, user, which string, limit int, except id.ID) (client.Entity, message.Labels, error) {
 	limit = min(cmp.Or(max(limit, 0), 50), maxNeighbours)
 	which = strings.Join(strings.Fields(which), " ")
-	r := &reading{Engine: e, user: user}
-	var node rdf.Term
-	label, blank := strings.CutPrefix(which, "_:")
-	switch {
-	case iri(which):
-		node = rdf.NewIRI(which)
-	case blank:
-		node = rdf.NewBlank(label)
-	default:
-		found, labels, err := e.named(ctx, user, which)
-		if err != nil {
+	r, err := e.read(ctx, user)
+	if err != nil {
+		return client.Entity{}, 0, err
+	}
+	node, err := r.find(ctx, which)
+	if err != nil {
+		return client.Entity{}, r.labels, err
+	}
+	out := client.Entity{Label: which}
+	var sources []string
+	if node.Kind != rdf.None {
+		if out, sources, err = r.relations(ctx, node, limit); err != nil {
 			return client.Entity{}, 0, err
 		}
-		r.labels |= labels
-		if len(found) == 0 {
-			return client.Entity{}, 0, notFound(which)
-		}
-		if len(found) > 1 && (found[0].whole == found[1].whole) {
-			return client.Entity{}, labels, ambiguous(which, found)
-		}
-		node = found[0].term
 	}
+	name := out.Label
+	if iri(name) {
+		name = ""
+	}
+	facts, labels := r.facts.about(node, name)
+	r.labels |= labels
+	for i := range facts {
+		out.Facts = append(out.Facts, memory.View(&facts[i]))
+		if s := facts[i].Source; s != "" && !slices.Contains(sources, s) {
+			sources = append(sources, s)
+		}
+	}
+	if out.Texts, err = r.texts(ctx, sources); err != nil {
+		return out, 0, err
+	}
+	if words := labelWords(name); len(words) > 0 && e.opt.Mentions != nil {
+		found, err := e.opt.Mentions(ctx, user, strings.Join(words, " "), except, maxPassages)
+		if err != nil {
+			return out, 0, err
+		}
+		for _, m := range found {
+			if !mentions(m.Text, words) || slices.ContainsFunc(out.Texts, func(t client.SourceText) bool { return t.Source == m.Source }) {
+				continue
+			}
+			r.labels |= m.Labels
+			m.Text = shortened(m.Text)
+			out.Passages = append(out.Passages, m.SourceText)
+		}
+	}
+	if len(sources)+len(out.Facts)+len(out.Passages) == 0 {
+		return client.Entity{}, 0, notFound(which)
+	}
+	out.Labels = r.labels.Names()
+	return out, r.labels, nil
+}
+
+// find returns the entity with an IRI or a name. No term: nothing has the name.
+func (r *reading) find(ctx context.Context, which string) (rdf.Term, error) {
+	if iri(which) {
+		return rdf.NewIRI(which), nil
+	}
+	if label, ok := strings.CutPrefix(which, "_:"); ok {
+		return rdf.NewBlank(label), nil
+	}
+	found, labels, err := r.named(ctx, r.user, which, &r.facts)
+	if err != nil || len(found) == 0 {
+		return rdf.Term{}, err
+	}
+	r.labels |= labels
+	if len(found) > 1 && found[0].whole == found[1].whole && !(found[0].whole && found[0].own && !found[1].own) {
+		return rdf.Term{}, ambiguous(which, found)
+	}
+	return found[0].term, nil
+}
+
+// relations returns an entity with its relations, the newest first, and the sources of these. Facts are not
+// among the relations.
+func (r *reading) relations(ctx context.Context, node rdf.Term, limit int) (out client.Entity, sources []string, err error) {
 	var list []Statement
-	more := false
 	gather := func(st Statement) error {
+		if _, ok := r.facts.facts[st.S]; ok && st.S != node {
+			return nil
+		}
 		if len(list) >= maxNeighbours {
-			more = true
+			out.More = true
 			return errEnough
 		}
 		list = append(list, st)
 		return nil
 	}
 	for _, at := range [][2]rdf.Term{{node, {}}, {{}, node}} {
-		if err := e.match(ctx, user, at[0], rdf.Term{}, at[1], gather); err != nil && !errors.Is(err, errEnough) {
-			return client.Entity{}, 0, err
+		if err := r.match(ctx, at[0], rdf.Term{}, at[1], gather); err != nil && !errors.Is(err, errEnough) {
+			return out, nil, err
 		}
-	}
-	if len(list) == 0 {
-		return client.Entity{}, 0, notFound(which)
 	}
 	slices.SortStableFunc(list, func(a, b Statement) int { return b.At.Compare(a.At) })
 	known := map[rdf.Term]string{}
-	out := client.Entity{ID: strings.Trim(node.String(), "<>"), More: more}
-	var err error
+	out.ID = strings.Trim(node.String(), "<>")
 	if out.Label, err = r.label(ctx, node, known); err != nil {
-		return out, 0, err
+		return out, nil, err
 	}
-	var sources []string
 	at := map[rdf.Triple]int{}
 	for _, st := range list {
 		r.labels |= st.Labels
+		if !slices.Contains(sources, st.Source) {
+			sources = append(sources, st.Source)
+		}
+		if st.S == node && st.P.Value == rdf.Label && st.O.Value == out.Label { // it is shown as the name
+			continue
+		}
 		i, ok := at[st.Triple]
 		if !ok {
 			if len(out.Relations) >= limit {
@@ -242,7 +323,7 @@ func (e *Engine) Neighbours(ctx context.Context, user, which string, limit int) 
 				n.ID = strings.Trim(other.String(), "<>")
 			}
 			if n.Label, err = r.label(ctx, other, known); err != nil {
-				return out, 0, err
+				return out, nil, err
 			}
 			i, at[st.Triple] = len(out.Relations), len(out.Relations)
 			out.Relations = append(out.Relations, n)
@@ -250,30 +331,40 @@ func (e *Engine) Neighbours(ctx context.Context, user, which string, limit int) 
 		if n := &out.Relations[i]; !slices.Contains(n.Sources, st.Source) {
 			n.Sources = append(n.Sources, st.Source)
 		}
-		if !slices.Contains(sources, st.Source) {
-			sources = append(sources, st.Source)
-		}
 	}
-	for _, s := range sources[:min(len(sources), maxSources)] {
+	return out, sources, nil
+}
+
+// texts returns the texts of the first sources that have one.
+func (r *reading) texts(ctx context.Context, sources []string) (out []client.SourceText, err error) {
+	if r.opt.Text == nil {
+		return nil, nil
+	}
+	for _, s := range sources {
 		u, err := resource.Parse(s)
-		if err != nil || e.opt.Text == nil {
+		if err != nil {
 			continue
 		}
-		text, labels, err := e.opt.Text(ctx, user, u)
+		text, labels, err := r.opt.Text(ctx, r.user, u)
 		if fault.Is(err, fault.NotFound) || err == nil && text == "" {
 			continue // it has no text, or has none any more
 		}
 		if err != nil {
-			return out, 0, err
+			return nil, err
 		}
 		r.labels |= labels
-		if runes := []rune(text); len(runes) > maxText {
-			text = string(runes[:maxText]) + "…"
+		if out = append(out, client.SourceText{Source: s, Text: shortened(text)}); len(out) == maxSources {
+			break
 		}
-		out.Texts = append(out.Texts, client.SourceText{Source: s, Text: text})
 	}
-	out.Labels = r.labels.Names()
-	return out, r.labels, nil
+	return out, nil
+}
+
+func shortened(text string) string {
+	if runes := []rune(text); len(runes) > maxText {
+		return string(runes[:maxText]) + "…"
+	}
+	return text
 }
 
 func notFound(which string) error {

@@ -2,6 +2,7 @@ package graph
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"steward/internal/memory/graph/rdf"
 	"steward/internal/memory/graph/sparql"
 	"steward/internal/message"
+	"steward/internal/record"
 	"steward/internal/resource"
 	"steward/internal/store"
 	"steward/internal/store/sqlite"
@@ -18,14 +20,18 @@ import (
 
 type world struct {
 	*Engine
-	t     *testing.T
+	t     testing.TB
+	dir   string
 	st    store.Store
 	texts map[string]string
+	facts []record.Fact
+	said  []Mention
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t testing.TB) *world {
 	t.Helper()
-	st, err := sqlite.Open(t.Context(), sqlite.Options{Path: t.TempDir() + "/db"})
+	dir := t.TempDir()
+	st, err := sqlite.Open(t.Context(), sqlite.Options{Path: dir + "/db"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,12 +40,14 @@ func newWorld(t *testing.T) *world {
 			t.Error(err)
 		}
 	})
-	w := &world{t: t, st: st, texts: map[string]string{}}
+	w := &world{t: t, dir: dir, st: st, texts: map[string]string{}}
 	w.Engine = New(Options{Store: st, Now: func() time.Time { return time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC) },
 		Mask: func(s string) string { return strings.ReplaceAll(s, "hunter2", "[masked]") },
 		Text: func(_ context.Context, _ string, u resource.URI) (string, message.Labels, error) {
 			return w.texts[u.String()], message.Private, nil
-		}})
+		},
+		Facts:    func(context.Context, string) ([]record.Fact, error) { return slices.Clone(w.facts), nil },
+		Mentions: func(context.Context, string, string, id.ID, int) ([]Mention, error) { return w.said, nil }})
 	return w
 }
 
@@ -127,11 +135,11 @@ func TestNeighboursTellsWhoAnnIsAndWhatWasAgreed(t *testing.T) {
 	said := resource.Root("common.Conversation", "c1").Child("common.Message", "m1").String()
 	w.texts[said] = "We agreed with Ann that she sends the offer by Friday."
 	w.add("ana", said, message.Untrusted, `:ann rdfs:label "Ann Miller" ; :agreedTo :offer . :offer rdfs:label "the offer" . :acme :employs :ann .`)
-	e, labels, err := w.Neighbours(t.Context(), "ana", "ann", 0)
+	e, labels, err := w.Neighbours(t.Context(), "ana", "ann", 0, id.ID{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if e.Label != "Ann Miller" || len(e.Relations) != 3 || len(e.Texts) != 1 || !strings.Contains(e.Texts[0].Text, "by Friday") {
+	if e.Label != "Ann Miller" || len(e.Relations) != 2 || len(e.Texts) != 1 || !strings.Contains(e.Texts[0].Text, "by Friday") {
 		t.Errorf("%+v", e)
 	}
 	if labels != message.Untrusted|message.Private {
@@ -144,14 +152,14 @@ func TestNeighboursTellsWhoAnnIsAndWhatWasAgreed(t *testing.T) {
 	if !found {
 		t.Errorf("%+v", e.Relations)
 	}
-	if _, _, err := w.Neighbours(t.Context(), "ana", "nobody", 0); !fault.HasCode(err, "graph_entity_not_found") {
+	if _, _, err := w.Neighbours(t.Context(), "ana", "nobody", 0, id.ID{}); !fault.HasCode(err, "graph_entity_not_found") {
 		t.Error(err)
 	}
 	w.add("ana", "file:b", 0, `:ann2 rdfs:label "Ann Smith" .`)
-	if _, _, err := w.Neighbours(t.Context(), "ana", "ann", 0); !fault.HasCode(err, "graph_entity_ambiguous") {
+	if _, _, err := w.Neighbours(t.Context(), "ana", "ann", 0, id.ID{}); !fault.HasCode(err, "graph_entity_ambiguous") {
 		t.Error(err)
 	}
-	if e, _, err := w.Neighbours(t.Context(), "ana", "Smith", 0); err != nil || e.Label != "Ann Smith" {
+	if e, _, err := w.Neighbours(t.Context(), "ana", "Smith", 0, id.ID{}); err != nil || e.Label != "Ann Smith" {
 		t.Error(e, err)
 	}
 }

@@ -74,7 +74,11 @@ func (e *Engine) StatedIn(ctx context.Context, user string, call id.ID) (string,
 	slices.SortStableFunc(list, func(a, b Statement) int { // names of new entities come first
 		return map[bool]int{true: 0, false: 1}[isLabel(a.P.Value)] - map[bool]int{true: 0, false: 1}[isLabel(b.P.Value)]
 	})
-	r, known := &reading{Engine: e, user: user}, map[rdf.Term]string{}
+	r, err := e.read(ctx, user)
+	if err != nil {
+		return "", err
+	}
+	known := map[rdf.Term]string{}
 	st := list[len(list)-1]
 	s, err := r.label(ctx, st.S, known)
 	if err != nil {
@@ -87,23 +91,23 @@ func (e *Engine) StatedIn(ctx context.Context, user string, call id.ID) (string,
 // Import adds the triples of a document. Error codes: graph_format_unsupported, graph_syntax,
 // graph_document_too_big, and those of Assert.
 func (e *Engine) Import(ctx context.Context, user, format, text string, o Origin) (int, error) {
-	r := rdf.Reader{}
-	var triples []rdf.Triple
-	var err error
-	switch format {
-	case Turtle:
-		triples, err = r.Turtle(text)
-	case NTriples:
-		triples, err = r.NTriples(text)
-	case JSONLD:
-		triples, err = r.JSONLD(text)
-	default:
-		err = badFormat(format)
-	}
+	triples, err := read(rdf.Reader{}, format, text)
 	if err != nil {
 		return 0, err
 	}
 	return e.Assert(ctx, user, triples, o)
+}
+
+func read(r rdf.Reader, format, text string) ([]rdf.Triple, error) {
+	switch format {
+	case Turtle:
+		return r.Turtle(text)
+	case NTriples:
+		return r.NTriples(text)
+	case JSONLD:
+		return r.JSONLD(text)
+	}
+	return nil, badFormat(format)
 }
 
 func badFormat(format string) error {

@@ -39,7 +39,7 @@ func TestTheFileIsMadeAnew(t *testing.T) {
 		"of another log":     func(t *testing.T, path string) { tamper(t, path, "UPDATE state SET key = x'00'") },
 		"ahead of the log":   func(t *testing.T, path string) { tamper(t, path, "UPDATE state SET seq = 1000000") },
 		"with a bad cursor":  func(t *testing.T, path string) { tamper(t, path, "UPDATE state SET cursor = 'bad'") },
-		"without a table":    func(t *testing.T, path string) { tamper(t, path, "DROP TABLE doc") },
+		"without a table":    func(t *testing.T, path string) { tamper(t, path, "DROP TABLE doc_1") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -1,6 +1,7 @@
 package fts
 
 import (
+	"fmt"
 	"slices"
 
 	"steward/internal/id"
@@ -21,32 +22,35 @@ func (w *writing) branch(e *resource.Entry) error {
 		return nil
 	}
 	if !b.Deleted.IsZero() {
-		w.cuts[uid] = true
-		return nil
+		return w.cutLater(e.Space, uid)
 	}
-	n, err := w.conv(uid)
+	n, err := w.conv(e.Space, uid)
 	if err != nil {
 		return err
 	}
-	_, cut, err := w.number("SELECT 1 FROM conv WHERE id = ? AND cut = 1", n)
+	_, cut, err := w.number(fmt.Sprintf("SELECT 1 FROM conv_%d WHERE id = ? AND cut = 1", n.space), n.id)
 	if cut {
-		w.cuts[uid] = true
+		w.cuts[uid] = n
+	}
+	return err
+}
+
+func (w *writing) cutLater(space resource.Space, uid id.ID) error {
+	n, err := w.conv(space, uid)
+	if err == nil {
+		w.cuts[uid] = n
 	}
 	return err
 }
 
 // cut hides the messages of a conversation that only deleted branches hold. That depends on
 // all branches, which are read in their present state, and again after each change.
-func (w *writing) cut(st store.Store, uid id.ID) error {
+func (w *writing) cut(st store.Store, uid id.ID, conv conv) error {
 	live, dead, err := w.branches(st, uid)
 	if err != nil {
 		return err
 	}
-	conv, err := w.conv(uid)
-	if err != nil {
-		return err
-	}
-	if err := w.exec("UPDATE doc SET cut = 0 WHERE conv = ? AND cut = 1", conv); err != nil {
+	if err := w.in(conv.space, "UPDATE doc_%d SET cut = 0 WHERE conv = ? AND cut = 1", conv.id); err != nil {
 		return err
 	}
 	for _, d := range dead {
@@ -59,12 +63,12 @@ func (w *writing) cut(st store.Store, uid id.ID) error {
 				continue
 			}
 			msg := record.IDOf(it.URI, record.TypeMessage)
-			if err := w.exec("UPDATE doc SET cut = 1 WHERE conv = ? AND msg = ?", conv, msg[:]); err != nil {
+			if err := w.in(conv.space, "UPDATE doc_%d SET cut = 1 WHERE conv = ? AND msg = ?", conv.id, msg[:]); err != nil {
 				return err
 			}
 		}
 	}
-	return w.exec("UPDATE conv SET cut = ? WHERE id = ?", len(dead) > 0, conv)
+	return w.in(conv.space, "UPDATE conv_%d SET cut = ? WHERE id = ?", len(dead) > 0, conv.id)
 }
 
 // branches returns a conversation's branches, and its deleted ones.

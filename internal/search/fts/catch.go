@@ -118,8 +118,8 @@ func (x *Index) apply(ctx context.Context, c *sqlite.Conn, at string, page store
 			return false, err
 		}
 	}
-	for conv := range w.cuts {
-		if err := w.cut(x.opt.Store, conv); err != nil {
+	for uid, conv := range w.cuts {
+		if err := w.cut(x.opt.Store, uid, conv); err != nil {
 			return false, err
 		}
 	}

@@ -18,40 +18,56 @@ import (
 
 // version is the version of the tables and their content. It changes when search.Tokens,
 // search.StemWords or search.Read change the words of a message.
-const version = 2
+const version = 3
 
-// schema creates the tables.
-//
-// A doc is a message. Its number grows with the message's time, so the lists of words are
-// already in the order of time. Each space has its own list of words (wordTable), without
-// the text, so that a search reads no list that holds another owner's messages, and the
-// weight of a word is the one that it has among the owner's messages. A doc is gone if a
-// person has deleted the message, and cut if only deleted branches hold it. It asks if it
-// is a person's question. Its size is the number of its words. A conversation has cut set if one of its docs is cut.
+// schema creates the tables that all owners share. They hold nothing of a message.
 const schema = `
 CREATE TABLE state (id INTEGER PRIMARY KEY CHECK (id = 1), cursor TEXT NOT NULL DEFAULT '',
 	seq INTEGER NOT NULL DEFAULT 0, at INTEGER NOT NULL DEFAULT 0, key BLOB NOT NULL DEFAULT x'', erase INTEGER NOT NULL DEFAULT 0);
 INSERT INTO state (id) VALUES (1);
 CREATE TABLE space (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, docs INTEGER NOT NULL DEFAULT 0, size INTEGER NOT NULL DEFAULT 0);
-CREATE TABLE tool (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
-CREATE TABLE conv (id INTEGER PRIMARY KEY, uid BLOB NOT NULL UNIQUE, agent TEXT NOT NULL DEFAULT '',
-	gone INTEGER NOT NULL DEFAULT 0, cut INTEGER NOT NULL DEFAULT 0);
-CREATE TABLE doc (id INTEGER PRIMARY KEY, seq INTEGER NOT NULL, at INTEGER NOT NULL, space INTEGER NOT NULL, conv INTEGER NOT NULL,
-	inter BLOB NOT NULL, msg BLOB NOT NULL, prev BLOB NOT NULL, key BLOB NOT NULL, labels INTEGER NOT NULL DEFAULT 0,
-	size INTEGER NOT NULL DEFAULT 0, asks INTEGER NOT NULL DEFAULT 0, gone INTEGER NOT NULL DEFAULT 0, cut INTEGER NOT NULL DEFAULT 0);
-CREATE UNIQUE INDEX doc_msg ON doc (msg, conv);
-CREATE INDEX doc_prev ON doc (conv, prev);
 `
 
-// wordTable returns the name of the table with the words of a space. Its column body has
-// the words as they are written, and stem their stems without function words. The column
-// facets holds filters as words, too (c1: the conversation with number 1, t: a tool, r:
-// the role), so that FTS5 skips documents that cannot match.
+// spaceSchema creates the tables of one space. A search opens those of its own spaces and
+// no others.
+//
+// A doc is a message. Its number grows with the message's time, so the lists of words are
+// already in the order of time. A doc is gone if a person has deleted the message, and cut
+// if only deleted branches hold it. It asks if it is a person's question. Its size is the
+// number of its words, and stems has the hash of each of its stems (appendStem), so that a
+// search can weigh a frequent word without its list. A conversation has cut set if one of
+// its docs is cut.
+//
+// The list of words has no text. Its column body has the words as they are written, and
+// stem their stems without function words. The column facets holds filters as words, too
+// (c1: the conversation with number 1, t: a tool, r: the role), so that FTS5 skips
+// documents that cannot match.
+const spaceSchema = `
+CREATE TABLE tool_%[1]d (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
+CREATE TABLE conv_%[1]d (id INTEGER PRIMARY KEY, uid BLOB NOT NULL UNIQUE, agent TEXT NOT NULL DEFAULT '',
+	gone INTEGER NOT NULL DEFAULT 0, cut INTEGER NOT NULL DEFAULT 0);
+CREATE TABLE doc_%[1]d (id INTEGER PRIMARY KEY, seq INTEGER NOT NULL, at INTEGER NOT NULL, conv INTEGER NOT NULL,
+	inter BLOB NOT NULL, msg BLOB NOT NULL, prev BLOB NOT NULL, key BLOB NOT NULL, labels INTEGER NOT NULL DEFAULT 0,
+	size INTEGER NOT NULL DEFAULT 0, asks INTEGER NOT NULL DEFAULT 0, gone INTEGER NOT NULL DEFAULT 0, cut INTEGER NOT NULL DEFAULT 0,
+	stems BLOB NOT NULL DEFAULT x'');
+CREATE UNIQUE INDEX doc_msg_%[1]d ON doc_%[1]d (msg, conv);
+CREATE INDEX doc_prev_%[1]d ON doc_%[1]d (conv, prev);
+CREATE VIRTUAL TABLE fts_%[1]d USING fts5 (facets, body, stem, content='', contentless_delete=1, tokenize='ascii');
+`
+
+// wordTable returns the name of the table with the words of a space.
 func wordTable(space int64) string { return fmt.Sprintf("fts_%d", space) }
 
-func makeWordTable(c *sqlite.Conn, space int64) error {
-	return sqlitex.ExecuteTransient(c, "CREATE VIRTUAL TABLE IF NOT EXISTS "+wordTable(space)+
-		" USING fts5 (facets, body, stem, content='', contentless_delete=1, tokenize='ascii')", nil)
+func makeTables(c *sqlite.Conn, space int64) error {
+	for text := range strings.SplitSeq(fmt.Sprintf(spaceSchema, space), ";\n") {
+		if strings.TrimSpace(text) == "" {
+			continue
+		}
+		if err := sqlitex.ExecuteTransient(c, text, nil); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // spaces returns the numbers of all spaces.
@@ -139,6 +155,15 @@ func (d *database) use(ctx context.Context, do func(*sqlite.Conn) error) error {
 	}
 	defer d.conns.Put(c)
 	return do(c)
+}
+
+// read runs do in a transaction. It sees one state of the file, and a statement need not
+// lock the file by itself, which takes longer than to find a message.
+func (d *database) read(ctx context.Context, do func(*sqlite.Conn) error) error {
+	return d.use(ctx, func(c *sqlite.Conn) (err error) {
+		defer sqlitex.Transaction(c)(&err)
+		return do(c)
+	})
 }
 
 // number reads one number. found is false if there is no row.

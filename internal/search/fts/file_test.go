@@ -131,7 +131,7 @@ func docs(t *testing.T, path string) (n int) {
 	}
 	c, err := sqlite.OpenConn(path, sqlite.OpenReadOnly)
 	must(t, err)
-	err = sqlitex.ExecuteTransient(c, "SELECT count(*) FROM doc", &sqlitex.ExecOptions{ResultFunc: func(s *sqlite.Stmt) error {
+	err = sqlitex.ExecuteTransient(c, "SELECT count(*) FROM doc_1", &sqlitex.ExecOptions{ResultFunc: func(s *sqlite.Stmt) error {
 		n = s.ColumnInt(0)
 		return nil
 	}})

@@ -24,7 +24,7 @@ import (
 	"steward/internal/store"
 )
 
-var _ search.Index = (*Index)(nil)
+var _ search.Words = (*Index)(nil)
 
 // Options of New. Path and Store are required.
 type Options struct {

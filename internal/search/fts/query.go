@@ -23,6 +23,11 @@ import (
 
 // Search implements search.Index.
 func (x *Index) Search(ctx context.Context, sc store.Scope, q search.Query) (search.Page, error) {
+	return x.SearchWith(ctx, sc, q, nil)
+}
+
+// SearchWith implements search.Words.
+func (x *Index) SearchWith(ctx context.Context, sc store.Scope, q search.Query, others *search.Others) (search.Page, error) {
 	if err := sc.CanRead(); err != nil {
 		return search.Page{}, err
 	}
@@ -36,8 +41,8 @@ func (x *Index) Search(ctx context.Context, sc store.Scope, q search.Query) (sea
 		if page.Behind, err = x.advance(ctx, d); err != nil {
 			return err
 		}
-		return d.use(ctx, func(c *sqlite.Conn) error {
-			s := searchRun{c: c, sc: sc, q: &q, terms: r.terms, ranking: x.ranking}
+		return d.read(ctx, func(c *sqlite.Conn) error {
+			s := searchRun{c: c, sc: sc, q: &q, terms: r.terms, ranking: x.ranking, others: others}
 			found, page.Next, err = s.find(r.place)
 			return err
 		})
@@ -90,7 +95,7 @@ func (x *Index) request(ctx context.Context, sc store.Scope, q *search.Query) (r
 
 // doc is a row of the index.
 type doc struct {
-	id            int64
+	space, id     int64
 	seq           uint64
 	at            time.Time
 	key           []byte
@@ -109,13 +114,16 @@ type searchRun struct {
 	q       *search.Query
 	terms   search.Terms
 	ranking Ranking
-	words   []word  // of the order search.Best
-	average float64 // length of a message
-	old     bool    // the file has the tables of the version before this one
+	others  *search.Others
+	words   map[int64][]word  // of the order search.Best, by space
+	average map[int64]float64 // length of a message, by space
+	old     bool              // the file has the tables of the version before this one
 
-	spaces []int64 // of the scope
-	conv   int64
-	tool   int64
+	states   map[[2]int64]convState // the conversations that were read, by space and number
+	excepted map[int64][]turn       // what Query.Except leaves out, by space
+
+	spaces []int64          // of the scope, as far as the filters can match there
+	facets map[int64]string // what they filter by words, by space
 }
 
 // find returns a page of the matching docs after a place, with their neighbours.
@@ -135,8 +143,8 @@ func (s *searchRun) find(place *int64) (out []doc, next search.Cursor, err error
 		}
 		out, err = s.newest(below)
 		if len(out) > size {
-			out = out[:size]
-			next = s.q.Seal(out[size-1].id)
+			out = out[:s.pageEnd(out, size)]
+			next = s.q.Seal(out[len(out)-1].id)
 		}
 	default:
 		from := 0
@@ -159,18 +167,33 @@ func (s *searchRun) find(place *int64) (out []doc, next search.Cursor, err error
 // columns are what rowOf reads.
 const columns = "d.id, d.seq, d.at, d.key, d.conv, d.msg, d.prev, d.inter"
 
-func rowOf(r *sqlite.Stmt) doc {
-	return doc{id: r.ColumnInt64(0), seq: uint64(r.ColumnInt64(1)), at: time.UnixMicro(r.ColumnInt64(2)).UTC(),
+func rowOf(space int64, r *sqlite.Stmt) doc {
+	return doc{space: space, id: r.ColumnInt64(0), seq: uint64(r.ColumnInt64(1)), at: time.UnixMicro(r.ColumnInt64(2)).UTC(),
 		key: blob(r, 3), conv: r.ColumnInt64(4), msg: blob(r, 5), prev: blob(r, 6), inter: blob(r, 7)}
 }
 
+// pageEnd returns where a page of the order search.Newest ends: not between messages of
+// several spaces that have the same number, since the next page begins below a number.
+func (s *searchRun) pageEnd(out []doc, size int) int {
+	end := size
+	for end > 0 && out[end-1].id == out[end].id {
+		end--
+	}
+	if end > 0 {
+		return end
+	}
+	for end = size; end < len(out) && out[end].id == out[0].id; end++ {
+	}
+	return end
+}
+
 // newest returns the docs with lower numbers that have all words, newest first: one more
-// than a page holds.
+// from each space than a page holds.
 func (s *searchRun) newest(below int64) (out []doc, err error) {
 	for _, space := range s.spaces {
 		text, args := s.statement(space, below)
 		err = sqlitex.ExecuteTransient(s.c, text, &sqlitex.ExecOptions{Args: args, ResultFunc: func(r *sqlite.Stmt) error {
-			out = append(out, rowOf(r))
+			out = append(out, rowOf(space, r))
 			return nil
 		}})
 		if err != nil {
@@ -178,29 +201,34 @@ func (s *searchRun) newest(below int64) (out []doc, err error) {
 		}
 	}
 	if len(s.spaces) > 1 {
-		slices.SortFunc(out, func(a, b doc) int { return cmp.Compare(b.id, a.id) })
-		out = out[:min(len(out), s.q.PageSize()+1)]
+		slices.SortStableFunc(out, func(a, b doc) int { return cmp.Compare(b.id, a.id) })
 	}
 	return out, nil
 }
 
 // one returns the message that the query names.
 func (s *searchRun) one() (out []doc, err error) {
-	cond, args := s.inSpaces("d.space")
-	err = sqlitex.ExecuteTransient(s.c, "SELECT "+columns+" FROM doc d JOIN conv c ON c.id = d.conv WHERE d.msg = ? AND d.gone = 0 AND d.cut = 0 AND c.gone = 0 AND "+
-		cond+" LIMIT 1", &sqlitex.ExecOptions{Args: append([]any{s.q.Message[:]}, args...), ResultFunc: func(r *sqlite.Stmt) error {
-		out = append(out, rowOf(r))
-		return nil
-	}})
-	return out, err
+	for _, space := range s.spaces {
+		c, err := s.read(space, "msg = ?", s.q.Message[:])
+		if err == nil && c != nil {
+			out = append(out, c.doc)
+		}
+		if err != nil || len(out) > 0 {
+			return out, err
+		}
+	}
+	return out, nil
 }
 
-// inSpaces returns the condition that a column has the number of a space of the scope.
-func (s *searchRun) inSpaces(column string) (cond string, args []any) {
-	for _, n := range s.spaces {
-		args = append(args, n)
+// docs, convs, tools and words return the names of a space's tables.
+func (s *searchRun) docs(space int64) string  { return s.table("doc", space) }
+func (s *searchRun) convs(space int64) string { return s.table("conv", space) }
+func (s *searchRun) tools(space int64) string { return s.table("tool", space) }
+func (s *searchRun) table(name string, space int64) string {
+	if s.old {
+		return name
 	}
-	return column + " IN (" + strings.Repeat(", ?", len(s.spaces))[2:] + ")", args
+	return fmt.Sprintf("%s_%d", name, space)
 }
 
 // resolve finds the numbers of the filters. It returns false if one of them is unknown, so
@@ -222,24 +250,46 @@ func (s *searchRun) resolve() (bool, error) {
 			return false, err
 		}
 	}
-	if len(s.spaces) == 0 {
-		return false, nil
-	}
 	slices.Sort(s.spaces)
-	s.spaces = slices.Compact(s.spaces)
-	var ok bool
-	var err error
-	if !s.q.Conversation.Zero() {
-		if s.conv, ok, err = s.number("SELECT id FROM conv WHERE uid = ?", s.q.Conversation[:]); err != nil || !ok {
+	s.facets = map[int64]string{}
+	all := slices.Compact(s.spaces)
+	s.spaces = s.spaces[:0]
+	for _, space := range all {
+		facets, ok, err := s.facetsOf(space)
+		if err != nil {
 			return false, err
 		}
+		if ok {
+			s.spaces, s.facets[space] = append(s.spaces, space), facets
+		}
+	}
+	return len(s.spaces) > 0, nil
+}
+
+// facetsOf returns the filters that are words, in FTS5's query language. It returns false
+// if one of them is unknown in a space.
+func (s *searchRun) facetsOf(space int64) (text string, ok bool, err error) {
+	if s.old {
+		text = fmt.Sprintf(" AND facets:s%d", space)
+	}
+	if !s.q.Conversation.Zero() {
+		n, ok, err := s.number("SELECT id FROM "+s.convs(space)+" WHERE uid = ?", s.q.Conversation[:])
+		if err != nil || !ok {
+			return "", false, err
+		}
+		text += fmt.Sprintf(" AND facets:c%d", n)
 	}
 	if s.q.Tool != "" {
-		if s.tool, ok, err = s.number("SELECT id FROM tool WHERE name = ?", s.q.Tool); err != nil || !ok {
-			return false, err
+		n, ok, err := s.number("SELECT id FROM "+s.tools(space)+" WHERE name = ?", s.q.Tool)
+		if err != nil || !ok {
+			return "", false, err
 		}
+		text += fmt.Sprintf(" AND facets:t%d", n)
 	}
-	return true, nil
+	if s.q.Role != "" {
+		text += ` AND facets:"r` + strings.Map(letters, string(s.q.Role)) + `"`
+	}
+	return text, true, nil
 }
 
 func (s *searchRun) number(query string, arg any) (n int64, found bool, err error) {
@@ -250,24 +300,31 @@ func (s *searchRun) number(query string, arg any) (n int64, found bool, err erro
 // the newest doc on until the page is full.
 func (s *searchRun) statement(space, below int64) (string, []any) {
 	table := wordTable(space)
-	match := s.match(s.all())
+	match := s.match(space, s.all())
 	if s.old {
-		table, match = "fts", fmt.Sprintf("facets:s%d AND ", space)+match
+		table = "fts"
 	}
 	if !s.q.Until.IsZero() {
-		// If many messages have the same time, their numbers are above it.
-		below = min(below, rankOf(s.q.Until)+int64(time.Minute/time.Millisecond)<<6)
+		below = min(below, s.above())
 	}
 	cond, args := s.filters(space)
-	return "SELECT " + columns + " FROM " + table + " w CROSS JOIN doc d ON d.id = w.rowid CROSS JOIN conv c ON c.id = d.conv WHERE w." + table +
+	return "SELECT " + columns + " FROM " + table + " w CROSS JOIN " + s.docs(space) + " d ON d.id = w.rowid CROSS JOIN " + s.convs(space) + " c ON c.id = d.conv WHERE w." + table +
 		" MATCH ? AND w.rowid < ? AND " + cond + " ORDER BY w.rowid DESC LIMIT ?", slices.Concat([]any{match, below}, args, []any{s.q.PageSize() + 1})
 }
 
-// filters returns the condition for a doc of a space. The space is compared although the
-// table with the words has no others.
+// above returns a number above those of all messages before Query.Until. If many messages
+// have the same time, their numbers are above it.
+func (s *searchRun) above() int64 {
+	return rankOf(s.q.Until) + int64(time.Minute/time.Millisecond)<<6
+}
+
+// filters returns the condition for a doc of a space.
 func (s *searchRun) filters(space int64) (string, []any) {
-	cond := []string{"d.gone = 0 AND d.cut = 0 AND c.gone = 0 AND d.space = ?"}
-	args := []any{space}
+	cond := []string{"d.gone = 0 AND d.cut = 0 AND c.gone = 0"}
+	var args []any
+	if s.old { // the table has the messages of all spaces
+		cond, args = append(cond, "d.space = ?"), append(args, space)
+	}
 	add := func(text string, more ...any) { cond, args = append(cond, text), append(args, more...) }
 	if !s.q.Since.IsZero() {
 		add("d.id >= ? AND d.at >= ?", rankOf(s.q.Since), s.q.Since.UnixMicro())
@@ -276,7 +333,7 @@ func (s *searchRun) filters(space int64) (string, []any) {
 		add("d.at < ?", s.q.Until.UnixMicro())
 	}
 	if !s.q.Except.Zero() {
-		add("NOT EXISTS (SELECT 1 FROM doc e WHERE e.conv = d.conv AND e.msg = ? AND e.inter = d.inter)", s.q.Except[:])
+		add("NOT EXISTS (SELECT 1 FROM "+s.docs(space)+" e WHERE e.conv = d.conv AND e.msg = ? AND e.inter = d.inter)", s.q.Except[:])
 	}
 	if s.q.Agent != "" {
 		add("c.agent = ?", s.q.Agent)
@@ -301,18 +358,8 @@ func (s *searchRun) all() string {
 
 // match adds the filters that are words to a condition in FTS5's query language. Words
 // from the user are quoted, and contain neither quotes nor spaces (search.Token).
-func (s *searchRun) match(words string) string {
-	all := []string{"(" + words + ")"}
-	if s.conv != 0 {
-		all = append(all, fmt.Sprintf("facets:c%d", s.conv))
-	}
-	if s.tool != 0 {
-		all = append(all, fmt.Sprintf("facets:t%d", s.tool))
-	}
-	if s.q.Role != "" {
-		all = append(all, `facets:"r`+strings.Map(letters, string(s.q.Role))+`"`)
-	}
-	text := strings.Join(all, " AND ")
+func (s *searchRun) match(space int64, words string) string {
+	text := "(" + words + ")" + s.facets[space]
 	if len(s.terms.None) > 0 {
 		text = "(" + text + ") NOT body:(" + choice(s.terms.None) + ")"
 	}
@@ -345,14 +392,13 @@ func (s *searchRun) around(docs []doc) error {
 	if s.q.Around <= 0 || len(docs) == 0 {
 		return nil
 	}
-	before, after := s.step("d.msg = ?", "d.prev"), s.step("d.prev = ?", "d.msg")
 	for i := range docs {
 		d := &docs[i]
 		var err error
-		if d.before, err = s.walk(before, d.conv, d.prev); err != nil {
+		if d.before, err = s.walk(s.step(d.space, "d.msg = ?", "d.prev"), d.conv, d.prev); err != nil {
 			return err
 		}
-		if d.after, err = s.walk(after, d.conv, d.msg); err != nil {
+		if d.after, err = s.walk(s.step(d.space, "d.prev = ?", "d.msg"), d.conv, d.msg); err != nil {
 			return err
 		}
 	}
@@ -360,24 +406,24 @@ func (s *searchRun) around(docs []doc) error {
 }
 
 // step returns the statement that finds a message's neighbour. Deleted messages come last.
-func (s *searchRun) step(is, next string) string {
-	cond, _ := s.inSpaces("d.space")
-	return "SELECT d.key, d.gone OR d.cut, " + next + " FROM doc d WHERE d.conv = ? AND " + is + " AND " + cond + " ORDER BY d.gone OR d.cut, d.id DESC LIMIT 1"
+func (s *searchRun) step(space int64, is, next string) string {
+	text := "SELECT d.key, d.gone OR d.cut, " + next + " FROM " + s.docs(space) + " d WHERE d.conv = ? AND " + is
+	if s.old {
+		text += fmt.Sprintf(" AND d.space = %d", space)
+	}
+	return text + " ORDER BY d.gone OR d.cut, d.id DESC LIMIT 1"
 }
 
 // walk goes from neighbour to neighbour and skips deleted ones.
 func (s *searchRun) walk(step string, conv int64, from []byte) (keys [][]byte, err error) {
 	args := []any{conv, from}
-	for _, sp := range s.spaces {
-		args = append(args, sp)
-	}
 	const most = 4 * search.MaxAround
 	for range most {
 		if id.ID(from).Zero() || len(keys) == min(s.q.Around, search.MaxAround) {
 			break
 		}
 		args[1], from = from, nil
-		err := sqlitex.ExecuteTransient(s.c, step, &sqlitex.ExecOptions{Args: args, ResultFunc: func(r *sqlite.Stmt) error {
+		err := sqlitex.Execute(s.c, step, &sqlitex.ExecOptions{Args: args, ResultFunc: func(r *sqlite.Stmt) error {
 			if !r.ColumnBool(1) {
 				keys = append(keys, blob(r, 0))
 			}

@@ -10,6 +10,8 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 
 	"steward/internal/id"
+	"steward/internal/record"
+	"steward/internal/resource"
 	"steward/internal/search"
 )
 
@@ -34,12 +36,14 @@ type Ranking struct {
 
 // DefaultRanking was chosen on questions that are not among those with which test/recall
 // measures it.
-var DefaultRanking = Ranking{Window: true, Body: 0.3, Near: 0.7, Far: 0.2, Asks: 0.5, Recent: 0.5, Coverage: 1.5}
+var DefaultRanking = Ranking{Window: true, Body: 0.3, Near: 0.7, Asks: 0.5, Recent: 0.5, Coverage: 1.5}
 
 // Bounds of ranking.
 const (
 	maxCandidates = 100 // by BM25
-	maxWalked     = 24  // candidates whose neighbours are read
+	maxWalked     = 14  // candidates whose neighbours are read
+
+	maxWalkedOthers = 6 // the same, of those that only another index has found
 )
 
 // candidate is a doc that may be among the hits.
@@ -49,24 +53,35 @@ type candidate struct {
 	total float64
 	next  []byte // the message after it, if it is known
 	size  int    // in words
+	stems []byte // the hashes of its stems
+
+	hidden bool // it is deleted
+	labels int64
 }
 
 // place identifies a message in the index.
 type place struct {
-	conv int64
-	msg  id.ID
+	space, conv int64
+	msg         id.ID
 }
 
-func (c *candidate) place() place { return place{c.conv, id.ID(c.msg)} }
+func (c *candidate) place() place { return c.beside(c.msg) }
+
+// beside returns the place of another message of the same conversation.
+func (c *candidate) beside(msg []byte) place { return place{c.space, c.conv, id.ID(msg)} }
 
 // best returns the hits, best first.
 func (s *searchRun) best() ([]doc, error) {
 	pool := map[place]*candidate{}
+	s.words, s.average = map[int64][]word{}, map[int64]float64{}
 	var order []*candidate
 	for _, space := range s.spaces {
 		find := s.candidates
 		if s.ranking.Window {
 			find = s.windows
+		}
+		if s.others != nil && s.others.Only {
+			continue
 		}
 		found, err := find(space)
 		if err != nil {
@@ -81,14 +96,62 @@ func (s *searchRun) best() ([]doc, error) {
 	for _, c := range order {
 		pool[c.place()] = c
 	}
-	if s.ranking.Near > 0 {
-		added, err := s.neighbours(order, pool)
+	walked := order[:min(len(order), maxWalked)]
+	if s.others != nil {
+		others, err := s.found(pool)
+		if err != nil {
+			return nil, err
+		}
+		order = append(order, others...)
+		walked = slices.Concat(walked, others[:min(len(others), maxWalkedOthers)])
+	}
+	if s.ranking.Near > 0 && (s.others == nil || !s.others.Only) {
+		added, err := s.neighbours(walked, pool)
 		if err != nil {
 			return nil, err
 		}
 		order = append(order, added...)
 	}
-	return s.weigh(order, pool), nil
+	s.weigh(order, pool)
+	return s.sorted(order), nil
+}
+
+// found returns the candidates that another index has found and the words have not.
+func (s *searchRun) found(pool map[place]*candidate) (out []*candidate, err error) {
+	known := map[string]bool{}
+	for _, c := range pool {
+		known[string(c.key)] = true
+	}
+	for _, key := range s.others.Keys {
+		if known[key] {
+			continue
+		}
+		u, err := resource.FromKey([]byte(key))
+		if err != nil {
+			return nil, err
+		}
+		msg := record.IDOf(u, record.TypeMessage)
+		for _, space := range s.spaces {
+			c, err := s.read(space, "msg = ? AND key = ?", msg[:], []byte(key))
+			if err != nil {
+				return nil, err
+			}
+			if c == nil {
+				continue
+			}
+			if there := pool[c.place()]; there == nil {
+				words := s.words[space]
+				for i := range words {
+					c.bm25 += words[i].worth * words[i].share(c)
+				}
+				c.bm25 *= norm(c.size, s.average[space])
+				pool[c.place()] = c
+				out = append(out, c)
+			}
+			break
+		}
+	}
+	return out, nil
 }
 
 // candidates returns the docs of a space with the highest BM25.
@@ -96,11 +159,11 @@ func (s *searchRun) candidates(space int64) (out []*candidate, err error) {
 	table := wordTable(space)
 	cond, args := s.filters(space)
 	text := "SELECT " + columns + ", d.asks, -bm25(" + table + fmt.Sprintf(", 0, %g, 1) AS score FROM ", s.bodyWeight()) + table +
-		" CROSS JOIN doc d ON d.id = " + table + ".rowid CROSS JOIN conv c ON c.id = d.conv WHERE " + table + " MATCH ? AND " + cond +
-		" ORDER BY score DESC, d.id DESC LIMIT ?"
-	args = slices.Concat([]any{s.match(s.any())}, args, []any{maxCandidates})
+		" CROSS JOIN " + s.docs(space) + " d ON d.id = " + table + ".rowid CROSS JOIN " + s.convs(space) + " c ON c.id = d.conv WHERE " + table +
+		" MATCH ? AND " + cond + " ORDER BY score DESC, d.id DESC LIMIT ?"
+	args = slices.Concat([]any{s.match(space, s.any())}, args, []any{maxCandidates})
 	err = sqlitex.ExecuteTransient(s.c, text, &sqlitex.ExecOptions{Args: args, ResultFunc: func(r *sqlite.Stmt) error {
-		c := &candidate{doc: rowOf(r), bm25: r.ColumnFloat(9)}
+		c := &candidate{doc: rowOf(space, r), bm25: r.ColumnFloat(9)}
 		c.asks = r.ColumnBool(8)
 		out = append(out, c)
 		return nil
@@ -147,31 +210,24 @@ func (s *searchRun) any() string {
 // none are added.
 func (s *searchRun) neighbours(order []*candidate, pool map[place]*candidate) (added []*candidate, err error) {
 	add := s.q.Role == "" && s.q.Tool == "" && len(s.terms.None) == 0 && !s.quoted()
-	for _, c := range order[:min(len(order), maxWalked)] {
-		from := c
-		for range 2 {
-			if from, err = s.neighbour(from, "d.conv = ? AND d.msg = ?", id.ID(from.prev), pool); err != nil {
-				return nil, err
-			}
-			if from == nil {
-				break
-			}
-			if add && from.total < 0 {
-				from.total = 0
-				added = append(added, from)
-			}
-		}
-		from = c
-		for range 2 {
-			if from, err = s.neighbour(from, "d.conv = ? AND d.prev = ?", id.ID(from.msg), pool); err != nil {
-				return nil, err
-			}
-			if from == nil {
-				break
-			}
-			if add && from.total < 0 {
-				from.total = 0
-				added = append(added, from)
+	steps := 2
+	if s.ranking.Far == 0 {
+		steps = 1
+	}
+	for _, c := range order {
+		for _, step := range []func(*candidate, map[place]*candidate) (*candidate, error){s.before, s.after} {
+			from := c
+			for range steps {
+				if from, err = step(from, pool); err != nil {
+					return nil, err
+				}
+				if from == nil {
+					break
+				}
+				if add && from.total < 0 {
+					from.total = 0
+					added = append(added, from)
+				}
 			}
 		}
 	}
@@ -184,62 +240,52 @@ func (s *searchRun) quoted() bool {
 	})
 }
 
-// neighbour returns the candidate before or after another one. A new one has a negative
-// total until it is added to the hits.
-func (s *searchRun) neighbour(from *candidate, is string, msg id.ID, pool map[place]*candidate) (*candidate, error) {
-	if msg.Zero() {
+// before returns the candidate before another one. A new one has a negative total until it
+// is added to the hits.
+func (s *searchRun) before(c *candidate, pool map[place]*candidate) (*candidate, error) {
+	if id.ID(c.prev).Zero() {
 		return nil, nil
 	}
-	before := strings.HasSuffix(is, "d.msg = ?")
-	at := place{from.conv, msg}
-	if !before && from.next != nil {
-		at.msg = id.ID(from.next)
-	}
-	if before || from.next != nil {
-		if c, ok := pool[at]; ok {
-			if before {
-				c.next = from.msg
-			}
-			return c, nil
+	got := pool[c.beside(c.prev)]
+	if got == nil {
+		var err error
+		if got, err = s.read(c.space, "conv = ? AND msg = ?", c.conv, c.prev); err != nil || got == nil {
+			return nil, err
 		}
-	}
-	var got *candidate
-	cond, args := s.filtersOfPool()
-	err := sqlitex.Execute(s.c, "SELECT "+columns+", d.asks, d.size FROM doc d JOIN conv c ON c.id = d.conv WHERE "+is+" AND "+cond+" ORDER BY d.id DESC LIMIT 1",
-		&sqlitex.ExecOptions{Args: append([]any{from.conv, msg[:]}, args...), ResultFunc: func(r *sqlite.Stmt) error {
-			got = &candidate{doc: rowOf(r), total: -1}
-			got.asks, got.size = r.ColumnBool(8), r.ColumnInt(9)
-			return nil
-		}})
-	if err != nil || got == nil {
-		return nil, err
-	}
-	if c, ok := pool[got.place()]; ok {
-		got = c
-	} else {
+		got.total = -1
 		pool[got.place()] = got
 	}
-	if before {
-		got.next = from.msg
-	} else {
-		from.next = got.msg
-	}
+	got.next = c.msg
 	return got, nil
 }
 
-// filtersOfPool returns the filters for docs of all spaces of the scope.
-func (s *searchRun) filtersOfPool() (string, []any) {
-	cond, args := s.filters(0)
-	in, spaces := s.inSpaces("d.space")
-	return strings.Replace(cond, "d.space = ?", in, 1), slices.Concat(spaces, args[1:])
+// after returns the candidate after another one.
+func (s *searchRun) after(c *candidate, pool map[place]*candidate) (*candidate, error) {
+	if c.next != nil {
+		if got := pool[c.beside(c.next)]; got != nil {
+			return got, nil
+		}
+	}
+	got, err := s.read(c.space, "conv = ? AND prev = ?", c.conv, c.msg)
+	if err != nil || got == nil {
+		return nil, err
+	}
+	if there := pool[got.place()]; there != nil {
+		got = there
+	} else {
+		got.total = -1
+		pool[got.place()] = got
+	}
+	c.next = got.msg
+	return got, nil
 }
 
-// weigh returns the hits, best first.
-func (s *searchRun) weigh(order []*candidate, pool map[place]*candidate) []doc {
+// weigh sets the scores of candidates.
+func (s *searchRun) weigh(order []*candidate, pool map[place]*candidate) {
 	behind := map[place]*candidate{} // the message after a place
 	for _, c := range pool {
 		if prev := id.ID(c.prev); !prev.Zero() {
-			at := place{c.conv, prev}
+			at := c.beside(c.prev)
 			if b := behind[at]; b == nil || b.id < c.id {
 				behind[at] = c
 			}
@@ -251,12 +297,11 @@ func (s *searchRun) weigh(order []*candidate, pool map[place]*candidate) []doc {
 		}
 		return c.bm25
 	}
-	top := 0.0
 	for _, c := range order {
-		near := [2]*candidate{pool[place{c.conv, id.ID(c.prev)}], behind[c.place()]}
+		near := [2]*candidate{pool[c.beside(c.prev)], behind[c.place()]}
 		var far [2]*candidate
 		if near[0] != nil {
-			far[0] = pool[place{c.conv, id.ID(near[0].prev)}]
+			far[0] = pool[near[0].beside(near[0].prev)]
 		}
 		if near[1] != nil {
 			far[1] = behind[near[1].place()]
@@ -269,38 +314,51 @@ func (s *searchRun) weigh(order []*candidate, pool map[place]*candidate) []doc {
 		if c.asks && s.ranking.Asks > 0 {
 			c.total *= s.ranking.Asks
 		}
-		top = max(top, c.total)
 	}
-	s.prefer(order, top)
-	slices.SortStableFunc(order, func(a, b *candidate) int { return cmp.Or(cmp.Compare(b.total, a.total), cmp.Compare(b.id, a.id)) })
-	var out []doc
-	for _, c := range order[:min(len(order), search.MaxRanked)] {
-		c.score = 1
-		if best := order[0].total; best > 0 {
-			c.score = c.total / best
-		}
-		if c.score < s.q.Threshold {
-			break
-		}
-		out = append(out, c.doc)
-	}
-	return out
 }
 
-// prefer raises newer ones among the candidates that are nearly as good as the best: if a
-// statement was corrected, the correction is what still holds.
-func (s *searchRun) prefer(order []*candidate, top float64) {
-	if s.ranking.Recent <= 0 {
-		return
+// recentNear is the share of the best score from which on newer candidates are preferred.
+const recentNear = 0.5
+
+// sorted returns the hits, best first.
+func (s *searchRun) sorted(order []*candidate) []doc {
+	type ranked struct {
+		*candidate
+		*search.Place
 	}
-	var good []*candidate
-	for _, c := range order {
-		if c.total >= top/2 {
-			good = append(good, c)
+	var all []ranked
+	var places []*search.Place
+	for i := len(order) - 1; i >= 0; i-- { // older ones first among those of one time
+		c := order[i]
+		p := &search.Place{Key: string(c.key), At: c.at, Asks: c.asks, Score: c.total}
+		if s.others != nil && s.others.Only && !slices.Contains(s.others.Keys, p.Key) {
+			continue
 		}
+		all, places = append(all, ranked{c, p}), append(places, p)
 	}
-	slices.SortFunc(good, func(a, b *candidate) int { return cmp.Compare(a.id, b.id) })
-	for i, c := range good {
-		c.total *= 1 + s.ranking.Recent*float64(i+1)/float64(len(good))
+	search.PreferNewer(places, s.ranking.Recent, recentNear)
+	if s.others != nil {
+		s.others.Weigh(places)
 	}
+	slices.SortStableFunc(all, func(a, b ranked) int { return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(b.id, a.id)) })
+	if s.others != nil { // what stands around a hit of the other index need not be one
+		all = slices.DeleteFunc(all, func(r ranked) bool { return r.Score <= 0 })
+	}
+	all = all[:min(len(all), search.MaxRanked)]
+	best := 0.0 // of what is shown for this hit and the following ones
+	for _, r := range slices.Backward(all) {
+		if s.others == nil {
+			r.Shown = r.Score / max(all[0].Score, 1e-9)
+		}
+		best = max(best, min(r.Shown, 1))
+		r.score = best
+	}
+	var out []doc
+	for _, r := range all {
+		if r.score < s.q.Threshold {
+			break
+		}
+		out = append(out, r.doc)
+	}
+	return out
 }

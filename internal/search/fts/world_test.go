@@ -16,10 +16,14 @@ import (
 	"steward/internal/search/fts"
 	"steward/internal/store"
 	"steward/internal/store/sqlite"
+	"steward/test/killed"
 	"steward/test/leak"
 )
 
-func TestMain(m *testing.M) { leak.Main(m) }
+func TestMain(m *testing.M) {
+	killed.Inside(catchUpKilled)
+	leak.Main(m)
+}
 
 // fatal is the part of testing.TB that a world needs.
 type fatal interface {

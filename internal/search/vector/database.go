@@ -78,7 +78,7 @@ type database struct {
 	conns *sqlitex.Pool
 }
 
-func openDatabase(ctx context.Context, path string) (*database, error) {
+func openDatabase(ctx context.Context, path string, watch func(*sqlite.Conn) error) (*database, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	switch {
 	case err == nil: // no write-ahead log of an earlier file may get into the new one
@@ -88,7 +88,12 @@ func openDatabase(ctx context.Context, path string) (*database, error) {
 	case !errors.Is(err, fs.ErrExist):
 		return nil, err
 	}
-	pool, err := sqlitex.NewPool(path, sqlitex.PoolOptions{Flags: sqlite.OpenReadWrite, PoolSize: maxConns, PrepareConn: configure})
+	pool, err := sqlitex.NewPool(path, sqlitex.PoolOptions{Flags: sqlite.OpenReadWrite, PoolSize: maxConns, PrepareConn: func(c *sqlite.Conn) error {
+		if err := configure(c); err != nil || watch == nil {
+			return err
+		}
+		return watch(c)
+	}})
 	if err != nil {
 		return nil, err
 	}

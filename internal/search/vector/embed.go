@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -74,16 +75,23 @@ func (x *Index) embedWhenDue(ctx context.Context) {
 	const first, longest = 10 * time.Second, 10 * time.Minute
 	pause := first
 	again := true // what was refused or failed before this start
+	told := ""    // the code of the last error
 	for {
 		wait, err := x.embed(ctx, again)
 		switch {
 		case ctx.Err() != nil, fault.HasCode(err, "store_closed"), fault.HasCode(err, "search_closed"):
 			return
 		case err != nil:
-			x.log.Warn("embedding is interrupted", "error", err, "again_in", pause)
+			level := slog.LevelWarn
+			if code := fault.Of(err).Code; code == told { // a server that is away for days fills no log
+				level = slog.LevelDebug
+			} else {
+				told = code
+			}
+			x.log.Log(ctx, level, "embedding is interrupted", "error", err, "again_in", pause)
 			wait, pause = pause, min(2*pause, longest)
 		default:
-			again, pause = false, first
+			again, pause, told = false, first, ""
 		}
 		if wait > 0 {
 			if !fault.Pause(ctx, wait) {
@@ -523,7 +531,7 @@ func (j *job) embedPieces(ctx context.Context, pieces []*piece) (tokens int64, e
 	if len(pieces) == 0 {
 		return 0, nil
 	}
-	before, _ := prefixes(j.model.Name)
+	before, _ := search.Prefixes(j.model.Name)
 	texts := make([]string, len(pieces))
 	size := 0
 	for i, p := range pieces {
@@ -680,38 +688,36 @@ func untilTomorrow() time.Duration {
 	return now.Truncate(24 * time.Hour).Add(24 * time.Hour).Sub(now)
 }
 
-// prefixes returns what a model wants before a document and before a query, as the cards of
-// nomic-embed-text and EmbeddingGemma say.
-func prefixes(model string) (document, query string) {
-	switch {
-	case strings.Contains(model, "nomic-embed-text"):
-		return "search_document: ", "search_query: "
-	case strings.Contains(model, "embeddinggemma"):
-		return "title: none | text: ", "task: search result | query: "
-	}
-	return "", ""
-}
-
 // cut divides a text into pieces: at the end of a line or a word, if there is one in the
 // second half of the piece.
 func cut(text string) (out []string) {
-	for text != "" && len(out) < maxPieces {
-		n := len(text)
+	for _, s := range places(text) {
+		out = append(out, text[s.From:s.To])
+	}
+	return out
+}
+
+// places returns where the pieces of a text are.
+func places(text string) (out []search.Span) {
+	for from := 0; from < len(text) && len(out) < maxPieces; {
+		rest := text[from:]
+		n := len(rest)
 		if n > pieceLen {
 			n = pieceLen
-			for !utf8.RuneStart(text[n]) {
+			for !utf8.RuneStart(rest[n]) {
 				n--
 			}
-			if at := strings.LastIndexByte(text[:n], '\n'); at > n/2 {
+			if at := strings.LastIndexByte(rest[:n], '\n'); at > n/2 {
 				n = at + 1
-			} else if at := strings.LastIndexByte(text[:n], ' '); at > n/2 {
+			} else if at := strings.LastIndexByte(rest[:n], ' '); at > n/2 {
 				n = at + 1
 			}
 		}
-		if s := strings.TrimSpace(text[:n]); s != "" {
-			out = append(out, s)
+		if s := strings.TrimSpace(rest[:n]); s != "" {
+			at := from + strings.Index(rest[:n], s)
+			out = append(out, search.Span{From: at, To: at + len(s)})
 		}
-		text = text[n:]
+		from += n
 	}
 	return out
 }

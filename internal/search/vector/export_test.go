@@ -18,6 +18,9 @@ func (x *Index) NearestNow(ctx context.Context, sc store.Scope, q Query) (Answer
 	return x.Nearest(ctx, sc, q)
 }
 
+// Followed makes searches not read the log first, as while Follow runs.
+func (x *Index) Followed() { x.followed.Store(true) }
+
 // Quantised returns a vector as the file holds it.
 func Quantised(v []float32) (code []uint64, scale float32, num []byte) {
 	q := quantise(v)

@@ -8,8 +8,6 @@ import (
 	"sync"
 
 	"steward/internal/fault"
-	"steward/internal/record"
-	"steward/internal/resource"
 	"steward/internal/search"
 	"steward/internal/store"
 )
@@ -18,10 +16,15 @@ var _ search.Index = (*Hybrid)(nil)
 
 // Hybrid is a search.Index that finds messages by their words and by their vectors, and
 // merges the two answers by reciprocal rank fusion (Cormack, Clarke and Büttcher, 2009): a
-// message gets 1/(60+rank) for its place in each. Only ranks count, so the similarities of
-// the two need not be comparable.
+// message gets 1/(1+rank) for its place in each. Only ranks count, so the similarities of
+// the two need not be comparable. Their constant is 60; with few places merged, 1 lets the
+// first ones of each answer stay in front.
+//
+// In both answers newer messages are preferred among nearly equal ones, and a person's
+// questions count less. The index of words applies all filters, also to what only vectors
+// find.
 type Hybrid struct {
-	Text    search.Index
+	Text    search.Words
 	Vectors *Index
 	Weights Weights // zero: DefaultWeights
 	Log     *slog.Logger
@@ -37,10 +40,14 @@ type Weights struct {
 // DefaultWeights let the words lead where vectors know no more than words.
 var DefaultWeights = Weights{Semantic: 1, Lexical: 0.3}
 
-// Of fusion.
+// Of fusion. They were chosen on questions that are not among those with which test/recall
+// measures them.
 const (
-	fusionRank  = 60 // the constant of reciprocal rank fusion
-	fusionDepth = 60 // places that are merged
+	fusionRank   = 1   // the constant of reciprocal rank fusion
+	fusionDepth  = 40  // places among the vectors
+	fusionAsks   = 0.5 // factor for a person's own questions
+	fusionRecent = 0.5 // how much the newest one gains among those that are nearly as similar as the best
+	fusionNear   = 0.8 // from this share of the best similarity on
 
 	// fusionLeast is the least similarity of a message that is found by its vector. Below,
 	// texts that have nothing to do with each other are as similar.
@@ -56,8 +63,8 @@ func (h *Hybrid) Search(ctx context.Context, sc store.Scope, q search.Query) (se
 	if q.Mode == search.ByText || q.Ordered() != search.Best || !q.Message.Zero() {
 		return h.Text.Search(ctx, sc, q)
 	}
-	if q.Mode == search.ByVectors && (q.Agent != "" || q.Tool != "") {
-		return search.Page{}, fault.New(fault.Unsupported, "mode_unsupported", "vectors are not searched by agent or tool").WithHint("use the mode hybrid")
+	if q.Mode == search.ByVectors && q.Tool != "" {
+		return search.Page{}, fault.New(fault.Unsupported, "mode_unsupported", "vectors are not searched by tool").WithHint("use the mode hybrid")
 	}
 	terms, err := search.Parse(q.Text)
 	if err != nil {
@@ -70,23 +77,17 @@ func (h *Hybrid) Search(ctx context.Context, sc store.Scope, q search.Query) (se
 		}
 		return page, err
 	}
-	from, more, err := q.Place()
-	if err != nil {
-		return search.Page{}, err
-	}
-	if !more {
-		from = 0
-	}
-	f := fusion{h: h, ctx: ctx, sc: sc, q: q}
-	if err := f.collect(); err != nil {
-		return search.Page{}, err
-	}
-	return f.page(int(from))
+	return h.both(ctx, sc, q)
 }
 
 // quoted reports whether one of the phrases must occur as it is.
 func quoted(group []search.Phrase) bool {
 	return slices.ContainsFunc(group, func(p search.Phrase) bool { return p.Quoted })
+}
+
+// QueryItems implements search.Vectors.
+func (h *Hybrid) QueryItems(ctx context.Context, sc store.Scope, q search.ItemQuery) (search.ItemPage, error) {
+	return h.Vectors.QueryItems(ctx, sc, q)
 }
 
 // CatchUp implements search.Index.
@@ -105,135 +106,95 @@ func (h *Hybrid) Follow(ctx context.Context) {
 	loops.Wait()
 }
 
-// fusion is one search.
-type fusion struct {
-	h   *Hybrid
-	ctx context.Context
-	sc  store.Scope
-	q   search.Query
-
-	out    search.Page // without hits
-	merged []*merged
-}
-
-// merged is a message in the merged answer.
-type merged struct {
-	uri   resource.URI
-	score float64
-	hit   *search.Hit // nil: only its vector was found
-}
-
-// collect asks both indexes and merges their answers.
-func (f *fusion) collect() error {
-	found := map[resource.URI]*merged{}
-	at := func(u resource.URI) *merged {
-		m := found[u]
-		if m == nil {
-			m = &merged{uri: u}
-			found[u] = m
-			f.merged = append(f.merged, m)
-		}
-		return m
+// both searches by vectors, and then among what these and the words find.
+func (h *Hybrid) both(ctx context.Context, sc store.Scope, q search.Query) (search.Page, error) {
+	var answer Answer
+	var out search.Page
+	var err error
+	if q.Tool == "" {
+		answer, err = h.Vectors.Nearest(ctx, sc, Query{Text: q.Text, Conversation: q.Conversation, Role: q.Role,
+			Since: q.Since, Until: q.Until, Except: q.Except, Limit: fusionDepth, Threshold: fusionLeast})
 	}
-	if f.q.Mode != search.ByVectors {
-		q := f.q
-		q.Limit, q.After, q.Threshold, q.Mode = fusionDepth, "", 0, ""
-		page, err := f.h.Text.Search(f.ctx, f.sc, q)
-		if err != nil {
-			return err
-		}
-		f.out.Behind = page.Behind
-		for i := range page.Hits {
-			m := at(page.Hits[i].URI)
-			m.hit = &page.Hits[i]
-			m.score = 1 / float64(fusionRank+1+i)
-		}
-	}
-	answer, err := f.h.Vectors.Nearest(f.ctx, f.sc, Query{Text: f.q.Text, Conversation: f.q.Conversation, Role: f.q.Role,
-		Since: f.q.Since, Until: f.q.Until, Except: f.q.Except, Limit: fusionDepth, Threshold: fusionLeast})
 	switch {
-	case err != nil && (f.q.Mode == search.ByVectors || f.ctx.Err() != nil):
-		return err
+	case err != nil && (q.Mode == search.ByVectors || ctx.Err() != nil):
+		return search.Page{}, err
 	case err != nil:
-		if f.h.Log != nil {
-			f.h.Log.Warn("searched without vectors", "error", err)
+		if h.Log != nil {
+			h.Log.Warn("searched without vectors", "error", err)
 		}
-		f.out.Notice = "only words were searched: " + fault.Of(err).Error()
+		out.Notice = "only words were searched: " + fault.Of(err).Error()
 	}
-	weight := cmp.Or(f.h.Weights, DefaultWeights).Semantic
+	weight := cmp.Or(h.Weights, DefaultWeights).Semantic
 	if len(answer.Models) > 0 {
-		f.out.By = search.BySemantic
+		out.By = search.BySemantic
 	}
 	if len(answer.Models) > 0 && !answer.Semantic {
-		f.out.By, weight = search.ByLexical, cmp.Or(f.h.Weights, DefaultWeights).Lexical
+		out.By, weight = search.ByLexical, cmp.Or(h.Weights, DefaultWeights).Lexical
 	}
-	f.out.Behind = max(f.out.Behind, answer.Behind)
-	for i, n := range answer.Matches {
-		if f.q.Mode == search.ByVectors {
-			at(n.URI).score = n.Score
-		} else {
-			at(n.URI).score += weight / float64(fusionRank+1+i)
+	others := &search.Others{Only: q.Mode == search.ByVectors}
+	similar := map[string]float64{} // by key
+	for _, m := range answer.Matches {
+		key := string(m.URI.Key())
+		others.Keys = append(others.Keys, key)
+		similar[key] = m.Score
+	}
+	others.Weigh = func(found []*search.Place) {
+		if others.Only {
+			for _, p := range found {
+				p.Score, p.Shown = similar[p.Key], similar[p.Key]
+			}
+			return
 		}
+		fuse(found, similar, weight)
 	}
-	slices.SortStableFunc(f.merged, func(a, b *merged) int { return cmp.Compare(b.score, a.score) })
-	return nil
+	page, err := h.Text.SearchWith(ctx, sc, q, others)
+	if err != nil {
+		return search.Page{}, err
+	}
+	page.By, page.Notice, page.Behind = out.By, out.Notice, max(page.Behind, answer.Behind)
+	return page, nil
 }
 
-// page returns the hits from a place on. A message that only its vector found is read by
-// the index of words, which also applies the filters that vectors do not know.
-func (f *fusion) page(from int) (search.Page, error) {
-	size := f.q.PageSize()
-	for i := min(from, len(f.merged)); i < len(f.merged); i++ {
-		if len(f.out.Hits) == size {
-			f.out.Next = f.q.Seal(int64(i))
-			break
+// fuse scores messages by their places among the words and among the vectors. What is shown
+// is the better of the two scores, each compared with the best of its kind.
+func fuse(found []*search.Place, similar map[string]float64, weight float64) {
+	near := make([]*search.Place, len(found))
+	for i, p := range found {
+		n := *p
+		n.Score = similar[p.Key]
+		if p.Asks {
+			n.Score *= fusionAsks
 		}
-		m := f.merged[i]
-		score := m.score
-		if f.q.Mode != search.ByVectors {
-			score /= f.merged[0].score
-		}
-		if f.q.Threshold > 0 && score < f.q.Threshold {
-			break
-		}
-		if m.hit == nil {
-			hit, err := f.read(m.uri)
-			if err != nil {
-				return search.Page{}, err
-			}
-			if hit == nil {
-				continue
-			}
-			m.hit = hit
-		}
-		m.hit.Score = min(max(score, 0), 1)
-		f.out.Hits = append(f.out.Hits, *m.hit)
+		near[i] = &n
 	}
-	return f.out, nil
+	search.PreferNewer(near, fusionRecent, fusionNear)
+	words, vectors := shares(found), shares(near)
+	for i, p := range found {
+		p.Score = words[i].fused + weight*vectors[i].fused
+		p.Shown = max(words[i].relative, vectors[i].relative)
+	}
 }
 
-// read returns a message as a hit, or nil if the filters leave it out. What agents and tools
-// it has to do with is known to the words' index only, in its own answer.
-func (f *fusion) read(u resource.URI) (*search.Hit, error) {
-	if f.q.Agent != "" || f.q.Tool != "" {
-		return nil, nil
-	}
-	q := f.q
-	q.After, q.Threshold, q.Mode, q.Limit, q.Around = "", 0, "", 1, 0
-	q.Message, q.Conversation = record.IDOf(u, record.TypeMessage), record.IDOf(u, record.TypeConversation)
-	page, err := f.h.Text.Search(f.ctx, f.sc, q)
-	if err != nil || len(page.Hits) == 0 {
-		return nil, err
-	}
-	own := page.Hits[0].Labels // without those of its neighbours
-	if !own.Has(f.q.Labels) || own&f.q.Without != 0 {
-		return nil, nil
-	}
-	if f.q.Around > 0 {
-		q.Around = f.q.Around
-		if page, err = f.h.Text.Search(f.ctx, f.sc, q); err != nil || len(page.Hits) == 0 {
-			return nil, err
+// share is what a place in one answer is worth.
+type share struct {
+	fused, relative float64
+}
+
+// shares returns those of places in the order of their scores. What has no score is not in
+// the answer.
+func shares(found []*search.Place) []share {
+	order := make([]int, 0, len(found))
+	for i, p := range found {
+		if p.Score > 0 {
+			order = append(order, i)
 		}
 	}
-	return &page.Hits[0], nil
+	slices.SortStableFunc(order, func(a, b int) int {
+		return cmp.Or(cmp.Compare(found[b].Score, found[a].Score), found[b].At.Compare(found[a].At))
+	})
+	out := make([]share, len(found))
+	for rank, i := range order {
+		out[i] = share{1 / float64(fusionRank+1+rank), found[i].Score / found[order[0]].Score}
+	}
+	return out
 }

@@ -15,9 +15,11 @@ import (
 	"steward/internal/store"
 )
 
+func (w *world) wordsPath() string { return filepath.Join(w.dir, "search.db") }
+
 // hybrid returns a search in words and vectors of the world.
 func (w *world) hybrid(t *testing.T) *vector.Hybrid {
-	text := fts.New(fts.Options{Path: filepath.Join(w.dir, "search.db"), Store: w.store})
+	text := fts.New(fts.Options{Path: w.wordsPath(), Store: w.store})
 	t.Cleanup(func() { must(t, text.Close()) })
 	return &vector.Hybrid{Text: text, Vectors: w.index}
 }

@@ -13,6 +13,7 @@ import (
 	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/resource"
+	"steward/internal/search"
 	"steward/internal/store"
 )
 
@@ -31,6 +32,8 @@ type Query struct {
 	Except       id.ID   // a message whose whole interaction is left out
 	Threshold    float64 // least similarity; zero: any
 	Limit        int     // at most MaxLimit; zero means DefaultLimit
+
+	pieces bool // Match.piece is wanted
 }
 
 // Bounds of a Query.
@@ -46,6 +49,7 @@ type Match struct {
 	Seq   uint64
 	At    time.Time
 	Score float64
+	piece int // the number of the nearest piece
 }
 
 // Answer is an answer to a Query, best first.
@@ -77,7 +81,7 @@ func (x *Index) Nearest(ctx context.Context, sc store.Scope, q Query) (Answer, e
 		q.Limit = DefaultLimit
 	}
 	q.Limit = min(q.Limit, MaxLimit)
-	if err := x.freshen(ctx); err != nil {
+	if err := x.freshen(ctx, sc); err != nil {
 		return Answer{}, err
 	}
 	var out Answer
@@ -105,20 +109,80 @@ func (x *Index) Nearest(ctx context.Context, sc store.Scope, q Query) (Answer, e
 	return out, nil
 }
 
-// freshen reads the log before a search if Follow does not run, and embeds what the
-// built-in model can.
-func (x *Index) freshen(ctx context.Context) error {
+// freshen reads the log before a search, and embeds what the built-in model can. While
+// Follow runs, it does so only as far as a search can wait for it: what was said last is
+// found, and Follow does the rest.
+func (x *Index) freshen(ctx context.Context, sc store.Scope) error {
+	m, sure := x.configured()
 	if x.followed.Load() {
-		return nil
+		if !m.Lexical || sc.All() {
+			return nil
+		}
+		return x.with(ctx, func(d *database) error { return x.freshenSome(ctx, d, sc, m, sure) })
 	}
 	if err := x.CatchUp(ctx); err != nil {
 		return err
 	}
-	if m, _ := x.configured(); !m.Lexical {
+	if !m.Lexical {
 		return nil
 	}
 	_, err := x.embed(ctx, false)
 	return err
+}
+
+// searchSteps is the number of batches of the log, and of batches to embed, that a search
+// reads itself while Follow runs.
+const searchSteps = 4
+
+func (x *Index) freshenSome(ctx context.Context, d *database, sc store.Scope, m Model, sure bool) error {
+	for more, n := true, 0; more && n < searchSteps; n++ {
+		var err error
+		if more, err = x.step(ctx, d); err != nil {
+			return err
+		}
+	}
+	var late []place
+	err := d.use(ctx, func(c *sqlite.Conn) error {
+		for _, name := range sc.Read {
+			var p place
+			var upto int64
+			const text = "SELECT s.id, s.name, m.name, p.upto FROM space s LEFT JOIN model m ON m.id = s.active LEFT JOIN part p ON p.space = s.id AND p.model = s.active WHERE s.name = ?"
+			if err := query(c, text, []any{string(name)}, func(s *sqlite.Stmt) {
+				p, upto = place{s.ColumnInt64(0), resource.Space(s.ColumnText(1)), s.ColumnText(2)}, s.ColumnInt64(3)
+			}); err != nil {
+				return err
+			}
+			if p.id == 0 || p.active != "" && p.active != m.Name {
+				continue
+			}
+			last, _, err := number(c, fmt.Sprintf("SELECT max(id) FROM doc_%d", p.id))
+			if err != nil {
+				return err
+			}
+			if last > upto {
+				late = append(late, p)
+			}
+		}
+		return nil
+	})
+	if err != nil || len(late) == 0 {
+		return err
+	}
+	select {
+	case x.embedding <- struct{}{}:
+	default:
+		return nil // Follow is embedding
+	}
+	defer func() { <-x.embedding }()
+	r := &embedding{Index: x, d: d, want: m, sure: sure, models: map[string]Model{}}
+	for i := range late {
+		for more, n := true, 0; more && n < searchSteps; n++ {
+			if more, err = r.serve(ctx, &late[i]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // searching is a search in the index.
@@ -220,7 +284,7 @@ func (s *searching) embedQuery(ctx context.Context, name string) error {
 			return err
 		}
 	}
-	_, before := prefixes(name)
+	_, before := search.Prefixes(name)
 	v, err := m.Embedder.Embed(ctx, []string{before + s.q.Text})
 	if err != nil {
 		return err
@@ -249,7 +313,7 @@ func (s *searching) searchPart(c *sqlite.Conn, p *part, v *quantised) ([]Match, 
 		if err != nil {
 			return nil, err
 		}
-		out, err := s.matches(c, p.space, in, found)
+		out, err := s.matches(c, p, in, found)
 		if err != nil || len(out) >= s.q.Limit || len(found) < n || n >= 64*candidates || s.tooFar(found[len(found)-1]) {
 			return out, err
 		}
@@ -324,16 +388,12 @@ func (s *searching) nearest(c *sqlite.Conn, p *part, in *partition, v *quantised
 	return best(found, n), nil
 }
 
-// matches returns the messages of rows, each once, without hidden ones.
-func (s *searching) matches(c *sqlite.Conn, space int64, in *partition, found []scored) (out []Match, err error) {
-	except := ""
-	args := []any{int64(0)}
-	if !s.q.Except.Zero() {
-		except = " AND NOT EXISTS (SELECT 1 FROM doc_%[1]d e WHERE e.conv = d.conv AND e.msg = ? AND e.inter = d.inter)"
-		args = append(args, s.q.Except[:])
-	}
-	text := fmt.Sprintf("SELECT d.seq, d.at, d.key FROM doc_%[1]d d CROSS JOIN conv_%[1]d v ON v.id = d.conv WHERE d.id = ? AND d.gone = 0 AND d.cut = 0 AND v.gone = 0"+except, space)
-	seen := map[int64]bool{}
+// matches returns the messages of rows, each once, without hidden ones. It reads a message
+// and its conversation by themselves: SQLite prepares a join anew each time that a parameter
+// is bound, which takes far longer than the reading.
+func (s *searching) matches(c *sqlite.Conn, p *part, in *partition, found []scored) (out []Match, err error) {
+	text := fmt.Sprintf("SELECT seq, at, key, conv, inter, gone OR cut FROM doc_%d WHERE id = ?", p.space)
+	seen, convs := map[int64]bool{}, map[int64]inConv{}
 	for _, f := range found {
 		if len(out) == s.q.Limit || s.tooFar(f) {
 			break
@@ -343,11 +403,15 @@ func (s *searching) matches(c *sqlite.Conn, space int64, in *partition, found []
 			continue
 		}
 		seen[r.doc] = true
-		args[0] = r.doc
 		var key []byte
+		var at int64
+		var inter id.ID
 		m := Match{Score: float64(f.score)}
-		err := query(c, text, args, func(st *sqlite.Stmt) {
-			m.Seq, m.At, key = uint64(st.ColumnInt64(0)), time.UnixMicro(st.ColumnInt64(1)).UTC(), blob(st, 2)
+		err := query(c, text, []any{r.doc}, func(st *sqlite.Stmt) {
+			if !st.ColumnBool(5) {
+				m.Seq, m.At, key = uint64(st.ColumnInt64(0)), time.UnixMicro(st.ColumnInt64(1)).UTC(), blob(st, 2)
+				at, inter = st.ColumnInt64(3), id.ID(blob(st, 4))
+			}
 		})
 		if err != nil {
 			return nil, err
@@ -355,12 +419,47 @@ func (s *searching) matches(c *sqlite.Conn, space int64, in *partition, found []
 		if key == nil {
 			continue
 		}
+		conv, known := convs[at]
+		if !known {
+			if conv, err = s.inConv(c, p.space, at); err != nil {
+				return nil, err
+			}
+			convs[at] = conv
+		}
+		if conv.gone || !conv.left.Zero() && conv.left == inter {
+			continue
+		}
 		if m.URI, err = resource.FromKey(key); err != nil {
 			return nil, broken("%w", err)
+		}
+		if s.q.pieces {
+			n, _, err := number(c, fmt.Sprintf("SELECT piece FROM code_%d WHERE id = ?", p.id), r.id)
+			if err != nil {
+				return nil, err
+			}
+			m.piece = int(n)
 		}
 		out = append(out, m)
 	}
 	return out, nil
+}
+
+// inConv is what of a conversation is hidden: all of it, or an interaction that the query
+// leaves out.
+type inConv struct {
+	gone bool
+	left id.ID
+}
+
+func (s *searching) inConv(c *sqlite.Conn, space, conv int64) (out inConv, err error) {
+	n, there, err := number(c, fmt.Sprintf("SELECT gone FROM conv_%d WHERE id = ?", space), conv)
+	out.gone = n != 0 || !there
+	if err == nil && !s.q.Except.Zero() {
+		err = query(c, fmt.Sprintf("SELECT inter FROM doc_%d WHERE conv = ? AND msg = ?", space), []any{conv, s.q.Except[:]}, func(st *sqlite.Stmt) {
+			out.left = id.ID(blob(st, 0))
+		})
+	}
+	return out, err
 }
 
 func byScore(a, b Match) int {

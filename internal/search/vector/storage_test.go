@@ -6,12 +6,16 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
 
 	"steward/internal/fault"
+	"steward/internal/message"
+	"steward/internal/search"
+	"steward/internal/search/fts"
 	"steward/internal/search/vector"
 	"steward/internal/store"
 )
@@ -37,13 +41,7 @@ func TestOwnersShareNoPages(t *testing.T) {
 	if len(others) < 20 {
 		t.Fatalf("%d pages are of ben", len(others))
 	}
-	f, err := os.OpenFile(w.path(), os.O_RDWR, 0)
-	must(t, err)
-	for _, page := range others {
-		_, err := f.WriteAt(slices.Repeat([]byte{0xa5}, 4096), (page-1)*4096)
-		must(t, err)
-	}
-	must(t, f.Close())
+	poison(t, w.path(), others)
 
 	w.index = w.open(opt)
 	find := func(user string) (string, error) {
@@ -63,7 +61,111 @@ func TestOwnersShareNoPages(t *testing.T) {
 	}
 }
 
-// pagesOf returns the numbers of the pages of all tables of a space.
+// A hybrid search reads no page of either file that holds data of another owner.
+func TestHybridOwnersShareNoPages(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, vector.Options{})
+	h := w.hybrid(t)
+	a, b := w.talk("ana", "x"), w.talk("ben", "y")
+	for i := range 600 {
+		a.say(fmt.Sprintf("hers has the number%d", i))
+		b.say(fmt.Sprintf("his has the number%d", i))
+	}
+	must(t, h.Text.CatchUp(t.Context()))
+	w.catchUp()
+	must(t, h.Text.(*fts.Index).Close())
+	must(t, w.index.Close())
+	for _, path := range []string{w.path(), w.wordsPath()} {
+		others := pagesOf(t, path, "user:ben")
+		if len(others) < 20 {
+			t.Fatalf("%d pages of %s are of ben", len(others), path)
+		}
+		poison(t, path, others)
+		c, err := sqlite.OpenConn(path, sqlite.OpenReadOnly)
+		must(t, err)
+		if err := sqlitex.Execute(c, "SELECT sum(length(key)) FROM doc_2", nil); err == nil {
+			t.Fatal("the test overwrites the wrong pages")
+		}
+		must(t, c.Close())
+	}
+	w.index = w.open(vector.Options{})
+	w.index.Followed()
+	h = w.hybrid(t)
+	for _, mode := range []search.Mode{search.ByText, search.ByVectors, search.Hybrid} {
+		for _, q := range []search.Query{{Text: "the number77"}, {Text: "has number78", Around: 2, Role: message.User, Conversation: a.ID}} {
+			q.Mode, q.Limit = mode, 3
+			page, err := h.Search(t.Context(), store.ForUser("ana"), q)
+			if err != nil || len(page.Hits) == 0 || !strings.HasPrefix(page.Hits[0].Text, "hers has the number7") || page.Notice != "" {
+				t.Errorf("%s: %+v %v", mode, page, err)
+			}
+		}
+	}
+}
+
+// SQLite reports each table that a statement may read: those of the owner who searches, and
+// those that hold nothing of a message.
+func TestHybridReadsItsOwnersTablesOnly(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, vector.Options{})
+	for _, user := range []string{"ana", "ben", "cleo"} {
+		w.talk(user, "fruit").say("an olive of " + user)
+	}
+	h := w.hybrid(t)
+	must(t, h.Text.CatchUp(t.Context()))
+	w.catchUp()
+	for _, mode := range []search.Mode{search.ByText, search.ByVectors, search.Hybrid} {
+		var mu sync.Mutex
+		read := map[string]bool{}
+		watch := func(c *sqlite.Conn) error {
+			return c.SetAuthorizer(sqlite.AuthorizeFunc(func(a sqlite.Action) sqlite.AuthResult {
+				mu.Lock()
+				defer mu.Unlock()
+				if a.Type() == sqlite.OpRead {
+					read[a.Table()] = true
+				}
+				return sqlite.AuthResultOK
+			}))
+		}
+		opt := vector.Options{Watch: watch}
+		must(t, w.index.Close())
+		w.index = w.open(opt)
+		w.index.Followed()
+		words := fts.New(fts.Options{Path: w.wordsPath(), Store: w.store, Watch: watch})
+		h := &vector.Hybrid{Text: words, Vectors: w.index}
+		page, err := h.Search(t.Context(), store.ForUser("ben"), search.Query{Text: "olive", Mode: mode})
+		if err != nil || len(page.Hits) != 1 || page.Hits[0].Text != "an olive of ben" {
+			t.Errorf("%s: %+v %v", mode, page, err)
+		}
+		must(t, words.Close())
+		own := 0
+		for table := range read {
+			switch {
+			case strings.Contains(table, "_2"):
+				own++
+			case slices.Contains([]string{"", "state", "space", "part", "model", "sqlite_master", "sqlite_schema"}, table):
+			default:
+				t.Errorf("%s reads %s", mode, table)
+			}
+		}
+		if own < 3 {
+			t.Errorf("%s reads %v only", mode, read)
+		}
+	}
+}
+
+// poison overwrites pages of a file.
+func poison(t *testing.T, path string, pages []int64) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	must(t, err)
+	for _, page := range pages {
+		_, err := f.WriteAt(slices.Repeat([]byte{0xa5}, 4096), (page-1)*4096)
+		must(t, err)
+	}
+	must(t, f.Close())
+}
+
+// pagesOf returns the numbers of the pages of all tables of a space, in either file.
 func pagesOf(t *testing.T, path, space string) (pages []int64) {
 	t.Helper()
 	c, err := sqlite.OpenConn(path, sqlite.OpenReadWrite)
@@ -81,9 +183,11 @@ func pagesOf(t *testing.T, path, space string) (pages []int64) {
 		t.Fatalf("the page size is %s", size)
 	}
 	id := column("SELECT id FROM space WHERE name = ?", space)[0]
-	ends := []string{"conv_" + id, "doc_" + id, "doc_msg_" + id}
-	for _, p := range column("SELECT id FROM part WHERE space = ?", id) {
-		ends = append(ends, "code_"+p, "code_doc_"+p, "code_hash_"+p, "vec_"+p, "held_"+p)
+	ends := []string{"conv_" + id, "doc_" + id, "doc_msg_" + id, "doc_prev_" + id, "tool_" + id, "fts_" + id + "_data", "fts_" + id + "_idx", "fts_" + id + "_docsize"}
+	if len(column("SELECT name FROM sqlite_schema WHERE name = 'part'")) > 0 {
+		for _, p := range column("SELECT id FROM part WHERE space = ?", id) {
+			ends = append(ends, "code_"+p, "code_doc_"+p, "code_hash_"+p, "vec_"+p, "held_"+p)
+		}
 	}
 	for _, name := range column("SELECT name FROM sqlite_schema") {
 		if !slices.Contains(ends, name) && !strings.HasPrefix(name, "sqlite_autoindex_conv_"+id) {

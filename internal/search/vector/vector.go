@@ -24,7 +24,8 @@
 // position in the log. The second embeds what is noted, oldest first, and commits each
 // batch of vectors together with the number of the last message that it covers. A crash
 // therefore neither repeats nor skips anything, except that the last batch may be embedded
-// twice; Census compares the index with another one of the same log.
+// twice. Verify compares the index with the store, and Census with another index of the same
+// log.
 //
 // Follow embeds no faster than Options.PerMinute, and stops for the day when it has spent
 // Options.DayCost. Options.Allow decides for each message whether its labels may go to the
@@ -49,6 +50,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"zombiezen.com/go/sqlite"
 
 	"steward/internal/fault"
 	"steward/internal/llm"
@@ -86,6 +89,9 @@ type Options struct {
 	Quiet   time.Duration
 	Backlog uint64
 	Log     *slog.Logger // nil: nothing is logged
+
+	// Watch is called with each new connection to the file. Tests see with it what is read.
+	Watch func(*sqlite.Conn) error
 }
 
 // Index finds messages by their vectors. Its file is opened on first use. It is safe for
@@ -182,7 +188,7 @@ func (x *Index) open(ctx context.Context) error {
 	case x.db != nil:
 		return nil
 	}
-	db, err := openDatabase(ctx, x.opt.Path)
+	db, err := openDatabase(ctx, x.opt.Path, x.opt.Watch)
 	if err != nil {
 		return err
 	}
@@ -215,7 +221,7 @@ func (x *Index) recreate(ctx context.Context, found *database, why error) error 
 	if err := removeAll(x.opt.Path, x.opt.Path+"-wal", x.opt.Path+"-shm"); err != nil {
 		return err
 	}
-	db, err := openDatabase(ctx, x.opt.Path)
+	db, err := openDatabase(ctx, x.opt.Path, x.opt.Watch)
 	if err == nil {
 		x.db = db
 	}

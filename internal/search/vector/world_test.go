@@ -21,6 +21,7 @@ import (
 	"steward/internal/search/vector"
 	"steward/internal/store"
 	"steward/internal/store/sqlite"
+	"steward/test/killed"
 	"steward/test/leak"
 )
 
@@ -229,9 +230,7 @@ func only(all ...*double) func(string) (vector.Model, error) {
 }
 
 func TestMain(m *testing.M) {
-	if killed() {
-		return
-	}
+	killed.Inside(builtKilled)
 	leak.Main(m)
 }
 

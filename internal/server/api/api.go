@@ -103,6 +103,7 @@ func (f *server) routes() []route {
 		on("GET "+conv+"/shares", f.shares),
 		created(on("POST "+conv+"/shares", f.newShare)),
 		on("DELETE /shares/{id}", f.endShare),
+		on("GET "+conv+"/context", f.modelContext),
 		on("POST /import", f.importFile),
 		on("POST /convert", f.convert),
 		on("GET /search", f.search),
@@ -239,6 +240,8 @@ func (f *server) routes() []route {
 		on("GET /memory/facts/{id}", f.fact),
 		on("PATCH /memory/facts/{id}", f.changeFact),
 		on("DELETE /memory/facts/{id}", f.forgetFact),
+		on("POST /memory/facts/{id}/undo", f.undoFact),
+		on("GET /conversations/{id}/memory", f.conversationMemory),
 		on("GET /memory/profile", f.memoryProfile),
 		on("PUT /memory/profile", f.setMemoryProfile),
 

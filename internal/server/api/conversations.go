@@ -49,6 +49,11 @@ func (f *server) conversation(ctx context.Context, c *call, in inConversation) (
 	return view(conv), err
 }
 
+// modelContext shows what the next model call of a conversation sends.
+func (f *server) modelContext(ctx context.Context, c *call, in inConversation) (client.Context, error) {
+	return f.Node.Context(ctx, c.User, in.Conv)
+}
+
 const maxTitle = 200 // characters
 
 // title trims and checks a title. An empty title is valid.

@@ -59,7 +59,7 @@ func (f *server) graphNeighbours(ctx context.Context, c *call, in struct {
 	if err := f.servesGraph(); err != nil {
 		return client.Entity{}, err
 	}
-	e, _, err := f.Graph.Neighbours(ctx, c.User, in.Of, in.Limit)
+	e, _, err := f.Graph.Neighbours(ctx, c.User, in.Of, in.Limit, id.ID{})
 	return e, err
 }
 

@@ -75,6 +75,7 @@ func (r *ImportReport) refuse(e *fault.Error) {
 func (f *server) importFile(ctx context.Context, c *call, in struct {
 	Name   string `query:"name"`
 	Format string `query:"format"`
+	Mine   bool   `query:"mine"`
 }) (ImportReport, error) {
 	if c.r.ContentLength > MaxImport {
 		c.w.Header().Set("Connection", "close")
@@ -91,7 +92,7 @@ func (f *server) importFile(ctx context.Context, c *call, in struct {
 		return ImportReport{}, err
 	}
 	var notes []string
-	o := importexport.Options{Name: in.Name, Format: in.Format, MaxTotal: min(MaxImport, left), MaxChat: c.ImportLimit(), Tell: func(s string) { notes = append(notes, s) }}
+	o := importexport.Options{Name: in.Name, Format: in.Format, Mine: in.Mine, MaxTotal: min(MaxImport, left), MaxChat: c.ImportLimit(), Tell: func(s string) { notes = append(notes, s) }}
 	var first error
 	found := func(yield func(conversation.Imported, error) bool) {
 		for got, err := range f.Node.Import(ctx, c.User, c.r.Body, o) {

@@ -3,6 +3,8 @@ package api
 import (
 	"cmp"
 	"context"
+	"slices"
+	"time"
 
 	"steward/client"
 	"steward/internal/fault"
@@ -33,10 +35,12 @@ func factBy(c *call) record.FactAuthor {
 	return record.FactAuthor{Call: id.New(), Actor: "program", Labels: message.Private | message.Untrusted}
 }
 
-// facts lists the caller's facts, the newest first; with a query, those that are like it, the most similar first.
+// facts lists the caller's facts, the newest first; with a query, those that are like it, the most similar first;
+// with since, those that were changed after that time, with their changes, the newest change first.
 func (f *server) facts(ctx context.Context, c *call, in struct {
 	Query string `query:"query"`
 	All   bool   `query:"all"`
+	Since string `query:"since"`
 	Limit int    `query:"limit" range:"1,5000"`
 }) (map[string][]client.Fact, error) {
 	if err := f.servesMemory(); err != nil {
@@ -53,6 +57,18 @@ func (f *server) facts(ctx context.Context, c *call, in struct {
 		return the("facts", out), err
 	}
 	list, err := f.Memory.List(ctx, c.User, in.All)
+	if in.Since != "" {
+		since, bad := time.Parse(time.RFC3339, in.Since)
+		if bad != nil {
+			return nil, fault.New(fault.Invalid, "time_invalid", "since: %.40q is no time", in.Since).WithHint("write it like 2026-01-02T15:04:05Z")
+		}
+		list = slices.DeleteFunc(list, func(x record.Fact) bool { return !x.Changed.After(since) })
+		slices.SortStableFunc(list, func(a, b record.Fact) int { return b.Changed.Compare(a.Changed) })
+		for i := range list[:min(len(list), most)] {
+			out = append(out, memory.Why(&list[i]))
+		}
+		return the("facts", out), err
+	}
 	for i := range list[:min(len(list), most)] {
 		out = append(out, memory.View(&list[i]))
 	}
@@ -88,7 +104,11 @@ func (f *server) fact(ctx context.Context, c *call, in factNamed) (client.Fact, 
 	if err != nil {
 		return client.Fact{}, err
 	}
-	return memory.Why(&v), nil
+	out := memory.Why(&v)
+	if out.Said, err = f.Node.Said(ctx, c.User, v.Source); err == nil {
+		out.Recalls, err = f.Node.Recalls(ctx, c.User, v.ID)
+	}
+	return out, err
 }
 
 func (f *server) changeFact(ctx context.Context, c *call, in struct {
@@ -105,12 +125,41 @@ func (f *server) changeFact(ctx context.Context, c *call, in struct {
 	return memory.Why(&v), nil
 }
 
-func (f *server) forgetFact(ctx context.Context, c *call, in factNamed) (noContent, error) {
+// forgetFact erases a fact and the calls that have saved it; with turns, also what was said in these turns.
+func (f *server) forgetFact(ctx context.Context, c *call, in struct {
+	factNamed
+	Turns bool `query:"turns"`
+}) (noContent, error) {
 	if err := f.servesMemory(); err != nil {
 		return noContent{}, err
 	}
-	_, err := f.Memory.Forget(ctx, c.User, in.ID)
+	_, err := f.Node.ForgetFact(ctx, c.User, in.ID, in.Turns)
 	return noContent{}, err
+}
+
+// undoFact undoes a change of a fact, by default the newest one.
+func (f *server) undoFact(ctx context.Context, c *call, in struct {
+	factNamed
+	Body struct {
+		Change id.ID `json:"change,omitzero"`
+	} `body:""`
+}) (client.UndoneFact, error) {
+	if err := f.servesMemory(); err != nil {
+		return client.UndoneFact{}, err
+	}
+	v, gone, err := f.Memory.UndoChange(ctx, c.User, in.ID, in.Body.Change, factBy(c))
+	if err != nil {
+		return client.UndoneFact{}, err
+	}
+	return client.UndoneFact{Fact: memory.View(&v), Gone: gone}, nil
+}
+
+// conversationMemory tells what a conversation has recalled, and what was saved from it.
+func (f *server) conversationMemory(ctx context.Context, c *call, in inConversation) (client.ConversationMemory, error) {
+	if err := f.servesMemory(); err != nil {
+		return client.ConversationMemory{}, err
+	}
+	return f.Node.MemoryOf(ctx, f.Memory, c.User, in.Conv)
 }
 
 func (f *server) memoryProfile(ctx context.Context, c *call, _ struct{}) (client.MemoryProfile, error) {

@@ -24,6 +24,7 @@ import (
 	"steward/internal/identity"
 	"steward/internal/jobs"
 	"steward/internal/llm"
+	"steward/internal/memory"
 	"steward/internal/message"
 	"steward/internal/policy"
 	"steward/internal/policy/rego"
@@ -143,11 +144,12 @@ func newTown(t *testing.T, more ...tool.Tool) *town {
 		must(tools.Add(x))
 	}
 	w.index = fts.New(fts.Options{Path: filepath.Join(t.TempDir(), "search.db"), Store: st, Log: log})
-	w.node, err = runtime.Open(t.Context(), runtime.Options{Vendors: vendors.All(), Store: w.store, Models: models, Tools: tools, Authorizer: w.judge, People: people, Search: w.index, Log: log})
+	facts := memory.New(memory.Options{Store: st})
+	w.node, err = runtime.Open(t.Context(), runtime.Options{Memory: facts, Vendors: vendors.All(), Store: w.store, Models: models, Tools: tools, Authorizer: w.judge, People: people, Search: w.index, Log: log})
 	must(err)
 	trail, err := audit.New(st, audit.Options{})
 	must(err)
-	w.o = api.Options{Node: w.node, People: people, Agents: cat, Authorizer: w.judge, Resources: w.node.Resources(), Audit: trail, Logger: log,
+	w.o = api.Options{Memory: facts, Node: w.node, People: people, Agents: cat, Authorizer: w.judge, Resources: w.node.Resources(), Audit: trail, Logger: log,
 		Jobs:      job.Service{Jobs: jobs.New(jobs.Options{Store: st}), Note: func(context.Context) string { return "keep it running" }},
 		Heartbeat: heartbeat.Service{Jobs: jobs.New(jobs.Options{Store: st}), Settings: heartbeat.Settings{Every: 15 * time.Minute, At: "08:00", Caps: heartbeat.Caps{Calls: 40}}, Note: func(context.Context) string { return "keep it running" }},
 		Goals:     goals.New(goals.Options{Store: st, Tasks: requests.EffortTasks{Store: st}})}

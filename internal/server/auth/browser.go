@@ -63,8 +63,9 @@ func (g *Guard) ownPage(r *http.Request) error {
 	if !own && !visit {
 		return fault.New(fault.Denied, "origin_refused", "only Steward's own page may ask for this")
 	}
-	if !safe && !strings.HasPrefix(r.Header.Get("Content-Type"), "application/json") {
-		return fault.New(fault.Unsupported, "media_type", "the content type must be application/json")
+	// A form of another page can send neither of these types.
+	if kind := r.Header.Get("Content-Type"); !safe && !strings.HasPrefix(kind, "application/json") && kind != "application/octet-stream" {
+		return fault.New(fault.Unsupported, "media_type", "the content type must be application/json, or application/octet-stream for a file")
 	}
 	return nil
 }

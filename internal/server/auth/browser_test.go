@@ -64,6 +64,8 @@ func TestBrowserGuard(t *testing.T) {
 		{"an act that nobody answers for", "POST", "origin_refused", []string{cookie, json}},
 		{"an opaque origin", "POST", "origin_refused", []string{cookie, json, "Origin: null"}},
 		{"a form of our own origin", "POST", "media_type", []string{cookie, "Content-Type: application/x-www-form-urlencoded", "Sec-Fetch-Site: same-origin", "Origin: " + here}},
+		{"a file of our own page", "POST", "ana", []string{cookie, "Content-Type: application/octet-stream", "Sec-Fetch-Site: same-origin", "Origin: " + here}},
+		{"a file of another page", "POST", "origin_refused", []string{cookie, "Content-Type: application/octet-stream", "Sec-Fetch-Site: cross-site", "Origin: https://evil.example"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r, err := http.NewRequestWithContext(t.Context(), c.method, here+"/x", nil)

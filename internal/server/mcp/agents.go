@@ -123,7 +123,7 @@ func (x *session) askAgent(ctx context.Context, r *sdk.CallToolRequest, path str
 // follow reports what an agent does, and has the person asked about its questions.
 func (c *call) follow(fr *turn.Frame) {
 	switch {
-	case fr.Kind == turn.FrameNotice && fr.Text != "":
+	case (fr.Kind == turn.FrameNotice || fr.Kind == turn.FrameMemory) && fr.Text != "":
 		c.report(fr.Text, 0)
 	case fr.Kind == turn.FrameCall && fr.Call != nil:
 		if a := fr.Call.Approval; a != nil && fr.Call.Status == turn.CallAwaiting {

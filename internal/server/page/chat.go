@@ -141,7 +141,7 @@ func (v *visit) render(conv id.ID, list []conversation.Entry, next store.Cursor)
 	if err != nil {
 		return nil, "", err
 	}
-	return v.history(list, func(e *conversation.Entry) g.Node { return v.switcher(conv, e.Message, branched) }), next, nil
+	return v.history(list, func(e *conversation.Entry) g.Node { return v.switcher(conv, e.Message, branched) }, v.remembered(conv)), next, nil
 }
 
 // branched reports whether a conversation has more than one branch.

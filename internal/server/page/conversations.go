@@ -209,6 +209,7 @@ func (v *visit) chatMenu(conv *client.Conversation) g.Node {
 		v.button("change-conversation", pin, "", "conversation", conv.ID, "pinned", strconv.FormatBool(!conv.Pinned)),
 		v.button("change-conversation", archive, "", "conversation", conv.ID, "archived", strconv.FormatBool(!conv.Archived)),
 		v.button("share", v.t("Share …"), "", "conversation", conv.ID),
+		A(Href("/chat/"+conv.ID+"/context"), g.Text(v.t("What the model reads"))),
 		A(Href("/chat/"+conv.ID+"/export?format=markdown"), Download(""), g.Text(v.t("Export as Markdown"))),
 		A(Href("/chat/"+conv.ID+"/export?format=json"), Download(""), g.Text(v.t("Export as JSON"))),
 		v.button("delete-conversation-ask", v.t("Delete …"), "danger", "conversation", conv.ID)))

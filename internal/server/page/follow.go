@@ -166,6 +166,8 @@ func (t *follower) show(f *turn.Frame) error {
 		return t.send([]patch{put("failure", "end", Div(ID("failure"), Class("failure"), Role("alert"), P(ownText(f.Err.Message)), g.If(f.Err.Remedy != "", P(Class("quiet"), ownText(f.Err.Remedy))))), t.busy(false), {ID: "notice"}})
 	case turn.FrameNotice:
 		return t.send([]patch{put("notice", "end", Div(ID("notice"), Class("notice"), ownText(f.Text)))})
+	case turn.FrameMemory:
+		return t.send(t.memoryFrame(f))
 	case turn.FrameTask:
 		return t.send([]patch{put("task-"+f.Task.ID.String(), "end", Div(ID("task-"+f.Task.ID.String()), Class("notice task"), t.icon("spin"), ownText(f.Task.Tool+": "+f.Task.Message)))})
 	case turn.FramePlanned:

@@ -64,11 +64,12 @@ func (s *server) lives() map[string]func(v *visit, ctx context.Context, out *str
 		"chats": func(v *visit, ctx context.Context, out *stream) error {
 			return v.liveConversations(ctx, out, v.r.URL.Query().Get("conversation"))
 		},
-		"plans": (*visit).livePlans,
-		"plan":  (*visit).livePlan,
-		"jobs":  (*visit).liveJobs,
-		"job":   (*visit).liveJob,
-		"home":  (*visit).liveHome,
+		"plans":     (*visit).livePlans,
+		"plan":      (*visit).livePlan,
+		"jobs":      (*visit).liveJobs,
+		"job":       (*visit).liveJob,
+		"home":      (*visit).liveHome,
+		"documents": (*visit).liveDocuments,
 	}
 }
 

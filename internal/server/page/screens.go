@@ -20,6 +20,13 @@ func (s *server) screens() []screen {
 		{"/jobs", (*visit).jobsScreen},
 		{"/jobs/{name}", (*visit).jobScreen},
 		{"/home", (*visit).homeScreen},
+		{"/memory", (*visit).memoryScreen},
+		{"/memory/facts/{fact}", (*visit).factScreen},
+		{"/memory/profile", (*visit).profileScreen},
+		{"/memory/graph", (*visit).graphScreen},
+		{"/documents", (*visit).documentsScreen},
+		{"/documents/{document}", (*visit).documentScreen},
+		{"/chat/{conversation}/context", (*visit).contextScreen},
 	}
 }
 
@@ -84,5 +91,19 @@ func (s *server) actions() map[string]action {
 		"home-do":                 (*visit).homeDo,
 		"home-set":                (*visit).homeSet,
 		"home-mode":               (*visit).homeMode,
+		"fact-ask":                (*visit).factAsk,
+		"fact-save":               (*visit).factSave,
+		"fact-trust":              (*visit).factTrust,
+		"fact-forget-ask":         (*visit).factForgetAsk,
+		"fact-forget":             (*visit).factForget,
+		"facts-changed":           (*visit).factsChanged,
+		"fact-undo":               (*visit).factUndo,
+		"profile-save":            (*visit).profileSave,
+		"documents":               (*visit).documentsShown,
+		"document-remove-ask":     (*visit).documentRemoveAsk,
+		"document-remove":         (*visit).documentRemove,
+		"graph-query":             (*visit).graphQuery,
+		"graph-import-ask":        (*visit).graphImportAsk,
+		"graph-import":            (*visit).graphImport,
 	}
 }

@@ -188,6 +188,8 @@ func (v *visit) card(c call) g.Node {
 		state, icon = v.t("running"), "spin"
 	case "awaiting_approval":
 		state, icon = v.t("waits for you"), "hand"
+	case "queued":
+		state, icon = v.t("after the answer"), "clock"
 	case "denied":
 		state, icon = v.t("denied"), "no"
 	case "cancelled":
@@ -280,8 +282,8 @@ func count(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// history shows messages in their order.
-func (v *visit) history(list []conversation.Entry, branches func(*conversation.Entry) g.Node) []g.Node {
+// history shows messages in their order, with what was remembered, if that is not nil.
+func (v *visit) history(list []conversation.Entry, branches func(*conversation.Entry) g.Node, known *remembered) []g.Node {
 	results := map[message.Ref]*message.Message{}
 	for _, e := range list {
 		if r := e.Result(); e.Role == message.Tool && r != nil {
@@ -292,6 +294,7 @@ func (v *visit) history(list []conversation.Entry, branches func(*conversation.E
 	var day string
 	for i := range list {
 		e := &list[i]
+		out = append(out, known.lines(v, e.Message)...)
 		n := v.article(e.Message, results, v.foot(e.Message, branches(e)))
 		if n == nil {
 			continue
@@ -302,5 +305,5 @@ func (v *visit) history(list []conversation.Entry, branches func(*conversation.E
 		}
 		out = append(out, n)
 	}
-	return out
+	return append(out, known.rest()...)
 }

@@ -72,7 +72,7 @@ func TestHealth(t *testing.T) {
 		t.Errorf("watched: %v, %v", first, then)
 	}
 	list, err := c.List(ctx, &health.HealthListRequest{})
-	if err != nil || len(list.Statuses) != 7 || list.Statuses["tool.Tool"].Status != health.HealthCheckResponse_NOT_SERVING {
+	if err != nil || len(list.Statuses) != 9 || list.Statuses["tool.Tool"].Status != health.HealthCheckResponse_NOT_SERVING {
 		t.Errorf("%v, %v", list, err)
 	}
 	other := watch("nothing", "authorization", "Bearer "+annas)
@@ -131,7 +131,7 @@ func TestReflection(t *testing.T) {
 	for _, s := range got[0].GetListServicesResponse().Service {
 		names = append(names, s.Name)
 	}
-	for _, want := range []string{"tool.Tool", "search.Search", "event.Event", "plan.Plan", "assistant.Assistant", "grpc.health.v1.Health"} {
+	for _, want := range []string{"tool.Tool", "search.Search", "memory.Memory", "event.Event", "plan.Plan", "assistant.Assistant", "grpc.health.v1.Health"} {
 		if !slices.Contains(names, want) {
 			t.Errorf("%s is not among %v", want, names)
 		}

@@ -22,12 +22,21 @@ type queryRequest struct {
 	Around       int           `json:"around"`
 	Limit        int           `json:"limit"`
 	After        search.Cursor `json:"after"`
+	Order        search.Order  `json:"order"`
+	Mode         search.Mode   `json:"mode"`
+	Threshold    float64       `json:"threshold"`
+	Agent        string        `json:"agent"`
+	Labels       []string      `json:"labels"`
+	Without      []string      `json:"without"`
+	Message      string        `json:"message"`
 }
 
 type queryResponse struct {
 	Hits   []hit         `json:"hits,omitempty"`
 	Next   search.Cursor `json:"next"`
 	Behind uint64        `json:"behind"`
+	By     string        `json:"by,omitzero"`
+	Notice string        `json:"notice,omitzero"`
 }
 
 // hit is a search.Hit. Its parts name their members differently than the HTTP API does.
@@ -41,6 +50,8 @@ type hit struct {
 	Interaction  id.ID        `json:"interaction"`
 	URI          resource.URI `json:"uri"`
 	Labels       []string     `json:"labels,omitempty"`
+	Score        float64      `json:"score,omitzero"`
+	Seq          uint64       `json:"seq"`
 }
 
 type line struct {
@@ -67,10 +78,10 @@ func (f *Server) queryMessages(ctx context.Context, in *queryRequest) (out query
 		return out, err
 	}
 	page, err := f.Node.Search(ctx, c.User, q)
-	out.Next, out.Behind = page.Next, page.Behind
+	out.Next, out.Behind, out.By, out.Notice = page.Next, page.Behind, page.By, page.Notice
 	for _, h := range page.Hits {
 		x := hit{Line: line(h.Line), Before: linesOf(h.Before), After: linesOf(h.After), Conversation: h.Conversation, Title: h.Title,
-			Interaction: h.Interaction, URI: h.URI, Labels: h.Labels.Names()}
+			Interaction: h.Interaction, URI: h.URI, Labels: h.Labels.Names(), Score: h.Score, Seq: h.Seq}
 		for _, s := range h.Spans {
 			x.Spans = append(x.Spans, span(s))
 		}
@@ -80,23 +91,70 @@ func (f *Server) queryMessages(ctx context.Context, in *queryRequest) (out query
 }
 
 func (in *queryRequest) query() (q search.Query, err error) {
-	q = search.Query{Text: in.Query, Order: search.Newest, Role: in.Role, Tool: in.Tool, Since: in.Since, Until: in.Until, After: in.After}
-	switch q.Role {
-	case "", message.User, message.Assistant, message.Tool:
+	q = search.Query{Text: in.Query, Order: in.Order, Mode: in.Mode, Role: in.Role, Tool: in.Tool, Agent: in.Agent, Since: in.Since, Until: in.Until, After: in.After}
+	switch q.Order {
+	case "", search.Best, search.Newest:
 	default:
-		return q, fault.New(fault.Invalid, "role_unknown", "there is no role %.40q", q.Role).WithHint("use user, assistant or tool")
+		return q, fault.New(fault.Invalid, "order_unknown", "there is no order %.40q", q.Order).WithHint("use best or newest")
 	}
-	if in.Conversation != "" {
+	if err := q.Mode.Check(); err != nil {
+		return q, err
+	}
+	if err := knownRole(q.Role); err != nil {
+		return q, err
+	}
+	if q.Conversation, err = conversationID(in.Conversation); err != nil {
+		return q, err
+	}
+	if in.Message != "" {
 		var ok bool
-		if q.Conversation, ok = id.Parse(in.Conversation); !ok {
-			return q, fault.New(fault.NotFound, "conversation_not_found", "there is no conversation %.80s", in.Conversation).
-				WithHint("use the id of a conversation, such as one that a hit names")
+		if q.Message, ok = id.Parse(in.Message); !ok {
+			return q, fault.New(fault.NotFound, "message_not_found", "there is no message %.80s", in.Message).
+				WithHint("use the id of a message, such as one that a hit names")
 		}
+	}
+	if q.Labels, err = labelsOf(in.Labels); err != nil {
+		return q, err
+	}
+	if q.Without, err = labelsOf(in.Without); err != nil {
+		return q, err
+	}
+	if q.Threshold = in.Threshold; q.Threshold < 0 || q.Threshold > 1 {
+		return q, fault.New(fault.Invalid, "threshold_invalid", "threshold=%g is out of range", q.Threshold).WithHint("use a number from 0 to 1, or leave it out")
 	}
 	if q.Limit, err = within("limit", in.Limit, search.MaxLimit); err == nil {
 		q.Around, err = within("around", in.Around, search.MaxAround)
 	}
 	return q, err
+}
+
+func knownRole(r message.Role) error {
+	switch r {
+	case "", message.User, message.Assistant, message.Tool:
+		return nil
+	}
+	return fault.New(fault.Invalid, "role_unknown", "there is no role %.40q", r).WithHint("use user, assistant or tool")
+}
+
+// conversationID reads the id of a conversation, which may be missing.
+func conversationID(text string) (conv id.ID, err error) {
+	conv, ok := id.Parse(text)
+	if text != "" && !ok {
+		return id.ID{}, fault.New(fault.NotFound, "conversation_not_found", "there is no conversation %.80s", text).
+			WithHint("use the id of a conversation, such as one that a hit names")
+	}
+	return conv, nil
+}
+
+func labelsOf(names []string) (out message.Labels, err error) {
+	for _, name := range names {
+		l, err := message.ParseLabel(name)
+		if err != nil {
+			return 0, err
+		}
+		out |= l
+	}
+	return out, nil
 }
 
 func within(name string, n, most int) (int, error) {

@@ -1,5 +1,5 @@
 // Package rpc is the server for programs that speak gRPC, gRPC-Web, or Connect's JSON over HTTP, all
-// on Steward's one port. It serves the tools, the search in messages, events, plans and agents (the .proto files are
+// on Steward's one port. It serves the tools, the search in messages by words and by vectors, context windows, events, plans and agents (the .proto files are
 // in proto/), with gRPC's reflection and health. docs/reference/rpc.md describes it.
 package rpc
 
@@ -18,7 +18,9 @@ import (
 	health "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"steward/client"
 	"steward/internal/fault"
+	"steward/internal/id"
 	"steward/internal/search"
 	"steward/internal/server/auth"
 	"steward/internal/tool"
@@ -31,6 +33,8 @@ type Node interface {
 	ExecuteTool(ctx context.Context, user string, e work.Execution) (work.Executed, error)
 	ToolList(ctx context.Context, user, agent, namespace string) ([]tool.Spec, error)
 	Search(ctx context.Context, user string, q search.Query) (search.Page, error)
+	Context(ctx context.Context, user string, conv id.ID) (client.Context, error)
+	QueryItems(ctx context.Context, user string, q search.ItemQuery) (search.ItemPage, error)
 }
 
 // Options configure the server. Node and Guard are required.
@@ -80,6 +84,8 @@ func methods() map[protoreflect.FullName]method {
 		"tool.Tool.ExecuteTool":       unary((*Server).executeTool),
 		"tool.Tool.ListTools":         unary((*Server).listTools),
 		"search.Search.QueryMessages": unary((*Server).queryMessages),
+		"memory.Memory.GetWindow":     unary((*Server).getWindow),
+		"vector.Vector.QueryItems":    unary((*Server).queryItems),
 		"event.Event.Publish":         unary((*Server).publish),
 		"event.Event.Subscribe":       streaming((*Server).subscribe),
 

@@ -314,19 +314,21 @@ func TestQueryMessages(t *testing.T) {
 	s.node.find = func(_ string, q search.Query) (search.Page, error) {
 		asked = q
 		line := search.Line{Message: msg, Role: message.Tool, Tool: "a.b", At: at, Text: "a word\xff"}
-		return search.Page{Next: "more", Hits: []search.Hit{{Line: line, URI: resource.Root("common.Message", "x"), Conversation: conv, Title: "T",
+		return search.Page{Next: "more", By: search.ByLexical, Notice: "n", Hits: []search.Hit{{Line: line, Score: 0.5, Seq: 9, URI: resource.Root("common.Message", "x"), Conversation: conv, Title: "T",
 			Interaction: inter, Labels: message.Private, Spans: []search.Span{{From: 2, To: 6}}, Before: []search.Line{line}, After: []search.Line{line, line}}}}, nil
 	}
 	code, _, body := s.post("/search.Search/QueryMessages", fmt.Sprintf(`{"query":"word","conversation":%q,"role":"tool","tool":"a.b",
-		"since":"2026-01-02T03:04:05Z","until":"2026-02-03T04:05:06Z","around":2,"limit":7,"after":"c"}`, conv))
+		"since":"2026-01-02T03:04:05Z","until":"2026-02-03T04:05:06Z","around":2,"limit":7,"after":"c","order":"newest","mode":"text","threshold":0.5,
+		"agent":"cook","labels":["private"],"without":["untrusted"],"message":%q}`, conv, msg))
 	want := search.Query{Text: "word", Conversation: conv, Role: message.Tool, Tool: "a.b", Since: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
-		Until: time.Date(2026, 2, 3, 4, 5, 6, 0, time.UTC), Around: 2, Limit: 7, After: "c"}
+		Until: time.Date(2026, 2, 3, 4, 5, 6, 0, time.UTC), Around: 2, Limit: 7, After: "c",
+		Order: search.Newest, Mode: search.ByText, Threshold: 0.5, Agent: "cook", Labels: message.Private, Without: message.Untrusted, Message: msg}
 	if code != 200 || asked != want {
 		t.Errorf("%d %s: asked %+v", code, body, asked)
 	}
 	line := `{"message":"` + msg.String() + `","role":"tool","tool":"a.b","time":"2026-03-04T05:06:07.000008Z","text":"a word�"}`
-	if !sameJSON(t, body, `{"next":"more","hits":[{"line":`+line+`,"spans":[{"from":2,"to":6}],"before":[`+line+`],"after":[`+line+`,`+line+
-		`],"conversation":"`+conv.String()+`","title":"T","interaction":"`+inter.String()+`","uri":"cld:common.Message.x","labels":["private"]}]}`) {
+	if !sameJSON(t, body, `{"next":"more","by":"lexical","notice":"n","hits":[{"line":`+line+`,"spans":[{"from":2,"to":6}],"before":[`+line+`],"after":[`+line+`,`+line+
+		`],"conversation":"`+conv.String()+`","title":"T","interaction":"`+inter.String()+`","uri":"cld:common.Message.x","labels":["private"],"score":0.5,"seq":"9"}]}`) {
 		t.Errorf("%s", body)
 	}
 	if _, _, body = s.do(http.MethodGet, "/search.Search/QueryMessages"+"?encoding=json&message="+url.QueryEscape(`{"query":"w"}`), nil); asked != (search.Query{Text: "w"}) {
@@ -335,6 +337,8 @@ func TestQueryMessages(t *testing.T) {
 	for _, c := range [][2]string{
 		{`{"role":"system"}`, "ROLE_UNKNOWN"}, {`{"conversation":"x"}`, "CONVERSATION_NOT_FOUND"}, {`{"limit":-1}`, "LIMIT_INVALID"},
 		{`{"limit":101}`, "LIMIT_INVALID"}, {`{"around":6}`, "AROUND_INVALID"}, {`{"since":"yesterday"}`, "invalid_argument"},
+		{`{"order":"oldest"}`, "ORDER_UNKNOWN"}, {`{"mode":"magic"}`, "MODE_UNKNOWN"}, {`{"threshold":1.5}`, "THRESHOLD_INVALID"},
+		{`{"labels":["x"]}`, "LABEL"}, {`{"without":["x"]}`, "LABEL"}, {`{"message":"x"}`, "MESSAGE_NOT_FOUND"},
 	} {
 		if code, _, body := s.post("/search.Search/QueryMessages", c[0]); code < 400 || code >= 500 || !strings.Contains(body, c[1]) {
 			t.Errorf("%s: %d %s", c[0], code, body)

@@ -16,7 +16,9 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
 
+	"steward/client"
 	"steward/internal/fault"
+	"steward/internal/id"
 	"steward/internal/identity"
 	"steward/internal/search"
 	"steward/internal/server/auth"
@@ -33,6 +35,8 @@ type node struct {
 	execute func(ctx context.Context, user string, e work.Execution) (work.Executed, error)
 	list    func(user, agent, namespace string) ([]tool.Spec, error)
 	find    func(user string, q search.Query) (search.Page, error)
+	window  func(user string, conv id.ID) (client.Context, error)
+	items   func(user string, q search.ItemQuery) (search.ItemPage, error)
 }
 
 func (n *node) ExecuteTool(ctx context.Context, user string, e work.Execution) (work.Executed, error) {
@@ -41,8 +45,15 @@ func (n *node) ExecuteTool(ctx context.Context, user string, e work.Execution) (
 func (n *node) ToolList(_ context.Context, user, agent, namespace string) ([]tool.Spec, error) {
 	return n.list(user, agent, namespace)
 }
+func (n *node) QueryItems(_ context.Context, user string, q search.ItemQuery) (search.ItemPage, error) {
+	return n.items(user, q)
+}
 func (n *node) Search(_ context.Context, user string, q search.Query) (search.Page, error) {
 	return n.find(user, q)
+}
+
+func (n *node) Context(_ context.Context, user string, conv id.ID) (client.Context, error) {
+	return n.window(user, conv)
 }
 
 // keys knows one key, anna's.

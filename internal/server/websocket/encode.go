@@ -51,6 +51,11 @@ func membersOf(f *turn.Frame) any {
 			Text    string `json:"text"`
 			Waiting bool   `json:"waiting,omitzero"`
 		}{f.Text, f.Waiting}
+	case f.Kind == turn.FrameMemory && f.Memory != nil:
+		return struct {
+			turn.MemoryView
+			Text string `json:"text"`
+		}{*f.Memory, f.Text}
 	case f.Kind == turn.FrameUser:
 		u := struct {
 			ClientID string  `json:"client_message_id,omitzero"`

@@ -13,6 +13,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"steward/client"
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/message"
@@ -204,4 +205,18 @@ func FuzzMessageFrame(f *testing.F) {
 			t.Fatalf("%s: %v", data, err)
 		}
 	})
+}
+
+// A frame about memory has what a client needs to show a fact, and to undo the change.
+func TestFrameAboutMemory(t *testing.T) {
+	f := turn.Frame{Kind: turn.FrameMemory, Text: "Remembered: My car is blue (2030-01-02)", Memory: &turn.MemoryView{Did: client.MemorySaved,
+		Facts: []client.FactNews{{ID: "f", Text: "My car is blue", Foreign: true, How: client.FactAdded, Change: "c", From: time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)}}}}
+	const want = `{"type":"memory","did":"saved","facts":[{"id":"f","text":"My car is blue","valid_from":"2030-01-02T03:04:05Z","foreign":true,"how":"added","change":"c"}],"text":"Remembered: My car is blue (2030-01-02)","cursor":"0"}`
+	if got := string(appendFrame(nil, &f)); got != want {
+		t.Errorf("%s", got)
+	}
+	var back client.Frame
+	if err := json.Unmarshal([]byte(want), &back); err != nil || back.Did != client.MemorySaved || len(back.Facts) != 1 || back.Facts[0].Change != "c" || !back.Facts[0].Foreign {
+		t.Errorf("%+v, %v", back, err)
+	}
 }

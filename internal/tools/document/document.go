@@ -29,7 +29,7 @@ type searchArgs struct {
 
 // AddTools adds the tools to a kit named "documents".
 func AddTools(k *local.Kit, search Search) {
-	local.Query(k, tool.Spec{Name: "search", Yields: message.Private | message.Untrusted, Tidy: local.ReplacesEarlier("query", "limit"),
+	local.Query(k, tool.Spec{Name: "search", Yields: message.Private, Tidy: local.ReplacesEarlier("query", "limit"), Sentences: searchSentences(),
 		Description: "Searches the documents that the user has added (PDF, Word, web pages, notes, code, mail). Returns passages, best first, each with its page or line. Name these as sources.",
 		Log:         tool.LogSpec{Summary: "Search the documents for {query}", Parameters: []string{"query"}}},
 		func(ctx context.Context, in tool.Invocation, a searchArgs) (tool.Result, error) {
@@ -41,6 +41,15 @@ func AddTools(k *local.Kit, search Search) {
 			res.Labels = message.Private | labels
 			return res, nil
 		})
+}
+
+func searchSentences() []string {
+	return []string{
+		"search my documents for {query=notice period}",
+		"search [my|the|all] documents for [the|my] {query:any}", "find [the|my] {query} in [my|the] documents", "(what do|what did) my documents say about {query}", "which documents mention {query:any}",
+		"de: such in meinen Dokumenten nach {query=Kündigungsfrist}",
+		"de: (such|suche|durchsuch|durchsuche) [in] (meinen|meine|den) dokumenten nach {query:any}", "de: (was steht|was sagen) in meinen dokumenten (über|zu) {query}",
+	}
 }
 
 // text shows passages to a model.

@@ -76,12 +76,20 @@ func callID(key string) id.ID { return id.Derive("fact", "call", key) }
 
 func (s service) save(ctx context.Context, in tool.Invocation, a saveArgs, _ changes) (string, error) {
 	by := record.FactAuthor{Call: callID(local.Key(in)), Actor: "agent:" + in.Agent, Labels: in.Labels}
+	if record.IDOf(in.Message, record.TypeMessage) == in.Call.Message {
+		by.Source = in.Message.String()
+	}
 	if in.Agent == "" {
 		by.Actor = "agent:assistant"
 	}
 	if in.Labels.Has(message.Private) {
 		by.Sources = in.Sources
 	}
+	source, err := s.Memory.SaidBefore(ctx, in.User, in.Conversation, in.Call.Message)
+	if err != nil {
+		return "", err
+	}
+	by.Source = source
 	input := client.FactInput{Text: &a.Content, Importance: a.Importance, Replaces: a.Replaces}
 	if a.Subject != "" {
 		input.Subject = &a.Subject

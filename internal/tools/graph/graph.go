@@ -1,11 +1,12 @@
 // Package graph lets an agent ask and extend the user's graph, which package memory/graph keeps.
 //
-// graph.neighbours tells who or what something is: all that is said of it, with the texts of the sources, so
-// that "who is Ann, and what did we agree" takes one call. graph.query answers SPARQL. Both are queries, and
+// graph.neighbours tells who or what something is: its relations, the facts about it with their dates and
+// sources, and the passages of messages and documents that mention it, so that "who is Ann, and what did we
+// agree" takes one call. graph.query answers SPARQL. Both are queries, and
 // their results have the labels of all triples that were read: what comes from foreign text stays foreign.
 //
 // graph.assert is an action. What it states has the labels of everything that the model had been shown, and
-// its source is the conversation, so that it is gone when that is erased. A repeated call changes nothing,
+// its source is the message with the call, so that it is gone when that or its conversation is erased. A repeated call changes nothing,
 // and a call can be undone. A name that is no IRI means the entity or the relation of that name.
 package graph
 
@@ -13,7 +14,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 
 	"steward/client"
 	"steward/internal/fault"
@@ -21,6 +24,7 @@ import (
 	"steward/internal/memory/graph/rdf"
 	"steward/internal/memory/graph/sparql"
 	"steward/internal/message"
+	"steward/internal/record"
 	"steward/internal/tool"
 	"steward/internal/tools/local"
 )
@@ -31,7 +35,8 @@ const Name = "graph"
 // Graph keeps triples; package memory/graph does.
 type Graph interface {
 	Query(ctx context.Context, user, text string, lim sparql.Limits) (sparql.Answer, message.Labels, error)
-	Neighbours(ctx context.Context, user, which string, limit int) (client.Entity, message.Labels, error)
+	// Neighbours tells what is known of an entity. What belongs to the message except is left out.
+	Neighbours(ctx context.Context, user, which string, limit int, except id.ID) (client.Entity, message.Labels, error)
 	// State adds a triple that is given in words.
 	State(ctx context.Context, user string, t client.NewTriple, labels message.Labels, call id.ID) (int, error)
 	// StatedIn says in words what a call has stated (not_found).
@@ -59,9 +64,9 @@ type assertArgs struct {
 // Add adds the tools to a kit named Name.
 func Add(k *local.Kit, g Graph) {
 	local.Query(k, tool.Spec{Name: "neighbours", Yields: message.Private, Tidy: local.ReplacesEarlier("of"),
-		Description: "Tells who or what something is: its relations, and the texts that state them.", Log: tool.LogSpec{Summary: "Look up what is known of {of}"}},
+		Description: "Tells who or what something is and what was said or agreed about it: relations, remembered facts, and passages of messages and documents, with dates and sources.", Log: tool.LogSpec{Summary: "Look up what is known of {of}"}},
 		func(ctx context.Context, in tool.Invocation, a neighboursArgs) (tool.Result, error) {
-			e, labels, err := g.Neighbours(ctx, in.User, a.Of, a.Limit)
+			e, labels, err := g.Neighbours(ctx, in.User, a.Of, a.Limit, in.Call.Message)
 			return shown(Text(e), labels, err)
 		})
 	local.Query(k, tool.Spec{Name: "query", Yields: message.Private,
@@ -76,9 +81,10 @@ func Add(k *local.Kit, g Graph) {
 		Widths:      []tool.Width{{Name: "state anything about {subject}", Any: []string{"predicate", "object", "value"}}, {Name: "state anything", Any: []string{"subject", "predicate", "object", "value"}}}},
 		func(_ context.Context, user string) (own, error) { return own{g, user}, nil },
 		func(ctx context.Context, in tool.Invocation, a assertArgs, o own) (string, error) {
-			source := in.Conversation.String()
-			if in.Conversation.Zero() {
-				source = "call:" + in.Key
+			source := "call:" + in.Key
+			if !in.Conversation.Zero() {
+				conv := record.IDOf(in.Conversation, record.TypeConversation)
+				source = record.InteractionURI(conv, in.Request).ChildID(record.TypeMessage, in.Call.Message).String()
 			}
 			call := callID(local.Key(in))
 			n, err := g.State(ctx, in.User, client.NewTriple{Subject: a.Subject, Predicate: a.Predicate, Object: a.Object, Value: a.Value, Source: source}, in.Labels, call)
@@ -122,26 +128,50 @@ func shown(text string, labels message.Labels, err error) (tool.Result, error) {
 	return res, err
 }
 
-// Text shows an entity with its relations and the texts of its sources.
+// Text shows an entity with its relations, the facts about it, and the texts that mention it.
 func Text(e client.Entity) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s <%s>\n", local.Line(e.Label, 200), e.ID)
+	fmt.Fprintf(&b, "%s", local.Line(e.Label, 200))
+	if e.ID != "" {
+		fmt.Fprintf(&b, " <%s>", e.ID)
+	}
+	b.WriteString("\n")
 	for _, n := range e.Relations {
 		other := local.Line(n.Label, 500)
 		line := fmt.Sprintf("- %s: %s", n.Words, other)
 		if n.Inverse {
 			line = fmt.Sprintf("- %s %s this", other, n.Words)
 		}
-		fmt.Fprintf(&b, "%s (%s)\n", line, n.At.UTC().Format("2006-01-02"))
+		fmt.Fprintf(&b, "%s (%s)\n", line, day(n.At))
 	}
 	if e.More {
 		b.WriteString("There are more relations.\n")
 	}
-	for _, s := range e.Texts {
-		fmt.Fprintf(&b, "\nFrom %s:\n%s\n", s.Source, s.Text)
+	if len(e.Facts) > 0 {
+		b.WriteString("\nFacts:\n")
+	}
+	for _, f := range e.Facts {
+		text := local.Line(f.Text, 500)
+		if f.Foreign {
+			text = fmt.Sprintf("others wrote %q", text)
+		}
+		since := "since " + day(f.From)
+		if !f.Until.IsZero() {
+			since = "no longer true: " + day(f.From) + " to " + day(f.Until)
+		}
+		fmt.Fprintf(&b, "- %s (%s, %s)\n", text, since, cmp.Or(f.Source, "saved by hand"))
+	}
+	for _, s := range append(slices.Clone(e.Texts), e.Passages...) {
+		where := cmp.Or(s.Cite, s.Source)
+		if !s.At.IsZero() {
+			where += ", " + day(s.At)
+		}
+		fmt.Fprintf(&b, "\nFrom %s:\n%s\n", where, s.Text)
 	}
 	return b.String()
 }
+
+func day(t time.Time) string { return t.UTC().Format(time.DateOnly) }
 
 // Table shows the answer to a query.
 func Table(a sparql.Answer) string {

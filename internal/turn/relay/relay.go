@@ -82,7 +82,7 @@ func (t *frameConverter) convert(f *turn.Frame, yield func(llm.Event, error) boo
 	case turn.FrameReset:
 		t.images.rest()
 		return true, yield(llm.Event{Kind: llm.Reset}, nil)
-	case turn.FrameNotice:
+	case turn.FrameNotice, turn.FrameMemory:
 		return true, yield(llm.Event{Kind: llm.Notice, Text: f.Text}, nil)
 	case turn.FrameError:
 		return false, yield(llm.Event{}, f.Err)

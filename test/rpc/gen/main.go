@@ -35,8 +35,9 @@ type plugin struct {
 }
 
 func jobs() []job {
-	own := []string{"common.proto", "tool.proto", "search.proto", "event.proto"}
+	own := []string{"common.proto", "tool.proto", "search.proto", "memory.proto", "event.proto"}
 	work := []string{"message.proto", "plan.proto", "assistant.proto"} // apart, since two packages have a Resource
+	vectors := []string{"vector.proto"}                                // likewise
 	into := func(files []string, pkg string) string {
 		client := "module=steward"
 		for _, name := range files {
@@ -46,6 +47,7 @@ func jobs() []job {
 	}
 	return []job{
 		{"proto", own, []plugin{{"protoc-gen-go", into(own, "pb")}}},
+		{"proto", vectors, []plugin{{"protoc-gen-go", into(vectors, "vectorpb")}}},
 		{"proto", work, []plugin{{"protoc-gen-go", into(work, "workpb")}}},
 		{"examples/hash", []string{"hash.proto"},
 			[]plugin{{"protoc-gen-go", "module=steward"}, {"protoc-gen-go-grpc", "module=steward"}}},

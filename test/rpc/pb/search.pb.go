@@ -27,9 +27,10 @@ const (
 // What to look for. What is left out narrows nothing.
 type QueryMessagesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The words to look for: all of them, in any order. "Words in quotes" stand
-	// together, word* is the beginning of a word, -word must not be there, and
-	// OR between two means either.
+	// What to look for. In the order "best" any word counts, rare words more; in
+	// the order "newest" all must be there. "Words in quotes" stand together,
+	// word* is the beginning of a word, -word must not be there, and OR between
+	// two means either.
 	Query string `protobuf:"bytes,1,opt,name=query,proto3" json:"query,omitempty"`
 	// Only in this conversation: its id, a UUID.
 	Conversation *string `protobuf:"bytes,2,opt,name=conversation,proto3,oneof" json:"conversation,omitempty"`
@@ -46,7 +47,22 @@ type QueryMessagesRequest struct {
 	// How many hits a page has at most: 1 to 100. Left out: 20.
 	Limit *int32 `protobuf:"varint,8,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
 	// Where the page begins: next of the page before, of the same query.
-	After         *string `protobuf:"bytes,9,opt,name=after,proto3,oneof" json:"after,omitempty"`
+	After *string `protobuf:"bytes,9,opt,name=after,proto3,oneof" json:"after,omitempty"`
+	// "best" or "newest" first. Left out: best.
+	Order *string `protobuf:"bytes,10,opt,name=order,proto3,oneof" json:"order,omitempty"`
+	// What messages are found by: "text", "vectors" or "hybrid". Left out:
+	// hybrid, where there are vectors.
+	Mode *string `protobuf:"bytes,11,opt,name=mode,proto3,oneof" json:"mode,omitempty"`
+	// Leave out hits with a lower score: 0 to 1. Only in the order "best".
+	Threshold *float64 `protobuf:"fixed64,12,opt,name=threshold,proto3,oneof" json:"threshold,omitempty"`
+	// Only in conversations with this agent.
+	Agent *string `protobuf:"bytes,13,opt,name=agent,proto3,oneof" json:"agent,omitempty"`
+	// Only messages with all of these labels: "private", "untrusted", "secret".
+	Labels []string `protobuf:"bytes,14,rep,name=labels,proto3" json:"labels,omitempty"`
+	// Only messages with none of these labels.
+	Without []string `protobuf:"bytes,15,rep,name=without,proto3" json:"without,omitempty"`
+	// Show this message instead of searching: its id, a UUID.
+	Message       *string `protobuf:"bytes,16,opt,name=message,proto3,oneof" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -144,6 +160,55 @@ func (x *QueryMessagesRequest) GetAfter() string {
 	return ""
 }
 
+func (x *QueryMessagesRequest) GetOrder() string {
+	if x != nil && x.Order != nil {
+		return *x.Order
+	}
+	return ""
+}
+
+func (x *QueryMessagesRequest) GetMode() string {
+	if x != nil && x.Mode != nil {
+		return *x.Mode
+	}
+	return ""
+}
+
+func (x *QueryMessagesRequest) GetThreshold() float64 {
+	if x != nil && x.Threshold != nil {
+		return *x.Threshold
+	}
+	return 0
+}
+
+func (x *QueryMessagesRequest) GetAgent() string {
+	if x != nil && x.Agent != nil {
+		return *x.Agent
+	}
+	return ""
+}
+
+func (x *QueryMessagesRequest) GetLabels() []string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+func (x *QueryMessagesRequest) GetWithout() []string {
+	if x != nil {
+		return x.Without
+	}
+	return nil
+}
+
+func (x *QueryMessagesRequest) GetMessage() string {
+	if x != nil && x.Message != nil {
+		return *x.Message
+	}
+	return ""
+}
+
 type QueryMessagesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Hits  []*Hit                 `protobuf:"bytes,1,rep,name=hits,proto3" json:"hits,omitempty"`
@@ -151,7 +216,12 @@ type QueryMessagesResponse struct {
 	Next string `protobuf:"bytes,2,opt,name=next,proto3" json:"next,omitempty"`
 	// How many entries of the log are not indexed yet, as after an import: what
 	// they say is not found. 0: the answer is complete.
-	Behind        uint64 `protobuf:"varint,3,opt,name=behind,proto3" json:"behind,omitempty"`
+	Behind uint64 `protobuf:"varint,3,opt,name=behind,proto3" json:"behind,omitempty"`
+	// What found the hits besides their words: "semantic" vectors, which an
+	// embedding model made, or "lexical" ones, which are made of words.
+	By string `protobuf:"bytes,4,opt,name=by,proto3" json:"by,omitempty"`
+	// Why vectors were not searched although they were asked for.
+	Notice        string `protobuf:"bytes,5,opt,name=notice,proto3" json:"notice,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -207,6 +277,20 @@ func (x *QueryMessagesResponse) GetBehind() uint64 {
 	return 0
 }
 
+func (x *QueryMessagesResponse) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *QueryMessagesResponse) GetNotice() string {
+	if x != nil {
+		return x.Notice
+	}
+	return ""
+}
+
 // Hit is a message that matches.
 type Hit struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -228,7 +312,12 @@ type Hit struct {
 	Uri string `protobuf:"bytes,8,opt,name=uri,proto3" json:"uri,omitempty"`
 	// What has to be minded about all that the hit shows: "private",
 	// "untrusted", "secret".
-	Labels        []string `protobuf:"bytes,9,rep,name=labels,proto3" json:"labels,omitempty"`
+	Labels []string `protobuf:"bytes,9,rep,name=labels,proto3" json:"labels,omitempty"`
+	// How good the match is, from 0 to 1, relative to the best hit; 0 in the order
+	// "newest".
+	Score float64 `protobuf:"fixed64,10,opt,name=score,proto3" json:"score,omitempty"`
+	// The message's position in the log.
+	Seq           uint64 `protobuf:"varint,11,opt,name=seq,proto3" json:"seq,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -324,6 +413,20 @@ func (x *Hit) GetLabels() []string {
 		return x.Labels
 	}
 	return nil
+}
+
+func (x *Hit) GetScore() float64 {
+	if x != nil {
+		return x.Score
+	}
+	return 0
+}
+
+func (x *Hit) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
 }
 
 // Line is a message in one line: the part of its text that matters, with "…"
@@ -465,7 +568,7 @@ var File_search_proto protoreflect.FileDescriptor
 
 const file_search_proto_rawDesc = "" +
 	"\n" +
-	"\fsearch.proto\x12\x06search\x1a\x1fgoogle/protobuf/timestamp.proto\"\x80\x03\n" +
+	"\fsearch.proto\x12\x06search\x1a\x1fgoogle/protobuf/timestamp.proto\"\xfa\x04\n" +
 	"\x14QueryMessagesRequest\x12\x14\n" +
 	"\x05query\x18\x01 \x01(\tR\x05query\x12'\n" +
 	"\fconversation\x18\x02 \x01(\tH\x00R\fconversation\x88\x01\x01\x12\x17\n" +
@@ -475,17 +578,35 @@ const file_search_proto_rawDesc = "" +
 	"\x05until\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12\x1b\n" +
 	"\x06around\x18\a \x01(\x05H\x03R\x06around\x88\x01\x01\x12\x19\n" +
 	"\x05limit\x18\b \x01(\x05H\x04R\x05limit\x88\x01\x01\x12\x19\n" +
-	"\x05after\x18\t \x01(\tH\x05R\x05after\x88\x01\x01B\x0f\n" +
+	"\x05after\x18\t \x01(\tH\x05R\x05after\x88\x01\x01\x12\x19\n" +
+	"\x05order\x18\n" +
+	" \x01(\tH\x06R\x05order\x88\x01\x01\x12\x17\n" +
+	"\x04mode\x18\v \x01(\tH\aR\x04mode\x88\x01\x01\x12!\n" +
+	"\tthreshold\x18\f \x01(\x01H\bR\tthreshold\x88\x01\x01\x12\x19\n" +
+	"\x05agent\x18\r \x01(\tH\tR\x05agent\x88\x01\x01\x12\x16\n" +
+	"\x06labels\x18\x0e \x03(\tR\x06labels\x12\x18\n" +
+	"\awithout\x18\x0f \x03(\tR\awithout\x12\x1d\n" +
+	"\amessage\x18\x10 \x01(\tH\n" +
+	"R\amessage\x88\x01\x01B\x0f\n" +
 	"\r_conversationB\a\n" +
 	"\x05_roleB\a\n" +
 	"\x05_toolB\t\n" +
 	"\a_aroundB\b\n" +
 	"\x06_limitB\b\n" +
-	"\x06_after\"d\n" +
+	"\x06_afterB\b\n" +
+	"\x06_orderB\a\n" +
+	"\x05_modeB\f\n" +
+	"\n" +
+	"_thresholdB\b\n" +
+	"\x06_agentB\n" +
+	"\n" +
+	"\b_message\"\x8c\x01\n" +
 	"\x15QueryMessagesResponse\x12\x1f\n" +
 	"\x04hits\x18\x01 \x03(\v2\v.search.HitR\x04hits\x12\x12\n" +
 	"\x04next\x18\x02 \x01(\tR\x04next\x12\x16\n" +
-	"\x06behind\x18\x03 \x01(\x04R\x06behind\"\x9b\x02\n" +
+	"\x06behind\x18\x03 \x01(\x04R\x06behind\x12\x0e\n" +
+	"\x02by\x18\x04 \x01(\tR\x02by\x12\x16\n" +
+	"\x06notice\x18\x05 \x01(\tR\x06notice\"\xc3\x02\n" +
 	"\x03Hit\x12 \n" +
 	"\x04line\x18\x01 \x01(\v2\f.search.LineR\x04line\x12\"\n" +
 	"\x05spans\x18\x02 \x03(\v2\f.search.SpanR\x05spans\x12$\n" +
@@ -495,7 +616,10 @@ const file_search_proto_rawDesc = "" +
 	"\x05title\x18\x06 \x01(\tR\x05title\x12 \n" +
 	"\vinteraction\x18\a \x01(\tR\vinteraction\x12\x10\n" +
 	"\x03uri\x18\b \x01(\tR\x03uri\x12\x16\n" +
-	"\x06labels\x18\t \x03(\tR\x06labels\"\x8c\x01\n" +
+	"\x06labels\x18\t \x03(\tR\x06labels\x12\x14\n" +
+	"\x05score\x18\n" +
+	" \x01(\x01R\x05score\x12\x10\n" +
+	"\x03seq\x18\v \x01(\x04R\x03seq\"\x8c\x01\n" +
 	"\x04Line\x12\x18\n" +
 	"\amessage\x18\x01 \x01(\tR\amessage\x12\x12\n" +
 	"\x04role\x18\x02 \x01(\tR\x04role\x12\x12\n" +

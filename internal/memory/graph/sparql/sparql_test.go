@@ -153,3 +153,19 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// memory is a source of triples that it holds.
+type memory []rdf.Triple
+
+func (m memory) Match(_ context.Context, s, p, o rdf.Term, found func(rdf.Triple) error) error {
+	seen := map[rdf.Triple]bool{}
+	for _, t := range m {
+		if (s.Kind == 0 || t.S == s) && (p.Kind == 0 || t.P == p) && (o.Kind == 0 || t.O == o) && !seen[t] {
+			seen[t] = true
+			if err := found(t); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,5 +1,6 @@
 // What scripts add to HTML that the server has made.
 export function enhance(root) {
+  for (const p of root.querySelectorAll(".picture")) p.scrollLeft = (p.scrollWidth - p.clientWidth) / 2;
   localTimes(root);
   copyButtons(root);
 }

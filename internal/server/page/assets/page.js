@@ -3,6 +3,7 @@ import { act, upload, toast, t } from "./act.js";
 import { followPage } from "./live.js";
 import { startComposer, suggest, editMessage, stopEditing, queue, pick } from "./composer.js";
 import { localTimes, copyButtons, enhance } from "./enhance.js";
+import { startUploads } from "./upload.js";
 import { signIn } from "./signin.js";
 
 const js = {
@@ -148,5 +149,6 @@ enhance(document);
 localTimes(document);
 copyButtons(document);
 startComposer();
+startUploads();
 followPage();
 signIn();

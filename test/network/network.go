@@ -1,4 +1,6 @@
-package day
+// Package network is a network in memory, for tests on a virtual clock (testing/synctest): such a clock stands
+// still while a goroutine waits for a real socket.
+package network
 
 import (
 	"context"
@@ -12,15 +14,18 @@ import (
 	"time"
 )
 
-// network is a network in memory. Addresses are 127.0.0.1 and a port.
-type network struct {
+// Network is a network in memory. Addresses are 127.0.0.1 and a port.
+type Network struct {
 	t         testing.TB
 	mu        sync.Mutex
 	listeners map[string]*listener
 }
 
+// New returns a network in which nobody listens yet.
+func New(t testing.TB) *Network { return &Network{t: t, listeners: map[string]*listener{}} }
+
 type listener struct {
-	network *network
+	network *Network
 	at      *net.TCPAddr
 	dialled chan net.Conn
 	closed  chan struct{}
@@ -149,7 +154,7 @@ func (c *conn) SetWriteDeadline(time.Time) error { return nil }
 func (c *conn) SetDeadline(t time.Time) error { return c.SetReadDeadline(t) }
 
 // Listen listens at an address.
-func (n *network) Listen(_, address string) (net.Listener, error) {
+func (n *Network) Listen(_, address string) (net.Listener, error) {
 	at, err := net.ResolveTCPAddr("tcp", address)
 	if err != nil {
 		return nil, err
@@ -165,7 +170,7 @@ func (n *network) Listen(_, address string) (net.Listener, error) {
 }
 
 // Dial connects to an address.
-func (n *network) Dial(ctx context.Context, _, address string) (net.Conn, error) {
+func (n *Network) Dial(ctx context.Context, _, address string) (net.Conn, error) {
 	n.mu.Lock()
 	l := n.listeners[address]
 	n.mu.Unlock()
@@ -183,8 +188,8 @@ func (n *network) Dial(ctx context.Context, _, address string) (net.Conn, error)
 	}
 }
 
-// listen listens at a port for a double.
-func (n *network) listen(port int) net.Listener {
+// ListenAt listens at a port for a double.
+func (n *Network) ListenAt(port int) net.Listener {
 	l, err := n.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 	if err != nil {
 		n.t.Fatal(err)
@@ -192,9 +197,9 @@ func (n *network) listen(port int) net.Listener {
 	return l
 }
 
-// serve serves a double at a port until the test ends, and returns its URL.
-func (n *network) serve(port int, h http.Handler) string {
-	l := n.listen(port)
+// Serve serves a double at a port until the test ends, and returns its URL.
+func (n *Network) Serve(port int, h http.Handler) string {
+	l := n.ListenAt(port)
 	s := &http.Server{Handler: h}
 	done := make(chan struct{})
 	go func() {
