@@ -48,6 +48,7 @@ type Options struct {
 	Memory    *memory.Engine    // nil: facts are not served
 	Documents *documents.Engine // nil: documents are not served
 	Graph     *graph.Engine     // nil: the graph is not served
+	Setup     Setup             // nil: settings are not served
 
 	Own identity.Profile // what the settings say about the machine's own user
 
@@ -173,6 +174,13 @@ func (f *server) routes() []route {
 		on("POST /agents/deny", f.denyAgent),
 		on("POST /agents/revoke", f.revokeAgent),
 		on("GET /models", f.models),
+		on("POST /models/test", f.testModel),
+		on("POST /models/find", f.findModels),
+		on("PUT /models/default", f.useModel),
+		on("GET /settings", f.settings),
+		on("GET /providers", f.providers),
+		created(on("POST /providers", f.connectProvider)),
+		on("DELETE /providers/{name}", f.disconnectProvider),
 		on("GET /route", f.routeStats),
 		on("POST /route", f.explainRoute),
 		on("GET /policy", f.policy),

@@ -1,0 +1,124 @@
+package client
+
+import (
+	"context"
+	"time"
+)
+
+// Setting is one effective setting. Secrets are masked.
+type Setting struct {
+	Key   string `json:"key"`
+	Value string `json:"value"`
+	From  string `json:"from"` // default, or a file with the line, a variable or a flag
+	Doc   string `json:"doc,omitzero"`
+}
+
+// Settings are all effective settings of this Steward.
+type Settings struct {
+	Files    []string  `json:"files"`
+	Notices  []string  `json:"notices"`
+	Settings []Setting `json:"settings"`
+}
+
+// Settings returns every effective setting and where it comes from. It requires an admin.
+func (c *Client) Settings(ctx context.Context) (Settings, error) {
+	return ask[Settings](ctx, c, "GET /settings", nil, nil)
+}
+
+// Provider is a provider of models.
+type Provider struct {
+	Name      string   `json:"name"`
+	Title     string   `json:"title"`
+	Access    string   `json:"access"` // key, server, local or built in
+	Connected bool     `json:"connected"`
+	Found     string   `json:"found,omitzero"`    // how it was found
+	KeyFrom   string   `json:"key_from,omitzero"` // where its key comes from; empty: it has none
+	BaseURL   string   `json:"base_url,omitzero"`
+	Off       bool     `json:"off,omitzero"`
+	Error     string   `json:"error,omitzero"` // why it does not list its models
+	Models    []string `json:"models,omitempty"`
+}
+
+// LocalModel is a model that people can run themselves.
+type LocalModel struct {
+	Name     string  `json:"name"`
+	Download float64 `json:"download_gb"`
+	Memory   float64 `json:"memory_gb"`
+	Fits     bool    `json:"fits"` // into the memory of this machine
+}
+
+// Providers are the providers of models, and what answers by default.
+type Providers struct {
+	Providers []Provider          `json:"providers"`
+	Aliases   map[string][]string `json:"aliases"`
+	Offline   bool                `json:"offline"` // only the built-in provider answers by default
+	Local     []LocalModel        `json:"local"`
+	LocalHow  string              `json:"local_how"` // the command that fetches one
+	LocalFrom string              `json:"local_from"`
+}
+
+// Providers returns the providers of models. It requires an admin.
+func (c *Client) Providers(ctx context.Context) (Providers, error) {
+	return ask[Providers](ctx, c, "GET /providers", nil, nil)
+}
+
+// Connection is what connects a provider.
+type Connection struct {
+	Provider  string `json:"provider,omitzero"` // empty: it is recognised by the key
+	Key       string `json:"key,omitzero"`      // it is stored as a secret, and never returned
+	BaseURL   string `json:"base_url,omitzero"`
+	Model     string `json:"model,omitzero"`     // to try; empty: the provider's default
+	Unchecked bool   `json:"unchecked,omitzero"` // store it even if the trial call fails
+}
+
+// Tried is what the trial call of a model has shown.
+type Tried struct {
+	Model   string        `json:"model"`
+	Tools   bool          `json:"tools"` // it uses tools
+	Took    time.Duration `json:"took_ns"`
+	Default bool          `json:"default"` // it is the default model now
+	Failed  string        `json:"failed,omitzero"`
+}
+
+// ConnectProvider tries a provider and, if it answers, keeps it. It requires an admin.
+func (c *Client) ConnectProvider(ctx context.Context, in Connection) (Tried, error) {
+	return ask[Tried](ctx, c, "POST /providers", nil, in)
+}
+
+// DisconnectProvider turns a provider off and removes the key that Steward has stored for it.
+func (c *Client) DisconnectProvider(ctx context.Context, name string) error {
+	return c.Call(ctx, "DELETE /providers/{name}", Params{"name": name}, nil, nil)
+}
+
+// TestModel calls a model once, with a tool that it should use. It requires an admin.
+func (c *Client) TestModel(ctx context.Context, model string) (Tried, error) {
+	return ask[Tried](ctx, c, "POST /models/test", nil, map[string]string{"model": model})
+}
+
+// UseModel makes a model the one that answers by default.
+func (c *Client) UseModel(ctx context.Context, model string) error {
+	return c.Call(ctx, "PUT /models/default", nil, map[string]string{"model": model}, nil)
+}
+
+// FindModels reads the settings and looks for local models again. It requires an admin.
+func (c *Client) FindModels(ctx context.Context) error {
+	return c.Call(ctx, "POST /models/find", nil, nil, nil)
+}
+
+// Policies are the policies in force.
+type Policies struct {
+	Version string       `json:"version"`
+	Broken  string       `json:"broken,omitzero"` // why the files in the folder are not in force
+	Files   []PolicyFile `json:"files,omitzero"`  // only for admins
+}
+
+// PolicyFile is a file of policies.
+type PolicyFile struct {
+	Name string `json:"name"`
+	Text string `json:"text"`
+}
+
+// Policies returns the policies in force.
+func (c *Client) Policies(ctx context.Context) (Policies, error) {
+	return ask[Policies](ctx, c, "GET /policy", nil, nil)
+}
