@@ -17,6 +17,7 @@ import (
 	"steward/internal/fault"
 	"steward/internal/llm"
 	"steward/internal/policy"
+	"steward/internal/provider/wire"
 	"steward/internal/secret"
 	"steward/internal/settings"
 )
@@ -276,7 +277,7 @@ func (s *setupService) trial(ctx context.Context, user string, in client.Connect
 		if name == "" {
 			infos, err := src.Models(ctx)
 			if err != nil {
-				return out, err
+				return out, s.ofProvider(in.Provider+"/", err)
 			}
 			infos = slices.DeleteFunc(infos, func(i llm.Info) bool { return i.Embedder })
 			if len(infos) == 0 {
@@ -291,7 +292,25 @@ func (s *setupService) trial(ctx context.Context, user string, in client.Connect
 	}
 	tried, err := found.Try(ctx, out.Model, user)
 	out.Tools, out.Took = tried.Tools, tried.Took
-	return out, err
+	return out, s.ofProvider(out.Model, err)
+}
+
+// ofProvider is an error of a provider as an answer to an administrator: that the provider refuses the key does not
+// mean that Steward refuses the caller.
+func (s *setupService) ofProvider(model string, err error) error {
+	if err == nil {
+		return nil
+	}
+	e := fault.Of(err)
+	provider, _, _ := strings.Cut(model, "/")
+	said := s.app.Hidden().Mask(strings.TrimPrefix(WithoutRemedy(e), provider+": "))
+	if e.Code == wire.CodeAuth {
+		return fault.New(fault.Invalid, "key_refused", "%s refuses the key: %s", Vendors().For(provider, "").Title, said).WithHint("check that the key is complete and still valid")
+	}
+	if e.Kind == fault.Unauthentic || e.Kind == fault.Internal {
+		return fault.New(fault.Unavailable, "model_failed", "%s does not work: %s", model, said)
+	}
+	return err
 }
 
 // Disconnect implements api.Setup.
@@ -329,7 +348,7 @@ func (s *setupService) Try(ctx context.Context, user, model string) (client.Trie
 		return client.Tried{}, err
 	}
 	tried, err := now.Try(ctx, r.Models[0], user)
-	return client.Tried{Model: r.Models[0], Tools: tried.Tools, Took: tried.Took}, err
+	return client.Tried{Model: r.Models[0], Tools: tried.Tools, Took: tried.Took}, s.ofProvider(r.Models[0], err)
 }
 
 // Use implements api.Setup.
