@@ -5,6 +5,9 @@ import "net/url"
 // ownBeat is why no leak can be found where the heartbeat is concerned.
 const ownBeat = "the heartbeat is the caller's own, and no request can name another's"
 
+// theNodes is why no leak can be found where settings are concerned.
+const theNodes = "the settings are the node's, and secrets in them are masked"
+
 // entry describes the calls to a route for somebody's things and the answers
 // that a foreigner must get.
 type entry struct {
@@ -198,6 +201,13 @@ func apiRoutes() []entry {
 		{route: "DELETE /api/v1/channels/people/{id}", want: admin, admin: true, calls: to(del(api + "/channels/people/01234567")), open: "nobody is paired"},
 		{route: "GET /api/v1/channels/inbox", want: own, calls: to(get(api+"/channels/inbox"), get(api+"/channels/inbox?all=true")), open: "no messenger is set up in this world; package messaging tests that everybody is told of their own messages alone"},
 		{route: "GET /api/v1/channels/outbox", want: own, calls: to(get(api+"/channels/outbox"), get(api+"/channels/outbox?all=true")), open: "as for the inbox"},
+		{route: "GET /api/v1/settings", want: admin, admin: true, calls: to(get(api + "/settings")), open: theNodes},
+		{route: "GET /api/v1/providers", want: admin, admin: true, calls: to(get(api + "/providers")), open: theNodes},
+		{route: "POST /api/v1/providers", want: admin, admin: true, calls: to(post(api+"/providers", `{"provider":"openai","key":"sk-0123456789abcdef"}`)), open: theNodes},
+		{route: "DELETE /api/v1/providers/{name}", want: admin, admin: true, calls: to(del(api + "/providers/offline")), open: theNodes},
+		{route: "POST /api/v1/models/test", want: admin, admin: true, calls: to(post(api+"/models/test", `{"model":"offline/steward"}`)), open: theNodes},
+		{route: "POST /api/v1/models/find", want: admin, admin: true, calls: to(post(api+"/models/find", "")), open: theNodes},
+		{route: "PUT /api/v1/models/default", want: admin, admin: true, calls: to(put(api+"/models/default", `{"model":"offline/steward"}`)), open: theNodes},
 		{route: "GET /api/v1/users", want: admin, admin: true, calls: to(get(api + "/users"))},
 		{route: "GET /api/v1/users/{user}", want: admin, admin: true, calls: to(get(api + "/users/" + ann))},
 		{route: "GET /api/v1/keys", want: admin, admin: true, calls: to(get(api+"/keys"), get(api+"/keys?user="+ann))},

@@ -160,7 +160,10 @@ func (v *visit) allSettingsScreen() (content, error) {
 		if q != "" && !strings.Contains(strings.ToLower(s.Key+" "+s.Value+" "+s.Doc), q) || changed && s.From == "default" {
 			continue
 		}
-		group, _, _ := strings.Cut(s.Key, ".")
+		group, _, below := strings.Cut(s.Key, ".")
+		if !below {
+			group = v.t("General")
+		}
 		if by[group] == nil {
 			groups = append(groups, group)
 		}

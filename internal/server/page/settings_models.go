@@ -34,7 +34,31 @@ func (v *visit) connectCard() g.Node {
 // modelsScreen shows the providers of models, and what answers by default.
 func (v *visit) modelsScreen() (content, error) {
 	main, err := v.providers()
-	return v.settingsPage("models", v.t("Models"), main), err
+	if err != nil {
+		return content{}, err
+	}
+	budgets, err := v.budgets()
+	return v.settingsPage("models", v.t("Models"), main, budgets), err
+}
+
+// budgets shows the limits of what models may cost.
+func (v *visit) budgets() (g.Node, error) {
+	set, err := v.api().Settings(v.ctx())
+	if err != nil {
+		return nil, err
+	}
+	names := map[string]string{"limits.tokens": v.t("Tokens of one answer"), "limits.cost": v.t("Dollars of one answer"), "limits.day_tokens": v.t("Tokens of a person in a day"), "limits.day_cost": v.t("Dollars of a person in a day")}
+	return Section(H2(g.Text(v.t("Budgets"))), Dl(g.Map(set.Settings, func(s client.Setting) g.Node {
+		name := names[s.Key]
+		if name == "" {
+			return nil
+		}
+		value := s.Value
+		if value == "0" {
+			value = v.t("no limit")
+		}
+		return g.Group{Dt(g.Text(name)), Dd(g.Text(value), g.Text(" "), Code(Class("quiet"), g.Text(s.Key)))}
+	})), P(Class("quiet"), g.Text(v.t("Set them in the settings file. When a budget is spent, models are not asked until the next day.")))), nil
 }
 
 // providers is the part of the screen that changes when a provider is connected.
@@ -87,16 +111,16 @@ func (v *visit) providerCard(x client.Provider, offline bool) g.Node {
 	} else if len(x.Models) == 0 {
 		state = Span(Class("state warn"), g.Text(v.t("has no model yet")))
 	}
-	key := v.t("needs no key")
+	found := x.Found
 	if x.KeyFrom != "" {
-		key = v.t("key: {place}", x.KeyFrom)
+		found = v.t("key: {place}", x.KeyFrom)
 	}
 	var use g.Node
 	if len(x.Models) > 0 {
 		use = g.Group{v.button("model-test", v.t("Test"), "", "model", x.Models[0]), g.If(offline, v.button("model-use", v.t("Use {model}", x.Models[0]), "primary", "model", x.Models[0]))}
 	}
 	return Div(ID("provider-"+x.Name), Class("item"), H3(Class("row"), g.Text(x.Title), Span(Class("space")), state),
-		P(Class("quiet"), ownText(x.Found), g.Text(" · "+key)), g.If(x.Error != "", P(Class("error"), ownText(x.Error))),
+		P(Class("quiet"), ownText(found)), g.If(x.Error != "", P(Class("error"), ownText(x.Error))),
 		Div(Class("row"), use, g.If(x.Access == "key" || x.Access == "server", v.button("provider-ask", v.t("New key"), "", "name", x.Name)), v.button("provider-remove-ask", v.t("Disconnect"), "danger", "name", x.Name, "title", x.Title)))
 }
 

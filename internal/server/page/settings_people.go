@@ -82,7 +82,7 @@ func (v *visit) personScreen() (content, error) {
 	}
 	own := u.User == v.caller.User
 	return v.settingsPage("people", v.signedIn(u), head(v.signedIn(u), v.button("user-ask", v.t("Edit"), "", "user", u.User), v.button("invite", v.t("Invitation link"), "primary", "user", u.User)),
-		P(Code(g.Text(u.User)), g.Text(" "), v.userState(&u)), g.If(len(u.Groups) > 0, P(g.Text(v.t("Groups")+": "+strings.Join(u.Groups, ", ")))),
+		P(Class("row"), Code(g.Text(u.User)), v.userState(&u)), g.If(len(u.Groups) > 0, P(g.Text(v.t("Groups")+": "+strings.Join(u.Groups, ", ")))),
 		H2(g.Text(v.t("Signed-in browsers"))), v.sessionList(sessions, u.User),
 		Div(Class("head"), H2(g.Text(v.t("Keys of programs"))), v.button("key-ask", v.t("New key"), "", "user", u.User)),
 		g.If(len(keys) == 0, P(Class("quiet"), g.Text(v.t("Programs that act as this person need a key. There is none.")))),
