@@ -122,3 +122,50 @@ type PolicyFile struct {
 func (c *Client) Policies(ctx context.Context) (Policies, error) {
 	return ask[Policies](ctx, c, "GET /policy", nil, nil)
 }
+
+// NewChannel is an account at a messenger to set up.
+type NewChannel struct {
+	Kind      string            `json:"kind"`
+	Name      string            `json:"name,omitzero"` // in the settings; empty: its kind
+	Token     string            `json:"token"`         // it is stored as a secret, and never returned
+	BaseURL   string            `json:"base_url,omitzero"`
+	Settings  map[string]string `json:"settings,omitempty"` // what the service needs besides
+	Unchecked bool              `json:"unchecked,omitzero"` // store it even if the service does not say who the account is
+}
+
+// ChannelAccount is what a service calls an account.
+type ChannelAccount struct {
+	Account string `json:"account"`
+}
+
+// AddChannel sets up an account at a messenger, which is used after the next start. It requires an admin.
+func (c *Client) AddChannel(ctx context.Context, in NewChannel) (ChannelAccount, error) {
+	return ask[ChannelAccount](ctx, c, "POST /channels", nil, in)
+}
+
+// TestChannel asks the service who an account is. It requires an admin.
+func (c *Client) TestChannel(ctx context.Context, name string) (ChannelAccount, error) {
+	return ask[ChannelAccount](ctx, c, "POST /channels/{name}/test", Params{"name": name}, nil)
+}
+
+// RemoveChannel turns an account off from the next start on, and forgets its token. It requires an admin.
+func (c *Client) RemoveChannel(ctx context.Context, name string) error {
+	return c.Call(ctx, "DELETE /channels/{name}", Params{"name": name}, nil, nil)
+}
+
+// NewServer is an MCP server that is reached over HTTP.
+type NewServer struct {
+	Name  string `json:"name"`
+	URL   string `json:"url"`
+	Token string `json:"token,omitzero"` // it is stored as a secret, and sent to this server
+}
+
+// AddServer adds an MCP server, whose tools are then approved as an agent is. It requires an admin.
+func (c *Client) AddServer(ctx context.Context, in NewServer) error {
+	return c.Call(ctx, "POST /mcp/servers", nil, in, nil)
+}
+
+// RemoveServer removes an MCP server. It requires an admin.
+func (c *Client) RemoveServer(ctx context.Context, name string) error {
+	return c.Call(ctx, "DELETE /mcp/servers/{name}", Params{"name": name}, nil, nil)
+}

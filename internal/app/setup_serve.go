@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/url"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -20,6 +21,7 @@ import (
 	"steward/internal/provider/wire"
 	"steward/internal/secret"
 	"steward/internal/settings"
+	"steward/internal/source/mcp"
 )
 
 // setupService lets administrators see the settings and choose models while Steward runs. A change is written to
@@ -371,4 +373,92 @@ func (s *setupService) Find(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.reload(ctx)
+}
+
+// AddChannel implements api.Setup.
+func (s *setupService) AddChannel(ctx context.Context, user string, in client.NewChannel) (out client.ChannelAccount, err error) {
+	in.Name = cmp.Or(in.Name, in.Kind)
+	switch {
+	case !slices.Contains(ChannelKinds(), in.Kind):
+		return out, fault.New(fault.Invalid, "channel_kind_unknown", "there is no kind of channel %.40q", in.Kind).WithHint("use %s", strings.Join(ChannelKinds(), ", "))
+	case !providerName.MatchString(in.Name):
+		return out, fault.New(fault.Invalid, "channel_name_invalid", "%.40q cannot be the name of a channel", in.Name).WithHint("use lower-case letters, digits, - and _")
+	case secret.IsReference(in.Token):
+		return out, fault.New(fault.Invalid, "token_invalid", "the token itself is needed, not where it is")
+	}
+	err = s.change(ctx, user, func(a *App, set *settings.Loaded, file string) error {
+		if old, there := set.Channels[in.Name]; there && !old.Off {
+			return fault.New(fault.Conflict, "channel_exists", "the settings already have a channel %s", in.Name).WithHint("choose another name, or remove it first")
+		}
+		out.Account, err = a.AddChannel(ctx, set, file, NewChannel{Name: in.Name, Kind: in.Kind, Token: in.Token, BaseURL: in.BaseURL, Settings: in.Settings, Unchecked: in.Unchecked})
+		return s.ofService(in.Name, err)
+	})
+	return out, err
+}
+
+// ofService is an error of a service as an answer to an administrator, as ofProvider is.
+func (s *setupService) ofService(name string, err error) error {
+	if e := fault.Of(err); err != nil && (e.Kind == fault.Unauthentic || e.Kind == fault.Internal) {
+		return fault.New(fault.Invalid, "channel_failed", "%s does not work: %s", name, s.app.Hidden().Mask(WithoutRemedy(e))).WithHint("check the token")
+	}
+	return err
+}
+
+// TestChannel implements api.Setup.
+func (s *setupService) TestChannel(ctx context.Context, name string) (out client.ChannelAccount, err error) {
+	a, set, err := s.fresh()
+	if err != nil {
+		return out, err
+	}
+	x, there := set.Channels[name]
+	if !there {
+		return out, fault.New(fault.NotFound, "channel_unknown", "the settings have no channel %.80q", name)
+	}
+	out.Account, err = a.CheckChannel(ctx, set, name, x)
+	return out, s.ofService(name, err)
+}
+
+// RemoveChannel implements api.Setup.
+func (s *setupService) RemoveChannel(ctx context.Context, user, name string) error {
+	return s.change(ctx, user, func(_ *App, set *settings.Loaded, file string) error {
+		x, there := set.Channels[name]
+		if !there {
+			return fault.New(fault.NotFound, "channel_unknown", "the settings have no channel %.80q", name)
+		}
+		return RemoveChannel(set, file, name, x)
+	})
+}
+
+// AddServer implements api.Setup. It takes only servers that are reached over HTTP, so that nobody can have a
+// program started from a browser.
+func (s *setupService) AddServer(_ context.Context, user string, in client.NewServer) error {
+	_, set := s.current()
+	u, err := url.Parse(in.URL)
+	switch {
+	case !providerName.MatchString(in.Name):
+		return fault.New(fault.Invalid, "mcp_name_invalid", "%.40q cannot be the name of a server", in.Name).WithHint("use lower-case letters, digits, - and _")
+	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || strings.Contains(in.URL, "${") || len(in.URL) > 1000:
+		return fault.New(fault.Invalid, "mcp_url_invalid", "%.100q is not the address of a server", in.URL).WithHint("write https://HOST/mcp; programs are added with steward mcp add")
+	}
+	d := mcp.Decl{URL: in.URL}
+	if in.Token != "" {
+		if err := secret.Check(in.Token); err != nil {
+			return err
+		}
+		s.app.Hide(in.Token, "token of an MCP server")
+		name := strings.ToUpper("mcp_" + strings.ReplaceAll(in.Name, "-", "_") + "_token")
+		if err := secret.NewStore(secret.Folder(set.Data)).Set(name, in.Token); err != nil {
+			return err
+		}
+		d.Headers = map[string]string{"Authorization": "Bearer ${" + name + "}"}
+	}
+	s.log.Info("an MCP server was added", "by", user, "name", in.Name)
+	return mcp.AddServer(filepath.Join(set.Data, "mcp.json"), in.Name, d)
+}
+
+// RemoveServer implements api.Setup.
+func (s *setupService) RemoveServer(_ context.Context, user, name string) error {
+	_, set := s.current()
+	s.log.Info("an MCP server was removed", "by", user, "name", name)
+	return mcp.RemoveServer(filepath.Join(set.Data, "mcp.json"), name)
 }

@@ -239,6 +239,19 @@ func TestSettingsInTheBrowser(t *testing.T) {
 	boss.want("GET", "/settings/people/ann", "", 200, "script", `data-do="key-revoke-ask"`)
 	boss.want("POST", "/do/user-remove", `{"user":"ann","confirm":"an"}`, 400)
 
+	for _, url := range []string{"file:///bin/sh", "sh", "https://wiki.example/${HOME}"} {
+		boss.want("POST", "/do/server-add", `{"name":"wiki","url":"`+url+`"}`, 400, "mcp_url_invalid")
+	}
+	boss.want("POST", "/do/server-add", `{"name":"wiki","url":"http://127.0.0.1:9/mcp","token":"wiki-token-0123456789"}`, 200)
+	if b, err := os.ReadFile(filepath.Join(a.Set.Data, "mcp.json")); err != nil || strings.Contains(string(b), "wiki-token") || !strings.Contains(string(b), "${MCP_WIKI_TOKEN}") {
+		t.Errorf("%v %s", err, b)
+	}
+	boss.want("POST", "/do/server-remove", `{"name":"wiki"}`, 200)
+	boss.want("POST", "/do/channel-add", `{"kind":"pigeon","token":"0123456789abcdef"}`, 400, "channel_kind_unknown")
+	boss.want("POST", "/do/channel-add", `{"kind":"webhook","token":"env:HOME"}`, 400, "token_invalid")
+	boss.want("POST", "/do/channel-test", `{"name":"webhook"}`, 404)
+	boss.want("POST", "/do/channel-remove", `{"name":"webhook"}`, 404)
+
 	ann := signIn("ann")
 	ann.want("GET", "/settings", "", 200, "Ann")
 	for _, path := range []string{"models", "people", "people/local", "policy", "all", "channels"} {
@@ -248,7 +261,7 @@ func TestSettingsInTheBrowser(t *testing.T) {
 		}
 	}
 	for name, body := range map[string]string{"provider-connect": fmt.Sprintf(connect, goodKey), "model-use": `{"model":"offline/steward"}`, "model-test": `{"model":"office/small"}`, "provider-remove": `{"name":"office"}`,
-		"user-add": `{"user":"eve"}`, "invite": `{"user":"local"}`, "key-add": `{"user":"local"}`, "group-add": `{"name":"x"}`} {
+		"user-add": `{"user":"eve"}`, "invite": `{"user":"local"}`, "key-add": `{"user":"local"}`, "group-add": `{"name":"x"}`, "server-add": `{"name":"wiki","url":"http://127.0.0.1:9/mcp"}`, "channel-add": `{"kind":"webhook","token":"0123456789abcdef"}`} {
 		ann.want("POST", "/do/"+name, body, 403)
 	}
 	list, err := l.Keys.Sessions(t.Context(), identity.Local)

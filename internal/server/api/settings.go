@@ -15,6 +15,11 @@ type Setup interface {
 	Disconnect(ctx context.Context, user, provider string) error
 	Try(ctx context.Context, user, model string) (client.Tried, error)
 	Use(ctx context.Context, user, model string) error
+	AddChannel(ctx context.Context, user string, in client.NewChannel) (client.ChannelAccount, error)
+	TestChannel(ctx context.Context, name string) (client.ChannelAccount, error)
+	RemoveChannel(ctx context.Context, user, name string) error
+	AddServer(ctx context.Context, user string, in client.NewServer) error
+	RemoveServer(ctx context.Context, user, name string) error
 	Find(ctx context.Context) error // looks for models again
 }
 
@@ -52,9 +57,7 @@ func (f *server) connectProvider(ctx context.Context, c *call, in struct {
 	return f.Setup.Connect(ctx, c.User, in.Body)
 }
 
-func (f *server) disconnectProvider(ctx context.Context, c *call, in struct {
-	Name string `path:"name"`
-}) (noContent, error) {
+func (f *server) disconnectProvider(ctx context.Context, c *call, in inName) (noContent, error) {
 	if err := f.managesSettings(c); err != nil {
 		return noContent{}, err
 	}
@@ -88,4 +91,48 @@ func (f *server) findModels(ctx context.Context, c *call, _ struct{}) (noContent
 		return noContent{}, err
 	}
 	return noContent{}, f.Setup.Find(ctx)
+}
+
+func (f *server) addChannel(ctx context.Context, c *call, in struct {
+	Body client.NewChannel `body:""`
+}) (client.ChannelAccount, error) {
+	if err := f.managesSettings(c); err != nil {
+		return client.ChannelAccount{}, err
+	}
+	return f.Setup.AddChannel(ctx, c.User, in.Body)
+}
+
+// inName is the path parameter that names what is set up.
+type inName struct {
+	Name string `path:"name"`
+}
+
+func (f *server) testChannel(ctx context.Context, c *call, in inName) (client.ChannelAccount, error) {
+	if err := f.managesSettings(c); err != nil {
+		return client.ChannelAccount{}, err
+	}
+	return f.Setup.TestChannel(ctx, in.Name)
+}
+
+func (f *server) removeChannel(ctx context.Context, c *call, in inName) (noContent, error) {
+	if err := f.managesSettings(c); err != nil {
+		return noContent{}, err
+	}
+	return noContent{}, f.Setup.RemoveChannel(ctx, c.User, in.Name)
+}
+
+func (f *server) addServer(ctx context.Context, c *call, in struct {
+	Body client.NewServer `body:""`
+}) (noContent, error) {
+	if err := f.managesSettings(c); err != nil {
+		return noContent{}, err
+	}
+	return noContent{}, f.Setup.AddServer(ctx, c.User, in.Body)
+}
+
+func (f *server) removeServer(ctx context.Context, c *call, in inName) (noContent, error) {
+	if err := f.managesSettings(c); err != nil {
+		return noContent{}, err
+	}
+	return noContent{}, f.Setup.RemoveServer(ctx, c.User, in.Name)
 }

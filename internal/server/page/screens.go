@@ -77,5 +77,14 @@ func (s *server) actions() map[string]action {
 		"pair":                (*visit).pair,
 		"unpair-ask":          (*visit).unpairAsk,
 		"unpair":              (*visit).unpair,
+		"server-ask":          (*visit).serverAsk,
+		"server-add":          (*visit).serverAdd,
+		"server-remove-ask":   (*visit).serverRemoveAsk,
+		"server-remove":       (*visit).serverRemove,
+		"channel-ask":         (*visit).channelAsk,
+		"channel-add":         (*visit).channelAdd,
+		"channel-test":        (*visit).channelTest,
+		"channel-remove-ask":  (*visit).channelRemoveAsk,
+		"channel-remove":      (*visit).channelRemove,
 	}
 }

@@ -8,6 +8,7 @@ import (
 	g "maragu.dev/gomponents"
 	. "maragu.dev/gomponents/html"
 
+	"steward/client"
 	"steward/internal/catalog"
 )
 
@@ -25,9 +26,9 @@ func (v *visit) agentsScreen() (content, error) {
 			others = append(others, a)
 		}
 	}
-	return v.settingsPage("agents", v.t("Agents and servers"), head(v.t("Agents and servers")),
+	return v.settingsPage("agents", v.t("Agents and servers"), head(v.t("Agents and servers"), v.button("server-ask", v.t("Add a server of tools"), "primary")),
 		P(Class("quiet"), g.Text(v.t("An agent, a server of tools or a skill is used only after you have seen and approved it. When it changes, it waits again."))),
-		g.If(len(out.Agents) == 0, empty(v.t("There are none yet. Put agents into a folder and name it with the setting agents, or add a server of tools (MCP) with the command:"), P(Code(g.Text("steward mcp add NAME URL"))))),
+		g.If(len(out.Agents) == 0, empty(v.t("There are none yet. Add a server of tools (MCP), or put agents into a folder and name it with the setting agents."))),
 		g.If(len(waiting) > 0, g.Group{H2(g.Text(v.t("Waiting for you"))), Div(Class("cards"), g.Map(waiting, v.agentCard))}),
 		g.If(len(others) > 0, g.Group{H2(g.Text(v.t("All"))), Div(Class("cards"), g.Map(others, v.agentCard))})), nil
 }
@@ -82,6 +83,7 @@ func (v *visit) agentScreen() (content, error) {
 		Div(Class("row foot"),
 			g.If(open && x.Status != catalog.Invalid, v.button("agent-approve", v.t("Approve"), "primary", fields...)),
 			g.If(open, v.button("agent-refuse-ask", v.t("Deny …"), "danger", "path", x.Path, "verb", "deny")),
+			g.If(strings.HasPrefix(x.Path, "mcp:"), v.button("server-remove-ask", v.t("Remove"), "danger", "name", strings.TrimPrefix(x.Path, "mcp:"))),
 			g.If(x.Status == catalog.Approved, v.button("agent-refuse-ask", v.t("Revoke …"), "danger", "path", x.Path, "verb", "revoke")))), nil
 }
 
@@ -116,4 +118,38 @@ func (v *visit) agentRefuse(in json.RawMessage) (*reply, error) {
 		route = "POST /agents/revoke"
 	}
 	return &reply{Go: "/settings/agents"}, v.api().Call(v.ctx(), route, nil, map[string]string{"path": x.Path, "reason": x.Reason}, nil)
+}
+
+// serverAsk asks for an MCP server.
+func (v *visit) serverAsk(json.RawMessage) (*reply, error) {
+	return v.dialog(v.t("Add a server of tools"), Form(Data("do", "server-add"), AutoComplete("off"),
+		P(Class("quiet"), g.Text(v.t("A server that speaks MCP over HTTP. You see its tools before you approve them. Servers that are programs are added in a terminal:")), g.Text(" "), Code(g.Text("steward mcp add"))),
+		Label(g.Text(v.t("Short name (letters and digits)")), Input(Name("name"), Required(), Pattern("[a-z][a-z0-9_\\-]{0,31}"), MaxLength("32"), AutoFocus())),
+		Label(g.Text(v.t("Address")), Input(Type("url"), Name("url"), Required(), Placeholder("https://example.com/mcp"), MaxLength("1000"))),
+		Label(g.Text(v.t("Token, if the server needs one")), Input(Type("password"), Name("token"), AutoComplete("off"), MaxLength("4000"))),
+		v.dialogButtons(v.t("Add")))), nil
+}
+
+func (v *visit) serverAdd(in json.RawMessage) (*reply, error) {
+	x, err := read[client.NewServer](in)
+	if err != nil {
+		return nil, err
+	}
+	return &reply{Go: "/settings/agents"}, v.api().AddServer(v.ctx(), x)
+}
+
+func (v *visit) serverRemoveAsk(in json.RawMessage) (*reply, error) {
+	x, err := read[struct{ Name string }](in)
+	if err != nil {
+		return nil, err
+	}
+	return v.dialog(v.t("Remove?"), Form(Data("do", "server-remove"), hiddenFields("name", x.Name), P(g.Text(v.t("The tools of {name} are not available any more.", x.Name))), v.dialogButtons(v.t("Remove")))), nil
+}
+
+func (v *visit) serverRemove(in json.RawMessage) (*reply, error) {
+	x, err := read[struct{ Name string }](in)
+	if err != nil {
+		return nil, err
+	}
+	return &reply{Go: "/settings/agents"}, v.api().RemoveServer(v.ctx(), x.Name)
 }

@@ -19,16 +19,16 @@ func (v *visit) channelsScreen() (content, error) {
 	if err != nil {
 		return content{}, err
 	}
-	return v.settingsPage("channels", v.t("Channels"), head(v.t("Channels"), g.If(len(list) > 0, v.button("pair-ask", v.t("Pair a person"), "primary"))),
-		g.If(len(list) == 0, empty(v.t("No messenger is connected. With one, you talk to Steward from your phone. The token is stored by the command:"), P(Code(g.Text("steward secrets set telegram_token"))),
-			P(g.Text(v.t("Then add to the settings file, and start Steward again:"))), Pre(Class("start"), g.Text("channels:\n  telegram:\n    token: store:telegram_token")))),
+	return v.settingsPage("channels", v.t("Channels"), head(v.t("Channels"), v.button("channel-ask", v.t("Connect a messenger"), "primary"), g.If(len(list) > 0, v.button("pair-ask", v.t("Pair a person"), ""))),
+		g.If(len(list) == 0, empty(v.t("No messenger is connected. With one, you talk to Steward from your phone."))),
 		Div(Class("cards"), g.Map(list, func(c client.Channel) g.Node {
 			state := Span(Class("state bad"), g.Text(v.t("not connected")))
 			if !c.Connected.IsZero() {
 				state = g.Group{Span(Class("state good"), g.Text(v.t("connected"))), Span(Class("state"), when(c.Connected))}
 			}
 			return Div(Class("item"), H3(ownText(c.Account), g.Text(" "), Span(Class("state"), g.Text(c.Kind))), P(state), g.If(c.Error != "", P(Class("error"), ownText(c.Error))),
-				Dl(Dt(g.Text(v.t("Waiting for an answer"))), Dd(g.Textf("%d", c.Received)), Dt(g.Text(v.t("Waiting to be sent"))), Dd(g.Textf("%d", c.Unsent)), Dt(g.Text(v.t("Failed or uncertain"))), Dd(g.Textf("%d", c.Unsettled))))
+				Dl(Dt(g.Text(v.t("Waiting for an answer"))), Dd(g.Textf("%d", c.Received)), Dt(g.Text(v.t("Waiting to be sent"))), Dd(g.Textf("%d", c.Unsent)), Dt(g.Text(v.t("Failed or uncertain"))), Dd(g.Textf("%d", c.Unsettled))),
+				Div(Class("row"), v.button("channel-test", v.t("Test"), "", "name", c.Account), v.button("channel-remove-ask", v.t("Disconnect"), "danger", "name", c.Account)))
 		})),
 		g.If(len(people) > 0, g.Group{H2(g.Text(v.t("Who is who"))), Ul(Class("list"), g.Map(people, func(p client.ChannelPerson) g.Node {
 			name := p.Name
@@ -74,4 +74,52 @@ func (v *visit) unpair(in json.RawMessage) (*reply, error) {
 		return nil, err
 	}
 	return &reply{Go: "/settings/channels"}, v.api().Unpair(v.ctx(), x.ID)
+}
+
+// channelAsk asks for an account at a messenger.
+func (v *visit) channelAsk(json.RawMessage) (*reply, error) {
+	return v.dialog(v.t("Connect a messenger"), Form(Class("busy"), Data("do", "channel-add"), AutoComplete("off"),
+		Label(g.Text(v.t("Messenger, such as telegram or webhook")), Input(Name("kind"), Required(), Value("telegram"), MaxLength("32"))),
+		Label(g.Text(v.t("Token")), Input(Type("password"), Name("token"), Required(), AutoComplete("off"), MaxLength("4000"), AutoFocus())),
+		Details(Summary(g.Text(v.t("More"))), Label(g.Text(v.t("Short name (letters and digits)")), Input(Name("name"), MaxLength("32"))), Label(g.Text(v.t("Address")), Input(Type("url"), Name("base_url"))),
+			Label(Input(Type("checkbox"), Name("unchecked"), Data("flag", "")), g.Text(" "+v.t("Keep it even if the test fails")))),
+		v.dialogButtons(v.t("Test and connect")))), nil
+}
+
+func (v *visit) channelAdd(in json.RawMessage) (*reply, error) {
+	x, err := read[client.NewChannel](in)
+	if err != nil {
+		return nil, err
+	}
+	a, err := v.api().AddChannel(v.ctx(), x)
+	if err != nil {
+		return nil, err
+	}
+	return v.dialog(v.t("Stored"), Div(P(ownText(a.Account)), P(g.Text(v.t("The messenger is connected when Steward has been started again. Then write to the account and enter the code that you get here."))),
+		Div(Class("row end"), Button(Type("button"), Class("primary"), Data("js", "close"), g.Text(v.t("Close")))))), nil
+}
+
+func (v *visit) channelTest(in json.RawMessage) (*reply, error) {
+	x, err := read[struct{ Name string }](in)
+	if err != nil {
+		return nil, err
+	}
+	a, err := v.api().TestChannel(v.ctx(), x.Name)
+	return &reply{Toast: v.t("{name} answers", a.Account)}, err
+}
+
+func (v *visit) channelRemoveAsk(in json.RawMessage) (*reply, error) {
+	x, err := read[struct{ Name string }](in)
+	if err != nil {
+		return nil, err
+	}
+	return v.dialog(v.t("Disconnect?"), Form(Data("do", "channel-remove"), hiddenFields("name", x.Name), P(g.Text(v.t("The token of {name} is deleted, and the account is off from the next start on. Who is paired stays recorded.", x.Name))), v.dialogButtons(v.t("Disconnect")))), nil
+}
+
+func (v *visit) channelRemove(in json.RawMessage) (*reply, error) {
+	x, err := read[struct{ Name string }](in)
+	if err != nil {
+		return nil, err
+	}
+	return &reply{Go: "/settings/channels"}, v.api().RemoveChannel(v.ctx(), x.Name)
 }
