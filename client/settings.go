@@ -169,3 +169,29 @@ func (c *Client) AddServer(ctx context.Context, in NewServer) error {
 func (c *Client) RemoveServer(ctx context.Context, name string) error {
 	return c.Call(ctx, "DELETE /mcp/servers/{name}", Params{"name": name}, nil, nil)
 }
+
+// PolicyTrial says what a changed file of policies would decide otherwise.
+type PolicyTrial struct {
+	Tried   int            `json:"tried"` // recorded actions that were decided again
+	Changes []PolicyChange `json:"changes"`
+}
+
+// PolicyChange is an action that would be decided otherwise.
+type PolicyChange struct {
+	Intent string    `json:"intent"`
+	About  string    `json:"about"`
+	At     time.Time `json:"at"`
+	Now    string    `json:"now"` // allow, ask or deny
+	Then   string    `json:"then"`
+	Reason string    `json:"reason,omitzero"`
+}
+
+// TryPolicy decides the caller's newest actions again, as if a file of policies were another. It requires an admin.
+func (c *Client) TryPolicy(ctx context.Context, f PolicyFile) (PolicyTrial, error) {
+	return ask[PolicyTrial](ctx, c, "POST /policy/try", nil, f)
+}
+
+// WritePolicy writes a file of policies, which is then in force. It requires an admin.
+func (c *Client) WritePolicy(ctx context.Context, f PolicyFile) error {
+	return c.Call(ctx, "PUT /policy/file", nil, f, nil)
+}

@@ -252,6 +252,14 @@ func TestSettingsInTheBrowser(t *testing.T) {
 	boss.want("POST", "/do/channel-test", `{"name":"webhook"}`, 404)
 	boss.want("POST", "/do/channel-remove", `{"name":"webhook"}`, 404)
 
+	boss.want("POST", "/do/policy-ask", `{}`, 200, "house.rego")
+	boss.want("POST", "/do/policy-try", `{"name":"house.rego","text":"package steward\ndeny {"}`, 400, "policy_invalid")
+	boss.want("POST", "/do/policy-try", `{"name":"house.rego","text":"package steward\n"}`, 200, "policy-save")
+	boss.want("POST", "/do/policy-save", `{"name":"house.rego","text":"package steward\n"}`, 200)
+	if b, err := os.ReadFile(filepath.Join(PoliciesFolder(a.Set.Data), "house.rego")); err != nil || string(b) != "package steward\n" {
+		t.Errorf("%v %s", err, b)
+	}
+
 	ann := signIn("ann")
 	ann.want("GET", "/settings", "", 200, "Ann")
 	for _, path := range []string{"models", "people", "people/local", "policy", "all", "channels"} {
@@ -261,7 +269,7 @@ func TestSettingsInTheBrowser(t *testing.T) {
 		}
 	}
 	for name, body := range map[string]string{"provider-connect": fmt.Sprintf(connect, goodKey), "model-use": `{"model":"offline/steward"}`, "model-test": `{"model":"office/small"}`, "provider-remove": `{"name":"office"}`,
-		"user-add": `{"user":"eve"}`, "invite": `{"user":"local"}`, "key-add": `{"user":"local"}`, "group-add": `{"name":"x"}`, "server-add": `{"name":"wiki","url":"http://127.0.0.1:9/mcp"}`, "channel-add": `{"kind":"webhook","token":"0123456789abcdef"}`} {
+		"user-add": `{"user":"eve"}`, "invite": `{"user":"local"}`, "key-add": `{"user":"local"}`, "group-add": `{"name":"x"}`, "server-add": `{"name":"wiki","url":"http://127.0.0.1:9/mcp"}`, "policy-try": `{"name":"a.rego","text":"package steward"}`, "policy-save": `{"name":"a.rego","text":"package steward"}`, "channel-add": `{"kind":"webhook","token":"0123456789abcdef"}`} {
 		ann.want("POST", "/do/"+name, body, 403)
 	}
 	list, err := l.Keys.Sessions(t.Context(), identity.Local)

@@ -207,6 +207,8 @@ func apiRoutes() []entry {
 		{route: "DELETE /api/v1/channels/{name}", want: admin, admin: true, calls: to(del(api + "/channels/telegram")), open: theNodes},
 		{route: "POST /api/v1/mcp/servers", want: admin, admin: true, calls: to(post(api+"/mcp/servers", `{"name":"wiki","url":"https://wiki.example/mcp"}`)), open: theNodes},
 		{route: "DELETE /api/v1/mcp/servers/{name}", want: admin, admin: true, calls: to(del(api + "/mcp/servers/wiki")), open: theNodes},
+		{route: "POST /api/v1/policy/try", want: admin, admin: true, calls: to(post(api+"/policy/try", `{"name":"house.rego","text":"package steward"}`)), open: "the recorded actions are the caller's own"},
+		{route: "PUT /api/v1/policy/file", want: admin, admin: true, calls: to(put(api+"/policy/file", `{"name":"house.rego","text":"package steward"}`)), open: theNodes},
 		{route: "GET /api/v1/providers", want: admin, admin: true, calls: to(get(api + "/providers")), open: theNodes},
 		{route: "POST /api/v1/providers", want: admin, admin: true, calls: to(post(api+"/providers", `{"provider":"openai","key":"sk-0123456789abcdef"}`)), open: theNodes},
 		{route: "DELETE /api/v1/providers/{name}", want: admin, admin: true, calls: to(del(api + "/providers/offline")), open: theNodes},

@@ -185,6 +185,8 @@ func (f *server) routes() []route {
 		on("POST /route", f.explainRoute),
 		on("GET /policy", f.policy),
 		on("POST /policy/explain", f.explainPolicy),
+		on("POST /policy/try", f.tryPolicy),
+		on("PUT /policy/file", f.writePolicy),
 		on("GET /audit/head", f.auditHead),
 		on("GET /audit/verify", f.auditVerify),
 		on("GET /audit/export", f.auditExport),
