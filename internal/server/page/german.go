@@ -263,6 +263,7 @@ func german() map[string]string {
 		"Who is who":                       "Wer ist wer",
 		"Whoever writes to Steward for the first time gets a code as the answer. With the code you say who it is.": "Wer Steward zum ersten Mal schreibt, bekommt einen Code als Antwort. Mit dem Code sagen Sie, wer es ist.",
 		"Why? The assistant reads this.": "Warum? Der Assistent liest das.",
+		"Working memory":                 "Arbeitsspeicher",
 		"Write a message":                "Nachricht schreiben",
 		"You are signed in as {name}.":   "Sie sind angemeldet als {name}.",
 		"You have no goals yet. Steward reminds you of them, and tells you how they go.":       "Sie haben noch keine Ziele. Steward erinnert Sie daran und sagt Ihnen, wie sie vorankommen.",

@@ -92,7 +92,7 @@ func (v *visit) providers() (g.Node, error) {
 		P(g.Text(v.t("Nothing leaves the machine. Ollama, llama.cpp, LM Studio and other servers are found by themselves when they run here.")), g.Text(" "),
 			A(Href(p.LocalFrom), Rel("noreferrer noopener"), Target("_blank"), g.Text(v.t("Install Ollama"))), g.Text(", "), g.Text(v.t("then run:"))),
 		Div(Class("copy"), Code(g.Text(p.LocalHow)), Button(Type("button"), Data("js", "code"), g.Text(v.t("Copy")))),
-		Div(Class("scrolls"), TabIndex("0"), Role("region"), Aria("label", v.t("A model on this machine")), Table(THead(Tr(Th(g.Text(v.t("Model"))), Th(g.Text(v.t("Download"))), Th(g.Text(v.t("Memory"))), Th(g.Text(v.t("Here"))))),
+		Div(Class("scrolls"), TabIndex("0"), Role("region"), Aria("label", v.t("A model on this machine")), Table(THead(Tr(Th(g.Text(v.t("Model"))), Th(g.Text(v.t("Download"))), Th(g.Text(v.t("Working memory"))), Th(g.Text(v.t("Here"))))),
 			TBody(g.Map(p.Local, func(m client.LocalModel) g.Node {
 				fits := Span(Class("state good"), g.Text(v.t("fits")))
 				if !m.Fits {
