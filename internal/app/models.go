@@ -55,15 +55,20 @@ func (s *Supply) OfflineOnly() bool {
 // environment, then local servers, then the built-in one. judge decides which models may be
 // called; nil: all.
 func (a *App) Supply(ctx context.Context, set *settings.Loaded, judge policy.Authorizer, log *slog.Logger) (*Supply, error) {
+	ledger := llm.NewDayLedger(func(string) *time.Location { return zoneOf(set.Profile.TimeZone) })
+	return a.supplyWith(ctx, set, judge, log, ledger)
+}
+
+// supplyWith is Supply with a ledger of what was spent today.
+func (a *App) supplyWith(ctx context.Context, set *settings.Loaded, judge policy.Authorizer, log *slog.Logger, ledger *llm.DayLedger) (*Supply, error) {
 	if err := a.resolveKeys(ctx, set); err != nil {
 		return nil, err
 	}
-	s := &Supply{Sources: a.sources(ctx, set)}
+	s := &Supply{Sources: a.sources(ctx, set), ledger: ledger}
 	var err error
 	if s.Aliases, err = aliases(set, s.Sources); err != nil {
 		return nil, err
 	}
-	s.ledger = llm.NewDayLedger(func(string) *time.Location { return zoneOf(set.Profile.TimeZone) })
 	cfg := llm.Config{Vendors: Vendors(), Ledger: s.ledger, Aliases: s.Aliases, Known: KnownModels(set, log), Tested: TestedModels(set, log), Prices: prices(set), Windows: set.Windows, Log: log, Hide: a.Hidden(),
 		PerRequest: llm.Budget{MaxTokens: set.Limits.Tokens, MaxCost: set.Limits.Cost},
 		PerDay:     llm.Budget{MaxTokens: set.Limits.DayTokens, MaxCost: set.Limits.DayCost}}

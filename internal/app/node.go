@@ -34,6 +34,7 @@ import (
 	"steward/internal/runtime"
 	"steward/internal/search"
 	"steward/internal/secret"
+	"steward/internal/server/api"
 	"steward/internal/server/auth"
 	"steward/internal/server/openai"
 	"steward/internal/server/websocket"
@@ -106,6 +107,8 @@ type Local struct {
 
 	stopDocuments func() // stops watching folders of documents; nil: nothing does
 
+	setup api.Setup // nil: settings are not served
+
 	stays func(context.Context) bool // whether a Steward will be running later
 }
 
@@ -142,6 +145,7 @@ func (a *App) OpenLocal(ctx context.Context, set *settings.Loaded, log *slog.Log
 	}
 	l.secrets = secret.NewStore(secret.Folder(set.Data)).Follow(a.Hidden(), a.Outside.Poll, log)
 	l.chat = websocket.Handler(websocket.Options{Mask: a.Hidden().MaskBytes, Node: l.node, Approvals: l.node.Effects, Agents: l.Catalog, Authorizer: l.Judge, Events: l.node, Logger: log})
+	l.setup = newSetup(a, set, l)
 	l.Own = a.inProcess(l.apiOptions(set), l.chat, log, func() error { return nil })
 	return l, nil
 }

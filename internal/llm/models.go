@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"steward/internal/fault"
@@ -77,6 +78,8 @@ type Models struct {
 
 	learning learning
 	pauses   pauses
+
+	next atomic.Pointer[Models] // takes this one's place; see Replace
 }
 
 const maxDirect = 1024 // names come from outside, so the cache is bounded
@@ -141,6 +144,24 @@ func New(cfg Config) (*Models, error) {
 	return m, nil
 }
 
+// Replace makes other take the place of m, for example because settings have changed: from then on, m answers as
+// other. Calls in progress end with the models that they began with. What m has learned about windows stays known.
+// Both must have the same DayLedger, so that what was spent counts. Calls of Replace must not overlap.
+func (m *Models) Replace(other *Models) {
+	if saved, err := m.Learned(); err == nil {
+		other.Recall(saved) //nolint:errcheck // it will be learned again
+	}
+	m.next.Store(other)
+}
+
+// now returns the models that have taken the place of m, or m.
+func (m *Models) now() *Models {
+	if next := m.next.Load(); next != nil {
+		return next
+	}
+	return m
+}
+
 func (m *Models) resolveAlias(name string, a Alias) (Resolved, error) {
 	bad := func(format string, args ...any) error {
 		return fault.New(fault.Invalid, "alias_invalid", "the alias %q "+format, append([]any{name}, args...)...).
@@ -198,6 +219,7 @@ func (m *Models) guarded(full string, next Model) link {
 // only when it is called. An unknown alias or provider is model_not_found, with similar names in
 // Details["near"].
 func (m *Models) Resolve(name string) (Resolved, error) {
+	m = m.now()
 	name = cmp.Or(name, DefaultAlias)
 	if r, ok := m.aliases[name]; ok {
 		if m.allMissing(r.Models) {
@@ -232,6 +254,7 @@ func (m *Models) Resolve(name string) (Resolved, error) {
 // Unconfigured returns a model of a provider that is not configured, with the same retries and budgets as
 // the others. If it cannot answer, the model named next is tried, if next is not empty.
 func (m *Models) Unconfigured(p Provider, model, next string) (Resolved, error) {
+	m = m.now()
 	full := p.Name() + "/" + model
 	r := Resolved{Name: full, Models: []string{full}}
 	links := []link{m.linkTo(p, model, full)}
@@ -250,6 +273,7 @@ func (m *Models) Unconfigured(p Provider, model, next string) (Resolved, error) 
 // Pinned returns a Resolved for a chain that the name was resolved to earlier. A model whose
 // provider is missing now always fails.
 func (m *Models) Pinned(name string, chain []string) Resolved {
+	m = m.now()
 	if r, err := m.Resolve(name); err == nil && slices.Equal(r.Models, chain) {
 		return r
 	}
@@ -268,6 +292,7 @@ func (m *Models) Pinned(name string, chain []string) Resolved {
 // Missing reports whether all of a chain's providers are missing. This cannot change before the
 // next start.
 func (m *Models) Missing(chain []string) bool {
+	m = m.now()
 	return m.allMissing(chain) && !slices.ContainsFunc(chain, func(full string) bool {
 		provider, _, _ := strings.Cut(full, "/")
 		return m.later(provider) != nil
@@ -331,16 +356,17 @@ func (m *Models) known() []string {
 }
 
 // NewMeter returns a meter for a new request, with the configured budget.
-func (m *Models) NewMeter() *Meter { return NewMeter(m.cfg.PerRequest) }
+func (m *Models) NewMeter() *Meter { return NewMeter(m.now().cfg.PerRequest) }
 
 // Aliases returns the names of the aliases, sorted.
-func (m *Models) Aliases() []string { return slices.Sorted(maps.Keys(m.aliases)) }
+func (m *Models) Aliases() []string { return slices.Sorted(maps.Keys(m.now().aliases)) }
 
 // Price returns the price of a "provider/model", if it is known.
-func (m *Models) Price(name string) (Price, bool) { return priceOf(m.prices, name) }
+func (m *Models) Price(name string) (Price, bool) { return priceOf(m.now().prices, name) }
 
 // Spent returns the tokens and the price of a call of a model.
 func (m *Models) Spent(name string, u message.Usage) Spend {
+	m = m.now()
 	price, _ := m.Price(name)
 	return Spend{Tokens: u.Input + u.Output, Cost: price.Cost(u)}
 }
@@ -364,6 +390,7 @@ type Listing struct {
 // List asks all providers concurrently for their models, each with a timeout. A provider that does
 // not answer is reported in Errors and does not delay the others.
 func (m *Models) List(ctx context.Context) Listing {
+	m = m.now()
 	lists, errs := make([][]Info, len(m.names)), make([]error, len(m.names))
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()

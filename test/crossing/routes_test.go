@@ -8,6 +8,9 @@ const ownBeat = "the heartbeat is the caller's own, and no request can name anot
 // noHome is why no leak can be found where the home is concerned.
 const noHome = "no home is set up here: the home belongs to the machine's own user, and the tests of the API ask who else may see it"
 
+// theNodes is why no leak can be found where settings are concerned.
+const theNodes = "the settings are the node's, and secrets in them are masked"
+
 // entry describes the calls to a route for somebody's things and the answers
 // that a foreigner must get.
 type entry struct {
@@ -206,6 +209,20 @@ func apiRoutes() []entry {
 		{route: "DELETE /api/v1/channels/people/{id}", want: admin, admin: true, calls: to(del(api + "/channels/people/01234567")), open: "nobody is paired"},
 		{route: "GET /api/v1/channels/inbox", want: own, calls: to(get(api+"/channels/inbox"), get(api+"/channels/inbox?all=true")), open: "no messenger is set up in this world; package messaging tests that everybody is told of their own messages alone"},
 		{route: "GET /api/v1/channels/outbox", want: own, calls: to(get(api+"/channels/outbox"), get(api+"/channels/outbox?all=true")), open: "as for the inbox"},
+		{route: "GET /api/v1/settings", want: admin, admin: true, calls: to(get(api + "/settings")), open: theNodes},
+		{route: "POST /api/v1/channels", want: admin, admin: true, calls: to(post(api+"/channels", `{"kind":"telegram","token":"0123456789:abcdef"}`)), open: theNodes},
+		{route: "POST /api/v1/channels/{name}/test", want: admin, admin: true, calls: to(post(api+"/channels/telegram/test", "")), open: theNodes},
+		{route: "DELETE /api/v1/channels/{name}", want: admin, admin: true, calls: to(del(api + "/channels/telegram")), open: theNodes},
+		{route: "POST /api/v1/mcp/servers", want: admin, admin: true, calls: to(post(api+"/mcp/servers", `{"name":"wiki","url":"https://wiki.example/mcp"}`)), open: theNodes},
+		{route: "DELETE /api/v1/mcp/servers/{name}", want: admin, admin: true, calls: to(del(api + "/mcp/servers/wiki")), open: theNodes},
+		{route: "POST /api/v1/policy/try", want: admin, admin: true, calls: to(post(api+"/policy/try", `{"name":"house.rego","text":"package steward"}`)), open: "the recorded actions are the caller's own"},
+		{route: "PUT /api/v1/policy/file", want: admin, admin: true, calls: to(put(api+"/policy/file", `{"name":"house.rego","text":"package steward"}`)), open: theNodes},
+		{route: "GET /api/v1/providers", want: admin, admin: true, calls: to(get(api + "/providers")), open: theNodes},
+		{route: "POST /api/v1/providers", want: admin, admin: true, calls: to(post(api+"/providers", `{"provider":"openai","key":"sk-0123456789abcdef"}`)), open: theNodes},
+		{route: "DELETE /api/v1/providers/{name}", want: admin, admin: true, calls: to(del(api + "/providers/offline")), open: theNodes},
+		{route: "POST /api/v1/models/test", want: admin, admin: true, calls: to(post(api+"/models/test", `{"model":"offline/steward"}`)), open: theNodes},
+		{route: "POST /api/v1/models/find", want: admin, admin: true, calls: to(post(api+"/models/find", "")), open: theNodes},
+		{route: "PUT /api/v1/models/default", want: admin, admin: true, calls: to(put(api+"/models/default", `{"model":"offline/steward"}`)), open: theNodes},
 		{route: "GET /api/v1/users", want: admin, admin: true, calls: to(get(api + "/users"))},
 		{route: "GET /api/v1/users/{user}", want: admin, admin: true, calls: to(get(api + "/users/" + ann))},
 		{route: "GET /api/v1/keys", want: admin, admin: true, calls: to(get(api+"/keys"), get(api+"/keys?user="+ann))},

@@ -50,6 +50,7 @@ type Options struct {
 	Documents *documents.Engine // nil: documents are not served
 	Graph     *graph.Engine     // nil: the graph is not served
 	Home      *home.Home        // nil: none is set up
+	Setup     Setup             // nil: settings are not served
 
 	Own identity.Profile // what the settings say about the machine's own user
 
@@ -183,10 +184,19 @@ func (f *server) routes() []route {
 		on("POST /agents/deny", f.denyAgent),
 		on("POST /agents/revoke", f.revokeAgent),
 		on("GET /models", f.models),
+		on("POST /models/test", f.testModel),
+		on("POST /models/find", f.findModels),
+		on("PUT /models/default", f.useModel),
+		on("GET /settings", f.settings),
+		on("GET /providers", f.providers),
+		created(on("POST /providers", f.connectProvider)),
+		on("DELETE /providers/{name}", f.disconnectProvider),
 		on("GET /route", f.routeStats),
 		on("POST /route", f.explainRoute),
 		on("GET /policy", f.policy),
 		on("POST /policy/explain", f.explainPolicy),
+		on("POST /policy/try", f.tryPolicy),
+		on("PUT /policy/file", f.writePolicy),
 		on("GET /audit/head", f.auditHead),
 		on("GET /audit/verify", f.auditVerify),
 		on("GET /audit/export", f.auditExport),
@@ -209,6 +219,11 @@ func (f *server) routes() []route {
 		created(on("POST /events", f.publish)),
 		on("DELETE /events/{id}", f.eraseEvent),
 		on("GET /channels", f.channels),
+		created(on("POST /channels", f.addChannel)),
+		on("POST /channels/{name}/test", f.testChannel),
+		on("DELETE /channels/{name}", f.removeChannel),
+		on("POST /mcp/servers", f.addServer),
+		on("DELETE /mcp/servers/{name}", f.removeServer),
 		on("GET /channels/people", f.channelPeople),
 		created(on("POST /channels/people", f.pair)),
 		on("DELETE /channels/people/{id}", f.unpair),

@@ -185,6 +185,7 @@ func (v *visit) welcome() g.Node {
 		return Button(Type("button"), Class("suggestion"), Data("js", "suggest"), g.Text(s))
 	}
 	return Div(ID("welcome"), Img(Src(v.at("icon.svg")), Alt(""), Width("56"), Height("56")), H2(g.Text(v.t("What can I do for you?"))),
+		v.connectCard(),
 		Div(Class("suggestions"), say(v.t("Remind me in 20 minutes to take a break")), say(v.t("What is on my calendar tomorrow?")), say(v.t("Add milk to my shopping list")), say(v.t("What can you do?"))))
 }
 

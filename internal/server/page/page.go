@@ -171,6 +171,8 @@ type reply struct {
 	Go      string  `json:"go,omitzero"`    // the address of a screen to show
 	Toast   string  `json:"toast,omitzero"` // a short text for the person
 	Data    any     `json:"data,omitempty"` // for a module of ours
+
+	cookie *http.Cookie // to set
 }
 
 // patch changes the document. With an ID, HTML takes the place of the element with this id, or is added to In if
@@ -300,6 +302,9 @@ func (s *server) act(w http.ResponseWriter, r *http.Request, actions map[string]
 	if err != nil {
 		auth.WriteError(w, r, s.Logger, err)
 		return
+	}
+	if out.cookie != nil {
+		http.SetCookie(w, out.cookie)
 	}
 	w.Header().Set("Content-Type", "application/json")
 	send(w, r, http.StatusOK, b)
