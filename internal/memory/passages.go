@@ -229,17 +229,35 @@ func (e *Engine) typed(ctx context.Context, user string, at resource.URI) (out t
 	return out, nil
 }
 
-// statements returns the sentences of a message, without those that ask, and without very long ones.
+// statements returns the sentences of a message that say something: neither those that ask or tell the assistant to
+// do something, which are no knowledge, nor very long ones.
 func statements(m typedMessage, at PassageRef) (out []Passage) {
 	for from, to := range sentences(m.text) {
 		text := strings.TrimSpace(m.text[from:to])
-		if text == "" || len(text) > passageText || strings.HasSuffix(text, "?") {
+		if text == "" || len(text) > passageText || strings.HasSuffix(text, "?") || !states(text) {
 			continue
 		}
 		at.From, at.To = from, to
 		out = append(out, Passage{PassageRef: at, Text: text, At: m.at, Labels: m.labels | message.Private})
 	}
 	return out
+}
+
+// states reports whether a sentence says how something is: it speaks of the person, or has a verb that does so.
+func states(text string) bool {
+	verbs := slots()
+	return slices.ContainsFunc(words.Split(text), func(w string) bool {
+		return isUser(w) || isPlural(w) || isCopula(w) || verbs[words.Stem(w)] != ""
+	})
+}
+
+// isPlural reports whether a word means the person together with others.
+func isPlural(w string) bool {
+	switch w {
+	case "we", "we're", "we’re", "we've", "we’ve", "our", "ours", "us", "wir", "unser", "unsere", "unserem", "unseren", "uns":
+		return true
+	}
+	return false
 }
 
 // sentences yields where the sentences of a text begin and end.
@@ -262,7 +280,6 @@ func sentences(text string) func(func(int, int) bool) {
 	}
 }
 
-// line shows a passage to a model.
 // Line returns the passage as it is written for a model.
 func (p Passage) Line(zone *time.Location) string {
 	return fmt.Sprintf("- %q [%s, said in a conversation, %s]", p.Text, p.At.In(zone).Format(time.DateOnly), p.Message.String()[:minPrefix])
