@@ -28,8 +28,10 @@ func (l *Local) embedding(set *settings.Loaded) vector.Options {
 			switch {
 			case builtIn && chosen:
 				return vector.Lexical(), nil
-			case builtIn, name == "" && !chosen && !local(e.Name):
-				return vector.Model{}, errNoEmbedder // a local server may only be down
+			case builtIn, name == "" && !chosen && (!local(e.Name) || vendor.Access != llm.ByLocal):
+				// Only servers of this machine that list an embedding model are asked without being named: others may
+				// not have the one that is usual for their vendor.
+				return vector.Model{}, errNoEmbedder
 			}
 			price, _ := l.Found.Models.Price(e.Name)
 			return vector.Model{Name: e.Name, Embedder: e.Embedder, Price: price.Input}, nil

@@ -69,8 +69,12 @@ type Grant struct {
 // grantURI returns the URI of a grant.
 func grantURI(grant id.ID) resource.URI { return resource.Root(typeGrant, grant.String()) }
 
-// covers reports whether the grant allows an action.
-func (g *Grant) covers(t tool.Tool, in *intent.Intent, conversation string, labels message.Labels, now time.Time) bool {
+// covers reports whether the grant allows an action. Of what the model was shown, labels and sources say what it
+// was and whose.
+func (g *Grant) covers(t tool.Tool, in *intent.Intent, conversation string, labels message.Labels, sources []string, now time.Time) bool {
+	if !labels.Has(message.Untrusted) && slices.Equal(sources, []string{message.SourceMemory}) {
+		labels &^= message.Private // what the person has said before counts as what the person says now, which has no label
+	}
 	if g.Tool != in.Tool || g.Version != in.Version || g.User != in.User || g.Agent != in.Agent || !slices.Equal(g.Lineage, in.Lineage) {
 		return false
 	}
@@ -215,7 +219,7 @@ func (f *execution) granted(ctx context.Context, d policy.Decision) *intent.Appr
 	now := time.Now().UTC()
 	for i := range list {
 		g := &list[i]
-		if !g.covers(f.c.Tool, &f.in, conversationOf(f.uri), f.c.Labels, now) {
+		if !g.covers(f.c.Tool, &f.in, conversationOf(f.uri), f.c.Labels, f.c.Sources, now) {
 			continue
 		}
 		until := now.Add(f.e.opt.ApprovalTimeout)
@@ -259,7 +263,7 @@ func (f *execution) consume(ctx context.Context) (checks []store.Change, why str
 	if err != nil {
 		return nil, "", err
 	}
-	if f.spec.Asks || !g.covers(f.c.Tool, &f.in, conversationOf(f.uri), f.c.Labels, time.Now()) {
+	if f.spec.Asks || !g.covers(f.c.Tool, &f.in, conversationOf(f.uri), f.c.Labels, f.c.Sources, time.Now()) {
 		return nil, gone, nil
 	}
 	return []store.Change{{Op: store.Check, URI: uri, If: store.If{Version: g.version}}}, "", nil

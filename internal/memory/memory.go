@@ -580,8 +580,11 @@ func LabelsOf(list []record.Fact) (labels message.Labels, sources []string) {
 	for i := range list {
 		labels |= list[i].EffectiveLabels()
 		sources = message.JoinSources(sources, list[i].Sources)
+		if list[i].Labels.Has(message.Private) && len(list[i].Sources) == 0 {
+			sources = message.JoinSources(sources, []string{message.UnknownSource})
+		}
 	}
-	return labels, message.JoinSources(sources, []string{"memory"})
+	return labels, message.JoinSources(sources, []string{message.SourceMemory})
 }
 
 // Types returns the types of facts.

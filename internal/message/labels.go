@@ -66,8 +66,11 @@ func ParseLabels(s string) (Labels, error) {
 	return l, nil
 }
 
-// UnknownSource is the source of private data of unknown origin.
-const UnknownSource = "?"
+// Sources of private data that are no tools.
+const (
+	UnknownSource = "?"      // it may be anybody's
+	SourceMemory  = "memory" // what the person has said, in whatever conversation
+)
 
 // SourcesOf returns the sorted sources of the private data that blocks may hold.
 func SourcesOf(blocks []Block) []string {

@@ -157,7 +157,7 @@ func TestProfileHasItsBudget(t *testing.T) {
 	w, _, e := memoryWorld(t, memory.Options{}, 0)
 	important := 0.9
 	for i := range 60 {
-		text := fmt.Sprintf("Person number %d is called Name%d and likes dish%d", i, i, i)
+		text := fmt.Sprintf("I like dish%d with sauce%d and pudding%d afterwards", i, i, i)
 		ok(t, second(e.Save(t.Context(), "anna", client.FactInput{Text: &text, Importance: &important}, record.FactAuthor{Call: id.New(), Actor: "user"})))
 	}
 	remember(t, e, "My car is blue", 0)

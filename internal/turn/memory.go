@@ -81,7 +81,7 @@ func (e *Engine) remember(ctx context.Context, c *Conversation, s *conversation.
 		if len(found.Facts)+len(passages) == 0 {
 			return nil
 		}
-		common := message.Common{Origin: record.OriginMemory, Labels: found.Labels, Sources: message.JoinSources(found.Sources, []string{"memory"})}
+		common := message.Common{Origin: record.OriginMemory, Labels: found.Labels, Sources: message.JoinSources(found.Sources, []string{message.SourceMemory})}
 		text := found.Reference()
 		for _, p := range passages {
 			common.Labels |= p.Labels

@@ -183,7 +183,10 @@ func (w *world) entries(sp resource.Space, after uint64) (list []resource.Entry,
 // reply is the model: if the user says CALL tool {…}, it makes that call.
 // Otherwise it repeats its input.
 func reply(in edge.Asked) edge.Reply {
-	text := apis.AsWritten(in.Last().Text())
+	text := in.User()
+	if in.Last().Role != "user" {
+		text = apis.AsWritten(in.Last().Text())
+	}
 	if _, rest, ok := strings.Cut(text, "CALL "); ok && in.Last().Role == "user" {
 		name, rest, _ := strings.Cut(rest, " ")
 		var args json.RawMessage

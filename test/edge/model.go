@@ -88,8 +88,8 @@ func (a Asked) Last() Said { return a.Messages[len(a.Messages)-1] }
 // User returns the newest message of the user as text, as the user wrote it.
 func (a Asked) User() string {
 	for i := len(a.Messages) - 1; i >= 0; i-- {
-		if a.Messages[i].Role == "user" {
-			return apis.AsWritten(a.Messages[i].Text())
+		if text := a.Messages[i].Text(); a.Messages[i].Role == "user" && (apis.AsWritten(text) != "" || text == "") { // not only what was recalled
+			return apis.AsWritten(text)
 		}
 	}
 	return ""

@@ -119,10 +119,10 @@ func agreement(t *testing.T, dir string) search.Agreement {
 // Verify finds what no crash leaves behind.
 func TestVerifyFindsDifferences(t *testing.T) {
 	for _, harm := range []string{
-		"DELETE FROM doc WHERE id = (SELECT min(id) FROM doc)",
-		"DELETE FROM fts_1 WHERE rowid = (SELECT min(id) FROM doc)",
-		"INSERT INTO fts_1 (rowid, facets, body, stem) VALUES ((SELECT min(id) FROM doc), 'c1 ruser', 'other words', 'other word')",
-		"UPDATE doc SET msg = randomblob(16) WHERE id = (SELECT min(id) FROM doc)",
+		"DELETE FROM doc_1 WHERE id = (SELECT min(id) FROM doc_1)",
+		"DELETE FROM fts_1 WHERE rowid = (SELECT min(id) FROM doc_1)",
+		"INSERT INTO fts_1 (rowid, facets, body, stem) VALUES ((SELECT min(id) FROM doc_1), 'c1 ruser', 'other words', 'other word')",
+		"UPDATE doc_1 SET msg = randomblob(16) WHERE id = (SELECT min(id) FROM doc_1)",
 	} {
 		w := newWorld(t)
 		c := w.talk("ana", "x")

@@ -81,7 +81,7 @@ func (x *Index) missing(ctx context.Context, seq int64) (uint64, error) {
 
 // tallySpace adds the messages of a space, and their words.
 func tallySpace(c *sqlite.Conn, space int64, a *search.Agreement) (err error) {
-	err = sqlitex.Execute(c, "SELECT c.uid, d.msg, s.name FROM doc d JOIN conv c ON c.id = d.conv JOIN space s ON s.id = d.space WHERE d.space = ?",
+	err = sqlitex.Execute(c, fmt.Sprintf("SELECT c.uid, d.msg, s.name FROM doc_%[1]d d JOIN conv_%[1]d c ON c.id = d.conv JOIN space s ON s.id = ?", space),
 		&sqlitex.ExecOptions{Args: []any{space}, ResultFunc: func(st *sqlite.Stmt) error {
 			a.Texts++
 			a.Indexed.Add(st.ColumnText(2), string(blob(st, 0)), string(blob(st, 1)))
@@ -97,7 +97,7 @@ func tallySpace(c *sqlite.Conn, space int64, a *search.Agreement) (err error) {
 	}
 	defer func() { err = errors.Join(err, sqlitex.ExecuteTransient(c, "DROP TABLE "+vocabulary, nil)) }()
 	// The words are read once, in their order. Those of no message count, too.
-	return sqlitex.ExecuteTransient(c, "SELECT v.term, v.col, v.offset, c.uid, d.msg FROM "+vocabulary+" v LEFT JOIN doc d ON d.id = v.doc LEFT JOIN conv c ON c.id = d.conv WHERE v.col <> 'facets'",
+	return sqlitex.ExecuteTransient(c, fmt.Sprintf("SELECT v.term, v.col, v.offset, c.uid, d.msg FROM %[2]s v LEFT JOIN doc_%[1]d d ON d.id = v.doc LEFT JOIN conv_%[1]d c ON c.id = d.conv WHERE v.col <> 'facets'", space, vocabulary),
 		&sqlitex.ExecOptions{ResultFunc: func(st *sqlite.Stmt) error {
 			a.Indexed.Add(string(blob(st, 3)), string(blob(st, 4)), st.ColumnText(1), st.ColumnText(2), st.ColumnText(0))
 			return nil

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -74,16 +75,23 @@ func (x *Index) embedWhenDue(ctx context.Context) {
 	const first, longest = 10 * time.Second, 10 * time.Minute
 	pause := first
 	again := true // what was refused or failed before this start
+	told := ""    // the code of the last error
 	for {
 		wait, err := x.embed(ctx, again)
 		switch {
 		case ctx.Err() != nil, fault.HasCode(err, "store_closed"), fault.HasCode(err, "search_closed"):
 			return
 		case err != nil:
-			x.log.Warn("embedding is interrupted", "error", err, "again_in", pause)
+			level := slog.LevelWarn
+			if code := fault.Of(err).Code; code == told { // a server that is away for days fills no log
+				level = slog.LevelDebug
+			} else {
+				told = code
+			}
+			x.log.Log(ctx, level, "embedding is interrupted", "error", err, "again_in", pause)
 			wait, pause = pause, min(2*pause, longest)
 		default:
-			again, pause = false, first
+			again, pause, told = false, first, ""
 		}
 		if wait > 0 {
 			if !fault.Pause(ctx, wait) {
