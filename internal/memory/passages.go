@@ -114,6 +114,8 @@ func (e *Engine) Passages(ctx context.Context, user, asked string, conv id.ID, r
 		budget -= cost
 		out = append(out, p)
 	}
+	e.withoutOutdated(recalled, out)
+	recalled.Labels, recalled.Sources = LabelsOf(recalled.Facts)
 	slices.SortStableFunc(out, func(a, b Passage) int { return a.At.Compare(b.At) })
 	return out, nil
 }
@@ -213,26 +215,27 @@ func (e *Engine) later(found []Passage, recalled *Recalled, all []stored, find f
 	}
 	slices.SortStableFunc(out, func(a, b Passage) int { return b.At.Compare(a.At) })
 	out = out[:min(len(out), newsMost)]
-	// What was recalled, and what the person has said otherwise since.
+	for i := range more {
+		recalled.add(&more[i])
+	}
+	return out, nil
+}
+
+// withoutOutdated leaves out the recalled facts that passages contradict which were said later.
+func (e *Engine) withoutOutdated(recalled *Recalled, passages []Passage) {
 	for i := len(recalled.Facts) - 1; i >= 0; i-- {
 		f := &recalled.Facts[i]
 		if f.Foreign() || f.Type == record.FactInstruction {
 			continue
 		}
 		own := e.contents.of(f)
-		over := func(p Passage) bool {
+		if slices.ContainsFunc(passages, func(p Passage) bool {
 			s := stated(p)
 			return s.at.After(f.From) && strings.EqualFold(s.subject, f.Subject) && relation(s.content, own) == contradicts
-		}
-		if slices.ContainsFunc(out, over) || slices.ContainsFunc(found, over) {
+		}) {
 			recalled.drop(i)
 		}
 	}
-	for i := range more {
-		recalled.add(&more[i])
-	}
-	recalled.Labels, recalled.Sources = LabelsOf(recalled.Facts)
-	return out, nil
 }
 
 // updates reports whether a statement is news of an older one: it contradicts it, or says that something has
