@@ -2,6 +2,7 @@ package memory
 
 import (
 	"testing"
+	"time"
 
 	"steward/internal/record"
 )
@@ -31,6 +32,32 @@ func TestRelation(t *testing.T) {
 		of := func(text string) content { return contentOf(&record.Fact{Text: text, Subject: subjectUser}) }
 		if got := relation(of(c.newer), of(c.older)); got != c.want {
 			t.Errorf("%s / %s: %d, want %d", c.newer, c.older, got, c.want)
+		}
+	}
+}
+
+// What is news of an older statement need not have the words of a question about that.
+func TestNews(t *testing.T) {
+	for _, c := range []struct {
+		newer, older string
+		want         bool
+	}{
+		{"I got a new passport, it expires in March 2028", "My passport is valid until July 2029", true},
+		{"I switched from Emacs, my editor is Vim now", "I write code in Emacs", true},
+		{"I commute by train now, no longer by tram", "I take the tram to the office", true},
+		{"Our standup is at 10:05 now", "The standup was moved to 9:35", true},
+		{"Sorry, I wrote that wrong: I live in Bergen", "I live in Ghent", true},
+		{"If I lived in Galway, I would swim every day", "I live in Ghent", false},
+		{"Wim changed dentists and is happy", "I have been seeing Dr Hofer, the dentist, for years", false},
+		{"My sister moved to Lyon", "I live in Ghent", false},
+		{"I ride a Canyon bicycle to the office", "I take the tram to the office", false},
+	} {
+		newer, older := stated(Passage{Text: c.newer, At: time.Unix(2, 0)}), stated(Passage{Text: c.older, At: time.Unix(1, 0)})
+		if got := newer.updates(older); got != c.want {
+			t.Errorf("%s / %s: %t", c.newer, c.older, got)
+		}
+		if older.updates(newer) {
+			t.Errorf("%s is older than %s", c.older, c.newer)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"iter"
 	"os"
 	"path/filepath"
@@ -345,5 +346,69 @@ func TestMemoryOff(t *testing.T) {
 	defer a.mu.Unlock()
 	if len(a.read) != 0 {
 		t.Errorf("it was read: %q", a.read)
+	}
+}
+
+// A conversation is read after the next start if Steward was killed between the end of a turn and the reading.
+func TestReadAfterAKill(t *testing.T) {
+	w, a, _ := memoryWorld(t, memory.Options{}, time.Hour)
+	w.turn(id.ID{}, "my sister Mia lives in Graz")
+	w.faulty.set(func(store.Batch) error { return errors.New("killed") })
+	w.Node.Close(context.Background()) //nolint:errcheck // it was killed
+	ok(t, w.shut())
+	w.Node = nil
+	a.facts = miaLivesInGraz
+	w.restart(memory.Options{}, time.Millisecond)
+	w.waitForFacts(1)
+}
+
+// A conversation that finds the readings of a day used up is read on the next one.
+func TestReadOnAnotherDay(t *testing.T) {
+	w, a, _ := memoryWorld(t, memory.Options{}, time.Millisecond)
+	w.opt.ReadPerDay, a.facts = 1, miaLivesInGraz
+	w.reopenWith(memory.Options{})
+	w.turn(id.ID{}, "my sister Mia lives in Graz")
+	w.waitForFacts(1)
+	a.mu.Lock()
+	a.facts = strings.ReplaceAll(miaLivesInGraz, "sister Mia", "brother Tom")
+	a.mu.Unlock()
+	conv, _ := w.turn(id.ID{}, "my brother Tom lives in Graz")
+	for due := false; !due; time.Sleep(time.Millisecond) {
+		got, err := w.store.Get(t.Context(), store.ForUser("anna"), record.ReadingURI(conv))
+		due = err == nil && strings.Contains(string(got.Body), `"due"`)
+	}
+	w.reopenWith(memory.Options{Now: func() time.Time { return time.Now().Add(24 * time.Hour) }})
+	w.waitForFacts(2)
+}
+
+const miaLivesInGraz = `{"facts":[{"message":1,"subject":"user","text":"My sister Mia lives in Graz","type":"person","importance":0.7,"replaces":[]}]}`
+
+// reopenWith closes the world and opens it with another memory.
+func (w *world) reopenWith(opt memory.Options) {
+	w.t.Helper()
+	w.close()
+	w.restart(opt, time.Millisecond)
+}
+
+// restart opens a world that was closed.
+func (w *world) restart(opt memory.Options, readAfter time.Duration) {
+	w.t.Helper()
+	st, err := sqlite.Open(w.t.Context(), sqlite.Options{Path: filepath.Join(w.dir, "steward.db")})
+	ok(w.t, err)
+	opt.Store, w.memory = st, st
+	w.opt.Memory, w.opt.ReadAfter = memory.New(opt), readAfter
+	w.open()
+}
+
+// waitForFacts waits until Anna has so many.
+func (w *world) waitForFacts(n int) {
+	w.t.Helper()
+	for {
+		list, err := w.opt.Memory.List(w.t.Context(), "anna", false)
+		ok(w.t, err)
+		if len(list) == n {
+			return
+		}
+		time.Sleep(time.Millisecond)
 	}
 }
