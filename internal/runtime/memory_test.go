@@ -20,13 +20,14 @@ import (
 	"steward/internal/memory"
 	"steward/internal/message"
 	"steward/internal/record"
+	"steward/internal/search"
 	"steward/internal/store"
 	"steward/internal/store/sqlite"
 	"steward/internal/turn"
 )
 
 // attentive is a provider that records what its model is shown. It answers "ok", or the facts that a test
-// has set if it is asked for some.
+// has set if it is asked for some, or for an order.
 type attentive struct {
 	mu     sync.Mutex
 	shown  [][]string // the texts of the messages of each request of a turn
@@ -46,7 +47,7 @@ func (a *attentive) Stream(_ context.Context, r *llm.Request) iter.Seq2[llm.Even
 	for _, m := range r.Transcript.Messages() {
 		texts = append(texts, m.Text())
 	}
-	if r.Schema != nil && r.Schema.Name == "facts" {
+	if r.Schema != nil && (r.Schema.Name == "facts" || r.Schema.Name == "order") {
 		a.read, answer = append(a.read, texts[0]), a.facts
 	} else {
 		a.shown, a.labels = append(a.shown, texts), append(a.labels, r.Labels)
@@ -412,3 +413,48 @@ func (w *world) waitForFacts(n int) {
 		time.Sleep(time.Millisecond)
 	}
 }
+
+// A model reorders the best hits; one that answers nonsense, or cannot be asked, leaves them as they are.
+func TestSearchesAreReranked(t *testing.T) {
+	w := made(t, &world{provider: &attentive{}, aliases: map[string]llm.Alias{"default": {Models: []string{"test/m"}}, "fast": {Models: []string{"test/m"}}, "strong": {Models: []string{"test/m"}}}})
+	hits := &fixedSearch{}
+	w.opt.Search = hits
+	w.open()
+	a := w.provider.(*attentive)
+	texts := func(q search.Query) (string, string) {
+		page, err := w.Search(t.Context(), "anna", q)
+		ok(t, err)
+		var out []string
+		for _, h := range page.Hits {
+			out = append(out, h.Text)
+		}
+		return strings.Join(out, " "), page.Notice
+	}
+	for _, c := range []struct{ answer, want, notice string }{
+		{`{"order":[3,1,2]}`, "c a b", ""},
+		{`{"order":[2,2,9,-1]}`, "b a c", ""},
+		{`{"order":[]}`, "a b c", ""},
+		{`the second one`, "a b c", "not reranked"},
+	} {
+		a.facts = c.answer
+		if got, notice := texts(search.Query{Text: "x", Rerank: true}); got != c.want || !strings.Contains(notice, c.notice) || c.notice == "" && notice != "" {
+			t.Errorf("%s: %s %q", c.answer, got, notice)
+		}
+	}
+	a.facts = `{"order":[3,2,1]}`
+	for _, q := range []search.Query{{Text: "x"}, {Text: "x", Rerank: true, Order: search.Newest}} {
+		if got, _ := texts(q); got != "a b c" {
+			t.Errorf("%+v: %s", q, got)
+		}
+	}
+}
+
+// fixedSearch finds the same messages for any query.
+type fixedSearch struct{ search.Index }
+
+func (*fixedSearch) Search(context.Context, store.Scope, search.Query) (search.Page, error) {
+	return search.Page{Hits: []search.Hit{{Line: search.Line{Text: "a"}}, {Line: search.Line{Text: "b"}}, {Line: search.Line{Text: "c"}}}}, nil
+}
+
+func (*fixedSearch) CatchUp(context.Context) error { return nil }
+func (*fixedSearch) Follow(ctx context.Context)    { <-ctx.Done() }
