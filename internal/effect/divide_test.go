@@ -4,11 +4,13 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-json-experiment/json"
 
 	"steward/internal/fault"
 	"steward/internal/intent"
+	"steward/internal/message"
 	"steward/internal/tool"
 )
 
@@ -72,7 +74,7 @@ func TestAGrantCoversEachPart(t *testing.T) {
 
 func TestPreviews(t *testing.T) {
 	e := New(Options{Mask: func(s string) string { return strings.ReplaceAll(s, "hunter2", "•••") }})
-	in := &intent.Intent{Tool: "list.do", Args: `{}`}
+	in := &intent.Intent{Tool: "list.do", Args: `{"list":"a"}`}
 	for was, want := range map[string]string{"": "At present it would fail: there is no file", "+hunter2": "+•••", "\xff": "\uFFFD",
 		strings.Repeat("x", maxPreview+1): strings.Repeat("x", maxPreview) + "\n[Cut here.]"} {
 		if got, _, err := e.preview(t.Context(), lister{was}, in); err != nil || got != want {
@@ -88,5 +90,31 @@ func TestPreviews(t *testing.T) {
 	stop()
 	if _, _, err := e.preview(ctx, lister{"x"}, in); err == nil {
 		t.Error("a preview without an end")
+	}
+}
+
+// What the person has said before, which is recalled with the label private, takes no standing approval away.
+// Text of others, and what is private of anything else, does.
+func TestAGrantCoversWhatWasRecalled(t *testing.T) {
+	g := &Grant{Tool: "lamp.set", Standing: Always, User: "ann", Pattern: intent.Pattern{"list": {Any: true}}}
+	in := &intent.Intent{Tool: "lamp.set", User: "ann", Args: `{"list":"a"}`}
+	for _, c := range []struct {
+		labels  message.Labels
+		sources []string
+		want    bool
+	}{
+		{0, nil, true},
+		{message.Private, []string{message.SourceMemory}, true},
+		{message.Private, []string{"calendar"}, false},
+		{message.Private, []string{"calendar", message.SourceMemory}, false},
+		{message.Private, nil, false},
+		{message.Private, []string{message.UnknownSource}, false},
+		{message.Private | message.Untrusted, []string{message.SourceMemory}, false},
+		{message.Private | message.Secret, []string{message.SourceMemory}, false},
+		{message.Untrusted, nil, false},
+	} {
+		if got := g.covers(lister{}, in, "", c.labels, c.sources, time.Now()); got != c.want {
+			t.Errorf("%v of %v: %v", c.labels, c.sources, got)
+		}
 	}
 }

@@ -163,6 +163,8 @@ type content struct {
 	news      bool     // it says that something has changed
 	names     []string // the stems of its names and numbers
 	frame     []string // the stems of everything else
+	corrects  bool     // it says that something was wrong
+	terms     []string // the words of names and frame
 }
 
 func (c content) shared(o content) (n float64) {
@@ -226,6 +228,7 @@ func contentOf(f *record.Fact) (c content) {
 	}
 	verbs, things := slots(), nouns()
 	verb, whose, at := "", "", -1
+	supposed := false
 	clause := 0 // where the stems of the statement begin: "wrong digits, my number is …"
 	for i, x := range list {
 		w := x.word
@@ -233,7 +236,7 @@ func contentOf(f *record.Fact) (c content) {
 			clause = len(c.stems)
 		}
 		stem := words.Stem(w)
-		c.news = c.news || isNews(w)
+		c.news, c.corrects, supposed = c.news || isNews(w), c.corrects || isCorrection(w), supposed || isSupposition(w)
 		switch {
 		case isNegation(w) && x.aside && len(c.value) > 0:
 			continue
@@ -259,6 +262,9 @@ func contentOf(f *record.Fact) (c content) {
 			continue
 		}
 		c.stems = append(c.stems, stem)
+		if !isNews(w) && !isCorrection(w) {
+			c.terms = append(c.terms, w)
+		}
 		switch {
 		case x.named:
 			c.names = append(c.names, stem)
@@ -271,6 +277,10 @@ func contentOf(f *record.Fact) (c content) {
 	}
 	if verb != "is" {
 		c.topic, c.whose = verb, whose
+	}
+	if supposed { // "if I lived in Galway" says nothing about a home
+		c.topic, c.whose, c.value, c.exclusive, c.news, c.corrects = "", "", nil, false, false, false
+		return c
 	}
 	switch {
 	case verb == "" || len(c.value) == 0:
@@ -331,6 +341,25 @@ func ownedBefore(before []string) string {
 func isNews(w string) bool {
 	switch w {
 	case "now", "new", "another", "instead", "changed", "switched", "renamed", "nowadays", "currently", "jetzt", "nun", "neu", "neue", "neuen", "neues", "neuer", "stattdessen", "gewechselt":
+		return true
+	}
+	return false
+}
+
+// isCorrection reports whether a word says that something was wrong, or is not so any more.
+func isCorrection(w string) bool {
+	switch w {
+	case "sorry", "wrong", "mistake", "meant", "corrected", "correction", "mixed", "moved", "cancelled", "canceled", "replaced", "sold", "quit", "finished", "retired",
+		"falsch", "irrtum", "meinte", "verschoben", "abgesagt", "ersetzt", "verkauft", "gekündigt":
+		return true
+	}
+	return false
+}
+
+// isSupposition reports whether a word makes of a statement what could be.
+func isSupposition(w string) bool {
+	switch w {
+	case "if", "would", "could", "might", "maybe", "perhaps", "wenn", "würde", "könnte", "vielleicht":
 		return true
 	}
 	return false

@@ -85,6 +85,7 @@ type Engine struct {
 	tell     atomic.Pointer[func(user string, n News)]
 	contents contents
 	decoded  decoded
+	imports  chan struct{} // has an element after a conversation was imported
 }
 
 // Epoch counts what has changed how facts are shown that were recalled before: what was forgotten, or
@@ -109,7 +110,7 @@ func New(opt Options) *Engine {
 	if opt.Similar == nil {
 		opt.Similar = NewWords()
 	}
-	return &Engine{opt: opt}
+	return &Engine{opt: opt, imports: make(chan struct{}, 1)}
 }
 
 // Off reports whether memory is off.

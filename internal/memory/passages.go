@@ -52,8 +52,9 @@ type PassageRef struct {
 }
 
 // Passages returns what the person said in other conversations that matters for what was asked, the oldest
-// first. shown says which passages the conversation shows already.
-func (e *Engine) Passages(ctx context.Context, user, asked string, conv id.ID, shown func(PassageRef) bool, budget int64) ([]Passage, error) {
+// first. shown says which passages the conversation shows already. It takes from what was recalled the facts that
+// the person has said otherwise since, and adds those that are news of a passage.
+func (e *Engine) Passages(ctx context.Context, user, asked string, conv id.ID, recalled *Recalled, shown func(PassageRef) bool, budget int64) ([]Passage, error) {
 	var in search.Index
 	if !e.Off() && e.opt.Search != nil {
 		in = e.opt.Search()
@@ -67,10 +68,6 @@ func (e *Engine) Passages(ctx context.Context, user, asked string, conv id.ID, s
 	}
 	ctx, cancel := context.WithTimeout(ctx, passageLatest)
 	defer cancel()
-	page, err := in.Search(ctx, store.ForUser(user), search.Query{Text: query, Role: message.User, Without: message.Secret | message.Untrusted, Limit: passageHits})
-	if err != nil || len(page.Hits) == 0 {
-		return nil, err
-	}
 	all, err := e.all(ctx, user)
 	if err != nil {
 		return nil, err
@@ -79,16 +76,10 @@ func (e *Engine) Passages(ctx context.Context, user, asked string, conv id.ID, s
 	if err != nil {
 		return nil, err
 	}
-	var found []Passage
-	for _, h := range page.Hits {
-		if h.Conversation == conv || silent[h.Message] {
-			continue
-		}
-		m, err := e.typed(ctx, user, h.URI)
-		if err != nil {
-			return nil, err
-		}
-		found = append(found, statements(m, PassageRef{Conversation: h.Conversation, Interaction: h.Interaction, Message: h.Message})...)
+	find := func(query string) ([]Passage, error) { return e.said(ctx, user, in, query, conv, silent) }
+	found, err := find(query)
+	if err != nil {
+		return nil, err
 	}
 	texts := make([]string, len(found))
 	for i := range found {
@@ -107,8 +98,12 @@ func (e *Engine) Passages(ctx context.Context, user, asked string, conv id.ID, s
 		return cmp.Or(cmp.Compare(b.similar, a.similar), b.At.Compare(a.At))
 	})
 	found = e.standing(found, all)
+	later, err := e.later(found[:min(len(found), maxPassages)], recalled, all, find)
+	if err != nil {
+		return nil, err
+	}
 	var out []Passage
-	for _, p := range found {
+	for _, p := range e.standing(append(later, found...), all) {
 		if len(out) == maxPassages {
 			break
 		}
@@ -119,8 +114,150 @@ func (e *Engine) Passages(ctx context.Context, user, asked string, conv id.ID, s
 		budget -= cost
 		out = append(out, p)
 	}
+	e.withoutOutdated(recalled, out)
+	recalled.Labels, recalled.Sources = LabelsOf(recalled.Facts)
 	slices.SortStableFunc(out, func(a, b Passage) int { return a.At.Compare(b.At) })
 	return out, nil
+}
+
+// said returns the statements of the person's that a search finds.
+func (e *Engine) said(ctx context.Context, user string, in search.Index, query string, conv id.ID, silent map[id.ID]bool) (found []Passage, err error) {
+	page, err := in.Search(ctx, store.ForUser(user), search.Query{Text: query, Role: message.User, Without: message.Secret | message.Untrusted, Limit: passageHits})
+	if err != nil {
+		return nil, err
+	}
+	for _, h := range page.Hits {
+		if h.Conversation == conv || silent[h.Message] {
+			continue
+		}
+		m, err := e.typed(ctx, user, h.URI)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, statements(m, PassageRef{Conversation: h.Conversation, Interaction: h.Interaction, Message: h.Message})...)
+	}
+	return found, nil
+}
+
+// Limits of the search for news.
+const (
+	newsHops  = 3 // tram, train, metro, bus
+	newsMost  = 2 // passages that are news of others
+	newsFacts = 2 // facts that are
+)
+
+// statement is a fact or a passage that news is looked for.
+type statement struct {
+	content
+	subject string
+	at      time.Time
+}
+
+func stated(p Passage) statement {
+	subject := subjectOf(p.Text)
+	return statement{contentOf(&record.Fact{Text: p.Text, Subject: subject}), subject, p.At}
+}
+
+// later returns the newest news of what was found and recalled. It need not have a word in common with what was
+// asked: a question for the city of a passport's "valid until" is answered by "I got a new passport, it expires
+// in", which is found by the word passport. So what was found is searched for, and what that finds, a few times.
+func (e *Engine) later(found []Passage, recalled *Recalled, all []stored, find func(string) ([]Passage, error)) (out []Passage, err error) {
+	var look []statement
+	for _, p := range found {
+		look = append(look, stated(p))
+	}
+	for i := range recalled.Facts {
+		if f := &recalled.Facts[i]; i >= recalled.Profile && !f.Foreign() && f.Type != record.FactInstruction {
+			look = append(look, statement{e.contents.of(f), f.Subject, f.From})
+		}
+	}
+	seen := map[PassageRef]bool{}
+	var more []record.Fact
+	for range newsHops {
+		var terms []string
+		for _, s := range look {
+			for _, w := range s.terms {
+				if len(terms) < passageWords && !slices.Contains(terms, w) {
+					terms = append(terms, w)
+				}
+			}
+		}
+		if len(terms) == 0 {
+			break
+		}
+		candidates, err := find(strings.Join(terms, " "))
+		if err != nil {
+			return nil, err
+		}
+		var next []statement
+		for _, p := range candidates {
+			if seen[p.PassageRef] || slices.ContainsFunc(found, func(o Passage) bool { return o.PassageRef == p.PassageRef }) {
+				continue
+			}
+			s := stated(p)
+			if slices.ContainsFunc(look, s.updates) {
+				seen[p.PassageRef] = true
+				next, out = append(next, s), append(out, p)
+			}
+		}
+		for i := range all {
+			f := &all[i].Fact
+			if len(more) == newsFacts || f.Foreign() || !f.Until.IsZero() || f.Type == record.FactInstruction ||
+				slices.ContainsFunc(slices.Concat(recalled.Facts, more), func(o record.Fact) bool { return o.ID == f.ID }) {
+				continue
+			}
+			s := statement{e.contents.of(f), f.Subject, f.From}
+			if slices.ContainsFunc(look, s.updates) {
+				next, more = append(next, s), append(more, *f)
+			}
+		}
+		look = next
+	}
+	slices.SortStableFunc(out, func(a, b Passage) int { return b.At.Compare(a.At) })
+	out = out[:min(len(out), newsMost)]
+	for i := range more {
+		recalled.add(&more[i])
+	}
+	return out, nil
+}
+
+// withoutOutdated leaves out the recalled facts that passages contradict which were said later.
+func (e *Engine) withoutOutdated(recalled *Recalled, passages []Passage) {
+	for i := len(recalled.Facts) - 1; i >= 0; i-- {
+		f := &recalled.Facts[i]
+		if f.Foreign() || f.Type == record.FactInstruction {
+			continue
+		}
+		own := e.contents.of(f)
+		if slices.ContainsFunc(passages, func(p Passage) bool {
+			s := stated(p)
+			return s.at.After(f.From) && strings.EqualFold(s.subject, f.Subject) && relation(s.content, own) == contradicts
+		}) {
+			recalled.drop(i)
+		}
+	}
+}
+
+// updates reports whether a statement is news of an older one: it contradicts it, or says that something has
+// changed and names the old value or the same thing.
+func (s statement) updates(older statement) bool {
+	if !s.at.After(older.at) || !strings.EqualFold(s.subject, older.subject) || s.whose != older.whose && s.topic == older.topic {
+		return false
+	}
+	if relation(s.content, older.content) == contradicts {
+		return true
+	}
+	if !s.news && !s.corrects || len(s.names) == 0 && len(s.frame) == 0 {
+		return false
+	}
+	if shareAny(s.names, older.names) && !within(s.names, older.names) {
+		return true
+	}
+	return (len(s.names) > 0) == (len(older.names) > 0) && shareAny(s.frame, older.frame)
+}
+
+func shareAny(a, b []string) bool {
+	return slices.ContainsFunc(a, func(s string) bool { return slices.Contains(b, s) })
 }
 
 // standing leaves out the passages that a fact says too, and those that something newer contradicts: a fact, or
@@ -229,17 +366,35 @@ func (e *Engine) typed(ctx context.Context, user string, at resource.URI) (out t
 	return out, nil
 }
 
-// statements returns the sentences of a message, without those that ask, and without very long ones.
+// statements returns the sentences of a message that say something: neither those that ask or tell the assistant to
+// do something, which are no knowledge, nor very long ones.
 func statements(m typedMessage, at PassageRef) (out []Passage) {
 	for from, to := range sentences(m.text) {
 		text := strings.TrimSpace(m.text[from:to])
-		if text == "" || len(text) > passageText || strings.HasSuffix(text, "?") {
+		if text == "" || len(text) > passageText || strings.HasSuffix(text, "?") || !states(text) {
 			continue
 		}
 		at.From, at.To = from, to
 		out = append(out, Passage{PassageRef: at, Text: text, At: m.at, Labels: m.labels | message.Private})
 	}
 	return out
+}
+
+// states reports whether a sentence says how something is: it speaks of the person, or has a verb that does so.
+func states(text string) bool {
+	verbs := slots()
+	return slices.ContainsFunc(words.Split(text), func(w string) bool {
+		return isUser(w) || isPlural(w) || isCopula(w) || verbs[words.Stem(w)] != ""
+	})
+}
+
+// isPlural reports whether a word means the person together with others.
+func isPlural(w string) bool {
+	switch w {
+	case "we", "we're", "we’re", "we've", "we’ve", "our", "ours", "us", "wir", "unser", "unsere", "unserem", "unseren", "uns":
+		return true
+	}
+	return false
 }
 
 // sentences yields where the sentences of a text begin and end.
@@ -262,7 +417,6 @@ func sentences(text string) func(func(int, int) bool) {
 	}
 }
 
-// line shows a passage to a model.
 // Line returns the passage as it is written for a model.
 func (p Passage) Line(zone *time.Location) string {
 	return fmt.Sprintf("- %q [%s, said in a conversation, %s]", p.Text, p.At.In(zone).Format(time.DateOnly), p.Message.String()[:minPrefix])

@@ -2,6 +2,7 @@ package memory
 
 import (
 	"testing"
+	"time"
 
 	"steward/internal/record"
 )
@@ -35,9 +36,35 @@ func TestRelation(t *testing.T) {
 	}
 }
 
+// What is news of an older statement need not have the words of a question about that.
+func TestNews(t *testing.T) {
+	for _, c := range []struct {
+		newer, older string
+		want         bool
+	}{
+		{"I got a new passport, it expires in March 2028", "My passport is valid until July 2029", true},
+		{"I switched from Emacs, my editor is Vim now", "I write code in Emacs", true},
+		{"I commute by train now, no longer by tram", "I take the tram to the office", true},
+		{"Our standup is at 10:05 now", "The standup was moved to 9:35", true},
+		{"Sorry, I wrote that wrong: I live in Bergen", "I live in Ghent", true},
+		{"If I lived in Galway, I would swim every day", "I live in Ghent", false},
+		{"Wim changed dentists and is happy", "I have been seeing Dr Hofer, the dentist, for years", false},
+		{"My sister moved to Lyon", "I live in Ghent", false},
+		{"I ride a Canyon bicycle to the office", "I take the tram to the office", false},
+	} {
+		newer, older := stated(Passage{Text: c.newer, At: time.Unix(2, 0)}), stated(Passage{Text: c.older, At: time.Unix(1, 0)})
+		if got := newer.updates(older); got != c.want {
+			t.Errorf("%s / %s: %t", c.newer, c.older, got)
+		}
+		if older.updates(newer) {
+			t.Errorf("%s is older than %s", c.older, c.newer)
+		}
+	}
+}
+
 // Passages are the sentences of a message that state something.
 func TestStatements(t *testing.T) {
-	m := typedMessage{text: "My bank is Nordea. What is on today? I am tired!\nSee you"}
+	m := typedMessage{text: "My bank is Nordea. What is on today? I am tired!\nTurn off the light. See you"}
 	var got []string
 	for _, p := range statements(m, PassageRef{}) {
 		if m.text[p.From:p.To] == "" {
@@ -45,7 +72,7 @@ func TestStatements(t *testing.T) {
 		}
 		got = append(got, p.Text)
 	}
-	if len(got) != 3 || got[0] != "My bank is Nordea." || got[1] != "I am tired!" || got[2] != "See you" {
+	if len(got) != 2 || got[0] != "My bank is Nordea." || got[1] != "I am tired!" {
 		t.Errorf("%q", got)
 	}
 	r := PassageRef{From: 3, To: 9}

@@ -1,7 +1,6 @@
 package memory
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -63,7 +62,14 @@ type Reader struct {
 
 	mu     sync.Mutex
 	timers map[resting]*time.Timer
+	days   map[string]readDay // how many conversations were read, by user
 	closed bool
+}
+
+// readDay counts the conversations that were read on a day.
+type readDay struct {
+	day string
+	n   int
 }
 
 type resting struct {
@@ -76,7 +82,7 @@ const maxResting = 1000
 
 // NewReader returns a reader.
 func NewReader(opt ReaderOptions) *Reader {
-	return &Reader{opt: opt, timers: map[resting]*time.Timer{}}
+	return &Reader{opt: opt, timers: map[resting]*time.Timer{}, days: map[string]readDay{}}
 }
 
 // Rested says that a turn of a conversation has ended. The conversation is read once it has rested. A nil
@@ -92,7 +98,7 @@ func (r *Reader) Rested(user string, conv id.ID) {
 		t.Reset(r.opt.Rest)
 		return
 	}
-	if r.closed || len(r.timers) >= maxResting { // it is read when it rests the next time
+	if r.closed || len(r.timers) >= maxResting { // Backlog reads it
 		return
 	}
 	r.timers[key] = time.AfterFunc(r.opt.Rest, func() {
@@ -140,7 +146,8 @@ type foundFact struct {
 }
 
 // Read reads what a person has written in a conversation since it was read last, and saves the facts in it.
-// With memory off it reads and writes nothing. Error codes: readings_used_up, reading_failed, and the store's.
+// With memory off it reads and writes nothing. If as many conversations were read today as a day allows, it notes
+// that this one waits. Error codes: readings_used_up, reading_failed, and the store's.
 func (r *Reader) Read(ctx context.Context, user string, conv id.ID) ([]Saved, error) {
 	if r == nil || r.opt.Engine.Off() {
 		return nil, nil
@@ -170,9 +177,19 @@ func (r *Reader) Read(ctx context.Context, user string, conv id.ID) ([]Saved, er
 		}
 		return nil, e.putReading(ctx, user, record.Reading{Conversation: conv, At: now}, version)
 	}
-	if n, err := e.readingsOn(ctx, user, today); err != nil || n >= r.opt.PerDay {
-		return nil, cmp.Or(err, error(fault.New(fault.Exhausted, "readings_used_up", "%d conversations were read for facts today; the limit is %d", n, r.opt.PerDay).
-			WithHint("raise memory.per_day; the conversation is read when it rests on another day")))
+	n, err := r.readOn(ctx, user, today)
+	if err != nil {
+		return nil, err
+	}
+	if n >= r.opt.PerDay {
+		if before.Due.IsZero() {
+			before.Conversation, before.Due = conv, msgs[len(msgs)-1].At
+			if err := e.putReading(ctx, user, before, version); err != nil {
+				return nil, err
+			}
+		}
+		return nil, fault.New(fault.Exhausted, "readings_used_up", "%d conversations were read for facts today; the limit is %d", n, r.opt.PerDay).
+			WithHint("raise memory.per_day, or wait: the conversation is read on another day")
 	}
 	found, err := r.ask(ctx, user, typed)
 	if err != nil {
@@ -209,6 +226,7 @@ func (r *Reader) Read(ctx context.Context, user string, conv id.ID) ([]Saved, er
 	if err := e.putReading(ctx, user, done, version); err != nil {
 		return out, err
 	}
+	r.countRead(user, today)
 	facts := make([]record.Fact, len(out))
 	for i := range out {
 		facts[i] = out[i].Fact
@@ -225,69 +243,129 @@ func (e *Engine) Imported(ctx context.Context, user string, conv id.ID, newest t
 	if newest.IsZero() {
 		newest = e.now()
 	}
-	return e.putReading(ctx, user, record.Reading{Conversation: conv, Due: newest}, 0)
+	if err := e.putReading(ctx, user, record.Reading{Conversation: conv, Due: newest}, 0); err != nil {
+		return err
+	}
+	select {
+	case e.imports <- struct{}{}:
+	default: // Backlog will look anyway
+	}
+	return nil
 }
 
-// backlogEvery is how often Backlog looks for conversations that wait to be read.
-const backlogEvery = 10 * time.Minute
+// When Backlog looks for conversations that wait to be read: at the start, after an import, once a day, and again
+// some time after it has failed. A look reads how far every conversation was read, so it is not done all the time.
+const (
+	backlogAgain = 10 * time.Minute // after a failure
+	backlogAfter = time.Minute      // after an import, which brings one conversation after the other
+	backlogDays  = 7                // how old what was said may be to be read although it was never noted as due
+)
 
-// Backlog reads the conversations that were imported, the oldest first, until ctx ends. It takes at most half of
-// the readings of a day, so that what a person says today is read today. Facts have the times of the messages: an
-// old message never supersedes what was said later.
+// Backlog reads the conversations that wait, the oldest first, until ctx ends: those that were imported, those
+// that waited when the readings of a day were used up, and those of the last days that rested while Steward did
+// not run. It takes at most half of the readings of a day, so that what a person says today is read today. Facts
+// have the times of the messages: an old message never supersedes what was said later.
 func (r *Reader) Backlog(ctx context.Context) {
 	if r == nil || r.opt.Engine.Off() {
 		return
 	}
-	tick := time.NewTicker(backlogEvery)
-	defer tick.Stop()
 	for ctx.Err() == nil {
+		now := r.opt.Engine.now()
+		next := now.UTC().Truncate(24 * time.Hour).Add(24*time.Hour + backlogAfter).Sub(now)
 		if err := r.readDue(ctx); err != nil && ctx.Err() == nil {
-			r.opt.Log.Info("imported conversations wait to be read for facts", "error", err)
+			r.opt.Log.Info("conversations wait to be read for facts", "error", err)
+			next = min(next, backlogAgain)
 		}
+		timer := time.NewTimer(next)
 		select {
-		case <-tick.C:
+		case <-timer.C:
+		case <-r.opt.Engine.imports:
+			timer.Reset(backlogAfter)
+			select {
+			case <-timer.C:
+			case <-ctx.Done():
+			}
 		case <-ctx.Done():
 		}
+		timer.Stop()
 	}
 }
 
 // readDue reads what waits, of all users.
 func (r *Reader) readDue(ctx context.Context) error {
 	e := r.opt.Engine
-	due := map[string][]record.Reading{}
-	for it, err := range store.Items(ctx, e.opt.Store, store.ForNode(""), store.Query{Type: record.TypeReading, Limit: store.DefaultLimit}) {
-		if err != nil {
-			return err
-		}
-		var x record.Reading
-		if err := record.Decode(it.URI, it.Body, &x); err != nil {
-			return err
-		}
-		if !x.Due.IsZero() {
-			due[x.User] = append(due[x.User], x)
-		}
+	due, err := r.due(ctx)
+	if err != nil {
+		return err
 	}
 	for _, user := range slices.Sorted(maps.Keys(due)) {
 		list := due[user]
 		slices.SortStableFunc(list, func(a, b record.Reading) int { return a.Due.Compare(b.Due) })
-		left, err := e.readingsOn(ctx, user, e.now().Format(time.DateOnly))
-		if err != nil {
-			return err
-		}
 		for _, x := range list {
-			if left++; left > max(r.opt.PerDay/2, 1) || ctx.Err() != nil {
+			n, err := r.readOn(ctx, user, e.now().Format(time.DateOnly))
+			if err != nil {
+				return err
+			}
+			if n >= max(r.opt.PerDay/2, 1) || ctx.Err() != nil {
 				break
 			}
-			_, err := r.Read(ctx, user, x.Conversation)
-			if fault.Is(err, fault.NotFound) { // it was deleted since
-				err = e.commit(ctx, user, []store.Change{{Op: store.Erase, URI: record.ReadingURI(x.Conversation)}})
-			}
-			if err != nil {
+			_, err = r.Read(ctx, user, x.Conversation)
+			switch {
+			case fault.Is(err, fault.NotFound): // it was deleted since
+				if _, version, _ := e.reading(ctx, user, x.Conversation); version == 0 {
+					continue
+				}
+				if err := e.commit(ctx, user, []store.Change{{Op: store.Erase, URI: record.ReadingURI(x.Conversation)}}); err != nil {
+					return err
+				}
+			case fault.HasCode(err, "reading_failed"): // others need not wait for this one
+				r.opt.Log.Info("a conversation was not read for facts", "conversation", x.Conversation.String(), "error", err)
+			case err != nil:
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// due returns the conversations that wait, by user. One of the last days that has changed since it was read waits
+// too, unless it does not rest yet: then it is read when it does.
+func (r *Reader) due(ctx context.Context) (map[string][]record.Reading, error) {
+	e := r.opt.Engine
+	due, read := map[string][]record.Reading{}, map[id.ID]record.Reading{}
+	for it, err := range store.Items(ctx, e.opt.Store, store.ForNode(""), store.Query{Type: record.TypeReading, Limit: store.DefaultLimit}) {
+		if err != nil {
+			return nil, err
+		}
+		var x record.Reading
+		if err := record.Decode(it.URI, it.Body, &x); err != nil {
+			return nil, err
+		}
+		if read[x.Conversation] = x; !x.Due.IsZero() {
+			due[x.User] = append(due[x.User], x)
+		}
+	}
+	now := e.now()
+	for it, err := range store.Items(ctx, e.opt.Store, store.ForNode(""), store.Query{Type: record.TypeConversation, Limit: store.DefaultLimit}) {
+		if err != nil {
+			return nil, err
+		}
+		c, err := record.DecodeConversation(it.URI, it.Body)
+		if err != nil {
+			return nil, err
+		}
+		c.ID = record.IDOf(it.URI, record.TypeConversation)
+		x := read[c.ID]
+		if !c.Deleted.IsZero() || !c.Asked.Zero() || !x.Due.IsZero() || !c.Updated.After(x.At) || now.Sub(c.Updated) > backlogDays*24*time.Hour {
+			continue
+		}
+		if now.Sub(c.Updated) < r.opt.Rest {
+			r.Rested(c.Owner, c.ID)
+			continue
+		}
+		due[c.Owner] = append(due[c.Owner], record.Reading{User: c.Owner, Conversation: c.ID, Due: c.Updated})
+	}
+	return due, nil
 }
 
 // putReading stores how far a conversation was read, instead of a version of that; 0: it was not read before.
@@ -404,8 +482,15 @@ func (e *Engine) reading(ctx context.Context, user string, conv id.ID) (x record
 	return x, r.Version, err
 }
 
-// readingsOn counts the conversations of a user that were read last on a day.
-func (e *Engine) readingsOn(ctx context.Context, user, day string) (n int, err error) {
+// readOn returns how many conversations of a user were read on a day. It counts them once, and then keeps count.
+func (r *Reader) readOn(ctx context.Context, user, day string) (n int, err error) {
+	r.mu.Lock()
+	kept, ok := r.days[user]
+	r.mu.Unlock()
+	if ok && kept.day == day {
+		return kept.n, nil
+	}
+	e := r.opt.Engine
 	for it, err := range store.Items(ctx, e.opt.Store, store.ForUser(user), store.Query{Type: record.TypeReading, Limit: store.DefaultLimit}) {
 		if err != nil {
 			return n, err
@@ -418,5 +503,20 @@ func (e *Engine) readingsOn(ctx context.Context, user, day string) (n int, err e
 			n++
 		}
 	}
-	return n, nil
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if kept, ok := r.days[user]; !ok || kept.day != day {
+		r.days[user] = readDay{day, n}
+	}
+	return r.days[user].n, nil
+}
+
+// countRead counts a conversation that was read.
+func (r *Reader) countRead(user, day string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if kept := r.days[user]; kept.day == day {
+		kept.n++
+		r.days[user] = kept
+	}
 }

@@ -112,6 +112,9 @@ type Recalled struct {
 	Similar []float64 // of each fact to what was asked; 0 for the profile
 	Labels  message.Labels
 	Sources []string
+
+	shown func(fact id.ID, revision int) bool
+	left  int64 // tokens
 }
 
 // Room is how many tokens a recall may take.
@@ -130,7 +133,7 @@ func (e *Engine) Recall(ctx context.Context, user, asked string, shown func(fact
 // that has replaced one that is shown, or has changed since, is recalled however similar it is.
 // RecallIn returns nothing if memory is off.
 func (e *Engine) RecallIn(ctx context.Context, user, asked string, shown func(fact id.ID, revision int) bool, room Room) (Recalled, error) {
-	var out Recalled
+	out := Recalled{shown: shown}
 	if e.Off() {
 		return out, nil
 	}
@@ -186,7 +189,25 @@ func (e *Engine) RecallIn(ctx context.Context, user, asked string, shown func(fa
 	if len(out.Facts) > 0 {
 		out.Labels, out.Sources = LabelsOf(out.Facts)
 	}
+	out.left = room.Facts
 	return out, nil
+}
+
+// add adds a fact that is news of another one, if there is room for it.
+func (r *Recalled) add(f *record.Fact) {
+	cost := tokens.Estimate(Line(f, f.Revision, time.UTC))
+	if cost <= r.left && (r.shown == nil || !r.shown(f.ID, f.Revision)) {
+		r.left -= cost
+		r.Facts, r.Similar = append(r.Facts, *f), append(r.Similar, RecallSimilar)
+	}
+}
+
+// drop leaves out a fact.
+func (r *Recalled) drop(i int) {
+	r.Facts, r.Similar = slices.Delete(r.Facts, i, i+1), slices.Delete(r.Similar, i, i+1)
+	if i < r.Profile {
+		r.Profile--
+	}
 }
 
 // denied reports whether the user has said otherwise than a fact of others does.

@@ -145,40 +145,55 @@ func (n *Node) pack(ctx context.Context, k turn.Key, whole bool) (bool, error) {
 	return packed, requests.IgnoreNotFound(err)
 }
 
-// packUnused packs the conversations that were last used before a time.
+// packUnused packs the conversations that were last used before a time. Those that an earlier pass of this node has
+// packed are left out.
 func (n *Node) packUnused(ctx context.Context, before time.Time) error {
+	n.packing.Lock()
+	defer n.packing.Unlock()
+	began, complete := time.Now(), true
 	q := store.Query{Term: store.Term{Name: record.TermRecent}, Type: record.TypeConversation}
 	for it, err := range store.Items(ctx, n.opt.Store, store.ForNode(resource.System), q) {
 		if err != nil {
 			return err
 		}
 		if it.At.After(before) {
-			return nil // the rest was used later
+			break // the rest was used later
 		}
 		user, ok := strings.CutPrefix(string(it.Space), "user:")
-		if !ok {
+		if !ok || !it.At.After(n.packedUntil) {
 			continue
 		}
-		if err := n.packAll(ctx, user, record.IDOf(it.URI, record.TypeConversation)); err != nil {
+		packed, err := n.packAll(ctx, user, record.IDOf(it.URI, record.TypeConversation))
+		if err != nil {
 			return err
+		}
+		complete = complete && packed
+	}
+	if complete {
+		n.packedUntil = before
+		if began.Before(before) {
+			n.packedUntil = began
 		}
 	}
 	return nil
 }
 
-// packAll packs a conversation and those that agents hold on its behalf. Busy
-// ones are skipped; the next pass finds them again.
-func (n *Node) packAll(ctx context.Context, user string, conv id.ID) error {
+// packAll packs a conversation and those that agents hold on its behalf. It reports whether it has packed all of
+// them: busy ones are skipped, and the next pass finds them again.
+func (n *Node) packAll(ctx context.Context, user string, conv id.ID) (all bool, err error) {
 	below, err := n.Conversations.Children(ctx, store.ForUser(user), conv)
 	if err != nil {
-		return err
+		return false, err
 	}
+	all = true
 	for _, c := range append(below, conv) {
-		if _, err := n.pack(ctx, turn.Key{User: user, ID: c}, true); err != nil {
-			return err
+		packed, err := n.pack(ctx, turn.Key{User: user, ID: c}, true)
+		if err != nil {
+			return false, err
 		}
+		all = all && packed
 	}
-	return nil
+	return all, nil
 }
 
 // anchorEvery is how often the head of the log is kept elsewhere, unless

@@ -16,6 +16,7 @@ import (
 	"steward/internal/record"
 	"steward/internal/resource"
 	"steward/internal/store"
+	"steward/internal/tools/fact"
 	"steward/internal/turn"
 )
 
@@ -182,7 +183,8 @@ func (n *Node) ForgetFact(ctx context.Context, user, which string, turns bool) (
 	return f, err
 }
 
-// eraseSaid erases a message that a fact comes from, if it is a call, or the whole turn of the message.
+// eraseSaid erases the calls that have saved facts in the turn of a message that a fact comes from, or the whole
+// turn.
 func (n *Node) eraseSaid(ctx context.Context, user string, at resource.URI, whole bool) error {
 	sc, conv := store.ForUser(user), record.IDOf(at, record.TypeConversation)
 	stored, err := n.opt.Store.Get(ctx, sc, at)
@@ -193,14 +195,14 @@ func (n *Node) eraseSaid(ctx context.Context, user string, at resource.URI, whol
 		return err
 	}
 	m, err := record.DecodeMessage(at, stored.Body)
-	if err != nil || !whole && m.Role != message.Assistant {
+	if err != nil {
 		return err
 	}
-	msgs := []id.ID{m.ID}
-	if whole {
-		if msgs, err = n.messagesOf(ctx, sc, conv, record.IDOf(at, record.TypeInteraction)); err != nil {
-			return err
-		}
+	msgs, err := n.messagesOf(ctx, sc, conv, record.IDOf(at, record.TypeInteraction), func(x *message.Message) bool {
+		return whole || x.ID == m.ID && x.Role == message.Assistant || slices.ContainsFunc(x.Calls(), func(c message.Call) bool { return c.Name == fact.SaveName })
+	})
+	if err != nil || len(msgs) == 0 {
+		return err
 	}
 	if _, err := n.Mark(ctx, user, conv, conversation.Verdict{State: record.Deleted}, msgs...); err != nil {
 		return err
@@ -208,15 +210,19 @@ func (n *Node) eraseSaid(ctx context.Context, user string, at resource.URI, whol
 	return n.EraseMessages(ctx, user, conv, msgs...)
 }
 
-// messagesOf returns the messages of an interaction.
-func (n *Node) messagesOf(ctx context.Context, sc store.Scope, conv, inter id.ID) (out []id.ID, err error) {
-	q := store.Query{Under: record.InteractionURI(conv, inter), Type: record.TypeMessage, NoBody: true, Limit: store.DefaultLimit}
+// messagesOf returns the messages of an interaction that are wanted.
+func (n *Node) messagesOf(ctx context.Context, sc store.Scope, conv, inter id.ID, wanted func(*message.Message) bool) (out []id.ID, err error) {
+	q := store.Query{Under: record.InteractionURI(conv, inter), Type: record.TypeMessage, Limit: store.DefaultLimit}
 	for it, err := range store.Items(ctx, n.opt.Store, sc, q) {
 		if err != nil {
 			return nil, err
 		}
-		if x := record.IDOf(it.URI, record.TypeMessage); !slices.Contains(out, x) {
-			out = append(out, x)
+		m, err := record.DecodeMessage(it.URI, it.Body)
+		if err != nil {
+			return nil, err
+		}
+		if wanted(m) && !slices.Contains(out, m.ID) {
+			out = append(out, m.ID)
 		}
 	}
 	return out, nil

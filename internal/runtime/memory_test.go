@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"iter"
 	"os"
 	"path/filepath"
@@ -19,13 +20,14 @@ import (
 	"steward/internal/memory"
 	"steward/internal/message"
 	"steward/internal/record"
+	"steward/internal/search"
 	"steward/internal/store"
 	"steward/internal/store/sqlite"
 	"steward/internal/turn"
 )
 
 // attentive is a provider that records what its model is shown. It answers "ok", or the facts that a test
-// has set if it is asked for some.
+// has set if it is asked for some, or for an order.
 type attentive struct {
 	mu     sync.Mutex
 	shown  [][]string // the texts of the messages of each request of a turn
@@ -45,7 +47,7 @@ func (a *attentive) Stream(_ context.Context, r *llm.Request) iter.Seq2[llm.Even
 	for _, m := range r.Transcript.Messages() {
 		texts = append(texts, m.Text())
 	}
-	if r.Schema != nil && r.Schema.Name == "facts" {
+	if r.Schema != nil && (r.Schema.Name == "facts" || r.Schema.Name == "order") {
 		a.read, answer = append(a.read, texts[0]), a.facts
 	} else {
 		a.shown, a.labels = append(a.shown, texts), append(a.labels, r.Labels)
@@ -347,3 +349,112 @@ func TestMemoryOff(t *testing.T) {
 		t.Errorf("it was read: %q", a.read)
 	}
 }
+
+// A conversation is read after the next start if Steward was killed between the end of a turn and the reading.
+func TestReadAfterAKill(t *testing.T) {
+	w, a, _ := memoryWorld(t, memory.Options{}, time.Hour)
+	w.turn(id.ID{}, "my sister Mia lives in Graz")
+	w.faulty.set(func(store.Batch) error { return errors.New("killed") })
+	w.Node.Close(context.Background()) //nolint:errcheck // it was killed
+	ok(t, w.shut())
+	w.Node = nil
+	a.facts = miaLivesInGraz
+	w.restart(memory.Options{}, time.Millisecond)
+	w.waitForFacts(1)
+}
+
+// A conversation that finds the readings of a day used up is read on the next one.
+func TestReadOnAnotherDay(t *testing.T) {
+	w, a, _ := memoryWorld(t, memory.Options{}, time.Millisecond)
+	w.opt.ReadPerDay, a.facts = 1, miaLivesInGraz
+	w.reopenWith(memory.Options{})
+	w.turn(id.ID{}, "my sister Mia lives in Graz")
+	w.waitForFacts(1)
+	a.mu.Lock()
+	a.facts = strings.ReplaceAll(miaLivesInGraz, "sister Mia", "brother Tom")
+	a.mu.Unlock()
+	conv, _ := w.turn(id.ID{}, "my brother Tom lives in Graz")
+	for due := false; !due; time.Sleep(time.Millisecond) {
+		got, err := w.store.Get(t.Context(), store.ForUser("anna"), record.ReadingURI(conv))
+		due = err == nil && strings.Contains(string(got.Body), `"due"`)
+	}
+	w.reopenWith(memory.Options{Now: func() time.Time { return time.Now().Add(24 * time.Hour) }})
+	w.waitForFacts(2)
+}
+
+const miaLivesInGraz = `{"facts":[{"message":1,"subject":"user","text":"My sister Mia lives in Graz","type":"person","importance":0.7,"replaces":[]}]}`
+
+// reopenWith closes the world and opens it with another memory.
+func (w *world) reopenWith(opt memory.Options) {
+	w.t.Helper()
+	w.close()
+	w.restart(opt, time.Millisecond)
+}
+
+// restart opens a world that was closed.
+func (w *world) restart(opt memory.Options, readAfter time.Duration) {
+	w.t.Helper()
+	st, err := sqlite.Open(w.t.Context(), sqlite.Options{Path: filepath.Join(w.dir, "steward.db")})
+	ok(w.t, err)
+	opt.Store, w.memory = st, st
+	w.opt.Memory, w.opt.ReadAfter = memory.New(opt), readAfter
+	w.open()
+}
+
+// waitForFacts waits until Anna has so many.
+func (w *world) waitForFacts(n int) {
+	w.t.Helper()
+	for {
+		list, err := w.opt.Memory.List(w.t.Context(), "anna", false)
+		ok(w.t, err)
+		if len(list) == n {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// A model reorders the best hits; one that answers nonsense, or cannot be asked, leaves them as they are.
+func TestSearchesAreReranked(t *testing.T) {
+	w := made(t, &world{provider: &attentive{}, aliases: map[string]llm.Alias{"default": {Models: []string{"test/m"}}, "fast": {Models: []string{"test/m"}}, "strong": {Models: []string{"test/m"}}}})
+	hits := &fixedSearch{}
+	w.opt.Search = hits
+	w.open()
+	a := w.provider.(*attentive)
+	texts := func(q search.Query) (string, string) {
+		page, err := w.Search(t.Context(), "anna", q)
+		ok(t, err)
+		var out []string
+		for _, h := range page.Hits {
+			out = append(out, h.Text)
+		}
+		return strings.Join(out, " "), page.Notice
+	}
+	for _, c := range []struct{ answer, want, notice string }{
+		{`{"order":[3,1,2]}`, "c a b", ""},
+		{`{"order":[2,2,9,-1]}`, "b a c", ""},
+		{`{"order":[]}`, "a b c", ""},
+		{`the second one`, "a b c", "not reranked"},
+	} {
+		a.facts = c.answer
+		if got, notice := texts(search.Query{Text: "x", Rerank: true}); got != c.want || !strings.Contains(notice, c.notice) || c.notice == "" && notice != "" {
+			t.Errorf("%s: %s %q", c.answer, got, notice)
+		}
+	}
+	a.facts = `{"order":[3,2,1]}`
+	for _, q := range []search.Query{{Text: "x"}, {Text: "x", Rerank: true, Order: search.Newest}} {
+		if got, _ := texts(q); got != "a b c" {
+			t.Errorf("%+v: %s", q, got)
+		}
+	}
+}
+
+// fixedSearch finds the same messages for any query.
+type fixedSearch struct{ search.Index }
+
+func (*fixedSearch) Search(context.Context, store.Scope, search.Query) (search.Page, error) {
+	return search.Page{Hits: []search.Hit{{Line: search.Line{Text: "a"}}, {Line: search.Line{Text: "b"}}, {Line: search.Line{Text: "c"}}}}, nil
+}
+
+func (*fixedSearch) CatchUp(context.Context) error { return nil }
+func (*fixedSearch) Follow(ctx context.Context)    { <-ctx.Done() }

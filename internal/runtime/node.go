@@ -197,6 +197,9 @@ type Node struct {
 	beats     sync.Map // *beats, by user
 	life      *lifetime.Lifetime
 	log       *slog.Logger
+
+	packing     sync.Mutex
+	packedUntil time.Time // conversations that were last used before are packed; see packUnused
 }
 
 // Open assembles a node and resumes the runs that a crash or a close interrupted.

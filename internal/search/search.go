@@ -51,6 +51,7 @@ type Query struct {
 	Since        time.Time      // written at this time or later
 	Until        time.Time      // written before this time
 	Except       id.ID          // a message whose whole interaction is left out
+	Rerank       bool           // a model orders the best hits; an index ignores it
 	Around       int            // how many messages to show before and after each hit, at most MaxAround
 	Limit        int            // hits in a page, at most MaxLimit; zero means DefaultLimit
 	After        Cursor

@@ -74,7 +74,7 @@ func (e *Engine) remember(ctx context.Context, c *Conversation, s *conversation.
 			e.log.Warn("cannot recall facts", "conversation", c.ID.String(), "error", err)
 			return nil
 		}
-		passages, err := e.opt.Memory.Passages(ctx, c.User, asked, c.ID, passage, budget.Passages)
+		passages, err := e.opt.Memory.Passages(ctx, c.User, asked, c.ID, &found, passage, budget.Passages)
 		if err != nil { // the facts are worth having without them
 			e.log.Warn("cannot recall passages", "conversation", c.ID.String(), "error", err)
 		}

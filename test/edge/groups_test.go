@@ -37,24 +37,27 @@ type group struct {
 func TestEveryGroupOfTools(t *testing.T) {
 	t.Parallel()
 	groups := map[string]group{
-		"reminder": {tool: "reminder.list", args: `{}`},
-		"timer":    {tool: "timer.list", args: `{}`},
-		"job":      {tool: "job.list", args: `{}`},
-		"goal":     {tool: "goal.list", args: `{}`},
-		"project":  {tool: "project.list", args: `{}`},
-		"calendar": {tool: "calendar.search", args: `{"query":"dentist"}`},
-		"todo":     {tool: "todo.list", args: `{}`},
-		"basics":   {tool: "math.add", args: `{"a":17,"b":25}`, says: "42"},
-		"shell":    {tool: "shell.run"},
-		"skills":   {},
-		"web":      {tool: "web.search", args: `{"query":"steward"}`, says: "A page about stewards"},
-		"browser":  {},
-		"weather":  {tool: "weather.forecast", args: `{"place":"Graz"}`, says: "Open-Meteo"},
-		"notify":   {missing: "notify.ntfy.topic", tool: "notify.send"},
-		"message":  {missing: "channels add", tool: "message.chats"},
-		"mail":     {missing: "accounts add", tool: "mail.search", args: `{}`, says: "a letter"},
-		"contacts": {missing: "contacts.NAME", tool: "contacts.search", args: `{"query":"Ann"}`, says: "Ann Example"},
-		"home":     {missing: "home connect", tool: "home.list", args: `{"kind":"light"}`, says: "Hall light"},
+		"reminder":  {tool: "reminder.list", args: `{}`},
+		"timer":     {tool: "timer.list", args: `{}`},
+		"job":       {tool: "job.list", args: `{}`},
+		"goal":      {tool: "goal.list", args: `{}`},
+		"project":   {tool: "project.list", args: `{}`},
+		"calendar":  {tool: "calendar.search", args: `{"query":"dentist"}`},
+		"todo":      {tool: "todo.list", args: `{}`},
+		"basics":    {tool: "math.add", args: `{"a":17,"b":25}`, says: "42"},
+		"shell":     {tool: "shell.run"},
+		"skills":    {},
+		"web":       {tool: "web.search", args: `{"query":"steward"}`, says: "A page about stewards"},
+		"browser":   {},
+		"weather":   {tool: "weather.forecast", args: `{"place":"Graz"}`, says: "Open-Meteo"},
+		"notify":    {missing: "notify.ntfy.topic", tool: "notify.send"},
+		"message":   {missing: "channels add", tool: "message.chats"},
+		"mail":      {missing: "accounts add", tool: "mail.search", args: `{}`, says: "a letter"},
+		"contacts":  {missing: "contacts.NAME", tool: "contacts.search", args: `{"query":"Ann"}`, says: "Ann Example"},
+		"documents": {tool: "documents.search", args: `{"query":"a trip"}`},
+		"graph":     {tool: "graph.query", args: `{"query":"SELECT ?s WHERE { ?s ?p ?o }"}`},
+		"memory":    {tool: "memory.search", args: `{"query":"a trip"}`},
+		"home":      {missing: "home connect", tool: "home.list", args: `{"kind":"light"}`, says: "Hall light"},
 	}
 	const window = "windows: {openai/gpt-test: 400000}\nmodels: {default: openai/gpt-test}\n"
 	n := edge.New(t, edge.Options{Env: []string{"STEWARD_TOOLS_SHOWN=1000", "STEWARD_TOOLS_SHOWN_TOKENS=1000000"}}) // the model calls what it is shown
@@ -102,7 +105,7 @@ func TestEveryGroupOfTools(t *testing.T) {
 
 // elsewhere are quoted names that look like those of tools: files, members of messages, and tools that only
 // a planner, its tasks or a calendar of a server has.
-var elsewhere = strings.Fields("notes.txt steward.yaml steward.notices text.format plan.start plan.ask plan.read calendar.respond")
+var elsewhere = strings.Fields("notes.txt steward.yaml steward.notices text.format plan.start plan.ask plan.read calendar.respond documents.db")
 
 // documented checks that the tools that documents name are there.
 func documented(t *testing.T, offered []string) {
@@ -188,7 +191,7 @@ func toolTalk(t *testing.T, n *edge.Node, groups map[string]group, settings stri
 	if err := json.Unmarshal([]byte(n.Run("doctor", "--json").Out), &out); err != nil {
 		t.Fatal(err)
 	}
-	others := strings.Fields("channel settings data token database disk policies port models openai ollama offline clock sandbox terminal")
+	others := strings.Fields("channel settings data token database disk policies port models openai ollama offline clock sandbox terminal indexes")
 	for _, c := range out.Checks {
 		if !slices.Contains(others, c.Name) {
 			told.checks[c.Name] = struct{ Status, Message, Remedy string }{c.Status, c.Message, c.Remedy}

@@ -101,7 +101,7 @@ func TestKilledIndexesAgree(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = db.ExecContext(t.Context(), "DELETE FROM doc WHERE id = (SELECT min(id) FROM doc)")
+	_, err = db.ExecContext(t.Context(), "DELETE FROM doc_1 WHERE id = (SELECT min(id) FROM doc_1)")
 	if err = errors.Join(err, db.Close()); err != nil {
 		t.Fatal(err)
 	}

@@ -24,7 +24,7 @@ func TestUnknownFiltersAreRefused(t *testing.T) {
 	for path, code := range map[string]string{
 		"/log?outcom=failure": "parameter_unknown", "/log?outcome=done": "outcome_unknown", "/log?branches=some": "branches_invalid",
 		"/intents?stat=done": "parameter_unknown", "/intents?state=over": "state_invalid",
-		"/search?q=a&mode=hybrid": "parameter_unknown", "/search?q=a&role=king": "role_unknown",
+		"/search?q=a&mode=magic": "mode_unknown", "/search?q=a&role=king": "role_unknown",
 		"/conversations?limit=1&limit=2": "parameter_repeated", "/agents?all=true": "parameter_unknown",
 		"/resources?bodies=perhaps": "bodies_invalid", "/requests?all=yes+please": "all_invalid",
 	} {

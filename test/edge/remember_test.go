@@ -128,7 +128,7 @@ func TestAForgottenFactIsInNoFile(t *testing.T) {
 	n.Until("it is saved", func() bool { return strings.Contains(n.Must("memory", "list"), secret) })
 	n.Ask("which locker is mine, my locker?", nil)
 	why := n.Must("memory", "why", "locker")
-	if !strings.Contains(why, "saved by    a call of an agent there") || !strings.Contains(why, "by agent:assistant") || strings.Contains(why, "not lately") {
+	if !strings.Contains(why, "you wrote   remember that") || !strings.Contains(why, "by agent:assistant") || strings.Contains(why, "not lately") {
 		t.Error(why)
 	}
 	if len(holders(n, secret)) == 0 {

@@ -68,7 +68,7 @@ func TestATaskFindsItsAgent(t *testing.T) {
 		mux := http.NewServeMux()
 		mux.Handle("POST /v1/embeddings", e)
 		mux.Handle("/", script)
-		n := edge.New(t, edge.Options{Model: mux, Settings: settings})
+		n := edge.New(t, edge.Options{Model: mux, Settings: "models: {embed: openai/text-embedding-3-small}\n" + settings})
 		n.Write("name: office\ndescription: Writes letters and answers the phone\n", "data", "agents", "office", "agent.yaml")
 		n.Write("You do the office.", "data", "agents", "office", "PROMPT.md")
 		n.Write("name: tax\ndescription: Prepares the tax return\nmetadata: {applicability: only for private persons}\n", "data", "agents", "office", "agents", "tax", "agent.yaml")

@@ -169,6 +169,9 @@ func (l *life) about(text string) (topic int, value string) {
 		for _, v := range x.values {
 			for _, templates := range [][]string{x.note, x.say, x.turn, x.fix} {
 				for _, s := range templates {
+					if _, second, ok := strings.Cut(s, "! "); ok { // passages are sentences
+						s = second
+					}
 					before, after, ok := strings.Cut(s, "{o}")
 					if ok { // any value before
 						at := strings.Index(strings.ToLower(text), strings.ToLower(fill(before, v)))

@@ -127,6 +127,7 @@ func (w *world) say(conv, text string) string {
 		fact = strings.ToUpper(fact[:1]) + fact[1:]
 		_, err := w.local.Own.SaveFact(w.t.Context(), client.FactInput{Text: &fact})
 		w.check(err)
+		time.Sleep(5 * time.Second)
 		return conv
 	}
 	got, err := w.local.Own.Say(w.t.Context(), client.Message{Conversation: conv, Content: []client.Block{{Type: "text", Text: text}}})

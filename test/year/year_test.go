@@ -2,6 +2,7 @@ package year
 
 import (
 	"fmt"
+	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -125,11 +126,24 @@ func (w *world) ask(l *life) (tune, kept result) {
 		} else {
 			tune[v]++
 		}
-		if v != right && (v != missing || testing.Verbose()) && !l.topics[q.topic].kept {
-			w.t.Logf("%s: %s (now: %s)\n%s", v, q.text, q.right, recalled)
+		if v != right && (v != missing || testing.Verbose()) && (!l.topics[q.topic].kept || os.Getenv("YEAR_SHOW") == "kept") {
+			w.t.Logf("%s: %s (now: %s)\n%s%s", v, q.text, q.right, recalled, l.history(q.topic))
 		}
 	}
 	return tune, kept
+}
+
+// history returns what was told about a topic, in the order of time.
+func (l *life) history(topic int) string {
+	var b strings.Builder
+	for _, c := range l.talks {
+		for _, s := range c.told {
+			if s.topic == topic {
+				fmt.Fprintf(&b, "told %s: %s\n", c.at.Format(time.DateOnly), s.text)
+			}
+		}
+	}
+	return b.String()
 }
 
 // year measures a life.

@@ -71,7 +71,11 @@ func (a *program) searchCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			q.Text = strings.Join(args, " ")
 			var page search.Page
-			err := a.With(c.Context(), command.NeedReadOnly, func(s *command.Session) error {
+			need := command.NeedReadOnly
+			if q.Rerank {
+				need = command.NeedIdleNode // a model is asked
+			}
+			err := a.With(c.Context(), need, func(s *command.Session) error {
 				conv, err := s.ResolveConversation(c.Context(), conversation)
 				if err == nil {
 					page, err = searchMessages(c.Context(), s, q, conv, limit)
@@ -86,6 +90,7 @@ func (a *program) searchCommand() *cobra.Command {
 	c.Flags().StringVar(&conversation, "conversation", "", "only in the conversation `ID`; last means the one used last")
 	c.Flags().BoolVar(&newest, "newest", false, "newest first; all words must occur as they are written")
 	c.Flags().StringVar((*string)(&q.Mode), "mode", "", "find by `WHAT`: hybrid (the default), text, or vectors")
+	c.Flags().BoolVar(&q.Rerank, "rerank", false, "have a model order the best 20: that of models.rerank, or else fast")
 	c.Flags().StringVar(&at, "at", "", "show the message `ID` among its neighbours")
 	c.Flags().BoolVar(&ids, "ids", false, "also show the ids of the messages, for --at")
 	c.Flags().StringVar(&q.Agent, "agent", "", "only conversations with the agent `PATH`")
@@ -110,6 +115,9 @@ func searchMessages(ctx context.Context, s *command.Session, q search.Query, con
 		"since": wireTime(q.Since), "until": wireTime(q.Until)}
 	if q.Threshold > 0 {
 		p["threshold"] = strconv.FormatFloat(q.Threshold, 'g', -1, 64)
+	}
+	if q.Rerank {
+		p["rerank"] = "true"
 	}
 	if !q.Message.Zero() {
 		p["message"] = q.Message.String()

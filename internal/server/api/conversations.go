@@ -159,6 +159,7 @@ func (f *server) search(ctx context.Context, c *call, in struct {
 	Limit        int            `query:"limit" range:"1,100"`
 	Threshold    float64        `query:"threshold" range:"0,1"`
 	Around       int            `query:"around" range:"0,5"`
+	Rerank       bool           `query:"rerank"`
 	After        search.Cursor  `query:"after"`
 }) (search.Page, error) {
 	switch in.Role {
@@ -168,7 +169,7 @@ func (f *server) search(ctx context.Context, c *call, in struct {
 	}
 	return f.Node.Search(ctx, c.User, search.Query{Text: in.Text, Order: in.Order, Mode: in.Mode, Role: in.Role, Tool: in.Tool, Agent: in.Agent,
 		Labels: in.Labels, Without: in.Without, Conversation: in.Conversation, Message: in.Message, Since: in.Since, Until: in.Until,
-		Limit: in.Limit, Threshold: in.Threshold, Around: in.Around, After: in.After})
+		Limit: in.Limit, Threshold: in.Threshold, Around: in.Around, Rerank: in.Rerank, After: in.After})
 }
 
 func viewShare(s identity.Share) client.Share {

@@ -26,6 +26,9 @@ import (
 // Name is the first word of the tools' names.
 const Name = "memory"
 
+// SaveName is the name of the tool that saves a fact.
+const SaveName = Name + ".save"
+
 // Options configure the tools. Memory is required.
 type Options struct {
 	local.Options
