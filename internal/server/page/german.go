@@ -141,7 +141,6 @@ func german() map[string]string {
 		"Delete the conversation?":     "Die Unterhaltung löschen?",
 		"Delete …":                     "Löschen …",
 		"Delete?":                      "Löschen?",
-		"Deleted":                      "Gelöscht",
 		"Denied":                       "Abgelehnt",
 		"Deny":                         "Ablehnen",
 		"Deny …":                       "Ablehnen …",
