@@ -75,19 +75,6 @@ function keep(old, now) {
 }
 
 export function toast(text, bad) {
-  const dialog = text && bad && document.querySelector("dialog[open]");
-  if (dialog) { // it hides what is behind it
-    let p = dialog.querySelector(":scope > .failure");
-    if (!p) {
-      p = document.createElement("p");
-      p.className = "failure";
-      p.role = "alert";
-      dialog.querySelector("h2")?.after(p);
-    }
-    p.textContent = text;
-    p.scrollIntoView({ block: "nearest" });
-    return;
-  }
   const box = document.getElementById("toasts");
   if (!box || !text) return;
   const dialog = document.querySelector("dialog[open]");
