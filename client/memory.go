@@ -20,7 +20,7 @@ type Fact struct {
 	Created    time.Time    `json:"created"`
 	Changed    time.Time    `json:"changed"`
 	Labels     []string     `json:"labels,omitempty"`
-	Foreign    bool         `json:"foreign,omitzero"`     // it comes from text of others, and nobody has confirmed it
+	Foreign    bool         `json:"foreign,omitzero"`     // it comes from text of others, and is not confirmed
 	Trusted    time.Time    `json:"trusted,omitzero"`     // when a person confirmed it
 	Successor  string       `json:"successor,omitzero"`   // the id of the fact that has superseded it
 	Supersedes []string     `json:"supersedes,omitempty"` // ids

@@ -12,7 +12,7 @@ import (
 
 // embedding returns how messages get vectors: by the model of models.embed or, if that is
 // not set, by an embedding model that runs on this machine or its own network. A remote
-// model that nobody has named is not sent a person's messages.
+// model that is not named in the settings is not sent a person's messages.
 func (l *Local) embedding(set *settings.Loaded) vector.Options {
 	local := Places(set)
 	_, chosen := set.Models[llm.EmbedAlias]

@@ -282,7 +282,7 @@ func TestUndoLast(t *testing.T) {
 		left []string
 	}{{true, []string{"I like coffee", "I like tea", "My car is blue"}}, {true, nil}} {
 		_, gone, err := w.UndoLast(t.Context(), "ann", conv, w.by(0))
-		if want.left == nil { // what has been restored is not remembered anew
+		if want.left == nil { // what has been restored is not remembered again
 			if !fault.HasCode(err, "nothing_remembered") {
 				t.Errorf("%v", err)
 			}

@@ -29,7 +29,7 @@ type weighed struct {
 	meaning meaning.Sum
 }
 
-// maxKept bounds the texts that Words keeps: some ten megabytes. Beyond, it begins anew.
+// maxKept bounds the texts that Words keeps: some ten megabytes. Beyond, it starts over.
 const maxKept = 20_000
 
 // sameGroup is how alike two words of a group are.

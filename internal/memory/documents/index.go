@@ -51,7 +51,7 @@ func newIndex(path string, st store.Store) index {
 	return index{path: path, st: st, turn: make(chan struct{}, 1), seen: map[resource.Space]uint64{}}
 }
 
-// with opens the file if necessary and runs do. A damaged file is made anew, once.
+// with opens the file if necessary and runs do. A damaged file is rebuilt, once.
 func (x *index) with(ctx context.Context, do func(*sqlite.Conn) error) error {
 	return x.take(ctx, func() error {
 		err := x.try(ctx, do)

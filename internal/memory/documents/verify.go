@@ -69,7 +69,7 @@ func (e *Engine) Verify(ctx context.Context) (a search.Agreement, err error) {
 		}
 		return err
 	})
-	if errors.Is(err, errDamaged) { // it is of another version, and made anew at its next use
+	if errors.Is(err, errDamaged) { // it is of another version, and rebuilt at its next use
 		return search.Agreement{Behind: 1}, nil
 	}
 	return a, err

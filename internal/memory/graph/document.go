@@ -84,7 +84,7 @@ func (e *Engine) DocumentChanges(ctx context.Context, d *record.Document, data [
 	return append(changes, added...), err
 }
 
-// described returns what is known of a document. Its title is no name of an entity: the title of a foreign document
+// described returns what is known of a document. Its title is not the name of an entity: the title of a foreign document
 // must not stand for the person whose name it is.
 func described(d *record.Document) []rdf.Triple {
 	node := rdf.NewIRI(d.URI().String())

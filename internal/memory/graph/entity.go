@@ -72,7 +72,7 @@ func (e *Engine) Entity(ctx context.Context, user, name string) (t rdf.Term, lab
 		return rdf.NewIRI(name), nil, nil
 	}
 	if slug(name, "-") == "" {
-		return t, nil, fault.New(fault.Invalid, "graph_name_invalid", "%.100q is no name of an entity", name).WithHint("give a name with letters, or an IRI")
+		return t, nil, fault.New(fault.Invalid, "graph_name_invalid", "%.100q is not a name of an entity", name).WithHint("give a name with letters, or an IRI")
 	}
 	found, _, err := e.named(ctx, user, name, nil)
 	if err != nil {

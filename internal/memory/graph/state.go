@@ -33,7 +33,7 @@ func (e *Engine) State(ctx context.Context, user string, t client.NewTriple, lab
 	}
 	p := Relation(t.Predicate)
 	if p.Value == RelationNS {
-		return 0, fault.New(fault.Invalid, "graph_name_invalid", "%.100q is no name of a relation", t.Predicate).WithHint("give a name with letters, or an IRI")
+		return 0, fault.New(fault.Invalid, "graph_name_invalid", "%.100q is not a name of a relation", t.Predicate).WithHint("give a name with letters, or an IRI")
 	}
 	o := value(t.Value)
 	if t.Object != "" {

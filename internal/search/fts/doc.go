@@ -8,7 +8,7 @@ import (
 )
 
 // A search reads some hundred docs by their numbers. SQLite prepares a statement with a
-// join, or with an order and a limit, anew each time that a parameter is bound, which takes
+// join, or with an order and a limit, again each time that a parameter is bound, which takes
 // fifty times as long as the reading. So docs and conversations are read by themselves, and
 // the filters are applied here.
 

@@ -202,7 +202,7 @@ func (s *searchRun) postings(space int64, is string, from, to int64, most int, n
 	if !s.q.Until.IsZero() {
 		to = min(to, s.above())
 	}
-	// Bounds and a limit make SQLite prepare the statement anew.
+	// Bounds and a limit make SQLite prepare the statement again.
 	text, args := "SELECT rowid FROM "+table+" WHERE "+table+" MATCH ?", []any{s.match(space, is)}
 	if from > math.MinInt64 {
 		text, args = text+" AND rowid >= ?", append(args, from)

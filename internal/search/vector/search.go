@@ -389,7 +389,7 @@ func (s *searching) nearest(c *sqlite.Conn, p *part, in *partition, v *quantised
 }
 
 // matches returns the messages of rows, each once, without hidden ones. It reads a message
-// and its conversation by themselves: SQLite prepares a join anew each time that a parameter
+// and its conversation by themselves: SQLite prepares a join again each time that a parameter
 // is bound, which takes far longer than the reading.
 func (s *searching) matches(c *sqlite.Conn, p *part, in *partition, found []scored) (out []Match, err error) {
 	text := fmt.Sprintf("SELECT seq, at, key, conv, inter, gone OR cut FROM doc_%d WHERE id = ?", p.space)

@@ -201,7 +201,7 @@ func pagesOf(t *testing.T, path, space string) (pages []int64) {
 	return pages
 }
 
-// The file may be removed, overwritten or of another version or log: it is made anew.
+// The file may be removed, overwritten or of another version or log: it is rebuilt.
 func TestTheFileIsMadeAnew(t *testing.T) {
 	t.Parallel()
 	tamper := func(text string) func(*testing.T, string) {
