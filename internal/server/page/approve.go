@@ -167,15 +167,3 @@ func (v *visit) editArguments(in json.RawMessage) (*reply, error) {
 	return v.dialog(v.t("Edit the arguments"), Form(Data("do", "answer"), hiddenFields("id", q.ID, "hash", q.Hash, "verdict", "allow"),
 		Label(g.Text(v.t("Arguments")), Textarea(Name("args"), Rows("10"), Class("code"), AutoFocus(), g.Text(indented(string(q.Args))))), v.dialogButtons(v.t("Allow once")))), nil
 }
-
-func indented(s string) string {
-	var x any
-	if json.Unmarshal([]byte(s), &x) != nil {
-		return s
-	}
-	b, err := json.MarshalIndent(x, "", "  ")
-	if err != nil {
-		return s
-	}
-	return string(b)
-}

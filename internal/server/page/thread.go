@@ -1,6 +1,7 @@
 package page
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -231,14 +232,16 @@ func (v *visit) result(r *message.ToolResult) g.Node {
 }
 
 // jsonText shows JSON with indents.
-func jsonText(s string) g.Node {
-	var x any
-	if json.Unmarshal([]byte(s), &x) == nil {
-		if b, err := json.MarshalIndent(x, "", "  "); err == nil {
-			s = string(b)
-		}
+func jsonText(s string) g.Node { return Pre(Dir("ltr"), g.Text(visible(indented(s)))) }
+
+// indented adds line ends and indents to JSON and changes nothing else: numbers, escapes, repeated keys and their
+// order stay as they are.
+func indented(s string) string {
+	var b bytes.Buffer
+	if json.Indent(&b, []byte(s), "", "  ") != nil {
+		return s
 	}
-	return Pre(Dir("ltr"), g.Text(visible(s)))
+	return b.String()
 }
 
 // foot has what can be done with a message, and what an answer cost.
