@@ -87,6 +87,9 @@ func apiRoutes() []entry {
 		{route: "GET /api/v1/conversations/{id}/messages/{message}/siblings", want: notFound, calls: func(x things) []step {
 			return []step{get(conv(x) + "/messages/" + x.Said + "/siblings")}
 		}},
+		{route: "GET /api/v1/conversations/{id}/messages/{message}/model-call", want: notFound, calls: func(x things) []step {
+			return []step{get(conv(x) + "/messages/" + x.Said + "/model-call")}
+		}},
 		{route: "GET /api/v1/conversations/{id}/interactions/{interaction}", want: notFound, calls: func(x things) []step {
 			return []step{get(conv(x) + "/interactions/" + x.Turn)}
 		}},

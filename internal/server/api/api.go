@@ -120,6 +120,7 @@ func (f *server) routes() []route {
 		on("GET "+conv+"/messages", f.messages),
 		on("GET /messages", f.messagesOfCall),
 		on("GET "+conv+"/messages/{message}/siblings", f.siblings),
+		on("GET "+conv+"/messages/{message}/model-call", f.modelCall),
 		created(on("POST "+conv+"/messages/remove", f.remove)),
 		created(on("POST "+conv+"/messages/insert", f.insert)),
 		on("POST "+conv+"/messages/mark", f.mark),

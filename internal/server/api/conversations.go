@@ -54,6 +54,14 @@ func (f *server) modelContext(ctx context.Context, c *call, in inConversation) (
 	return f.Node.Context(ctx, c.User, in.Conv)
 }
 
+// modelCall shows what was sent to a model for an answer.
+func (f *server) modelCall(ctx context.Context, c *call, in struct {
+	inConversation
+	Message id.ID `path:"message" what:"message"`
+}) (client.ModelCall, error) {
+	return f.Node.ModelCall(ctx, c.User, in.Conv, in.Message)
+}
+
 const maxTitle = 200 // characters
 
 // title trims and checks a title. An empty title is valid.

@@ -92,8 +92,8 @@ func TestAPlanIsFollowedAndSteered(t *testing.T) {
 	_, after, _ := strings.Cut(timeline, `data-field-conversation="`+date.WorkedIn+`" data-field-message="`)
 	answer, _, _ := strings.Cut(after, `"`)
 	call := map[string]string{"conversation": date.WorkedIn, "message": answer}
-	h.has(ptr(h.do("ana", "model-call", call)).html(), "does not keep the text of a prompt", "Find the date", "person.ask")
-	if out := h.do("eve", "model-call", call); out.Error.Code != "conversation_not_found" {
+	h.has(ptr(h.do("ana", "model-call", call)).html(), "Instructions", "Tools: ", "Find the date", "person.ask")
+	if out := h.do("eve", "model-call", call); out.Error.Code != "message_not_found" {
 		t.Errorf("%+v", out)
 	}
 	h.has(h.get("ana", "/activity/usage?by=agent", 200), "agents of plans", "planner", `role="img"`, `id="usage"`, "-by user")
