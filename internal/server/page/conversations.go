@@ -98,6 +98,7 @@ func (v *visit) conversationItems(s shelf, current string) g.Node {
 		return Li(A(Href("/chat/"+c.ID), g.If(current == c.ID, Aria("current", "page")), ownText(v.titleOf(&c)), mark))
 	}
 	return Div(ID("conversation-list"),
+		g.If(len(s.pinned)+len(s.recent)+s.archived == 0, P(Class("quiet"), g.Text(v.t("Your conversations appear here.")))),
 		g.If(len(s.pinned) > 0, g.Group{H2(g.Text(v.t("Pinned"))), Ul(g.Map(s.pinned, item))}),
 		g.If(len(s.pinned) > 0 && len(s.recent) > 0, H2(g.Text(v.t("Recent")))),
 		g.If(len(s.recent) > 0, Ul(g.Map(s.recent, item))),
@@ -197,7 +198,7 @@ func (v *visit) chatMenu(conv *client.Conversation) g.Node {
 	if conv == nil {
 		return nil
 	}
-	pin, archive := v.t("Pin"), v.t("Archive")
+	pin, archive := v.t("Pin"), v.t("Put into the archive")
 	if conv.Pinned {
 		pin = v.t("Do not pin")
 	}

@@ -1,20 +1,26 @@
 package page
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf16"
 
 	g "maragu.dev/gomponents"
 	. "maragu.dev/gomponents/html"
 
+	"steward/client"
 	"steward/internal/conversation"
+	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/message"
 	"steward/internal/record"
 	"steward/internal/requests"
+	"steward/internal/store"
+	"steward/internal/tool"
 )
 
 // A conversation is shown as a thread of articles, one for each message. The ids of its elements derive from the
@@ -201,17 +207,98 @@ func (v *visit) card(c call) g.Node {
 	if sentence == "" {
 		sentence = c.name
 	}
+	if c.question != nil && c.result == nil { // it says all that the card does
+		return Div(ID(cardID(c.id)), Class("call "+c.status), Data("call", c.id), c.question)
+	}
 	return Div(ID(cardID(c.id)), Class("call "+c.status), Data("call", c.id),
-		Details(
+		Details(Data("of", "call"),
 			Summary(v.icon(icon), Span(Class("sentence"), ownText(sentence)), g.If(state != "", Span(Class("state"), g.Text(state))),
 				g.If(c.progress != "", Span(Class("progress"), ownText(c.progress))),
 				g.If(c.fraction > 0, g.El("progress", Max("1"), Value(fmt.Sprintf("%.2f", c.fraction))))),
 			Dl(Dt(g.Text(v.t("Tool"))), Dd(Code(g.Text(c.name))),
 				Dt(g.Text(v.t("Arguments"))), Dd(jsonText(c.args)),
 				g.If(c.result != nil, g.Group{Dt(g.Text(v.t("Result"))), Dd(v.result(c.result))}),
-				g.If(c.took > 0, g.Group{Dt(g.Text(v.t("Time"))), Dd(g.Text(fmt.Sprintf("%.1f s", c.took.Seconds())))}))),
+				g.If(c.took > 0, g.Group{Dt(g.Text(v.t("Time"))), Dd(g.Text(fmt.Sprintf("%.1f s", c.took.Seconds())))}),
+				g.If(c.result != nil && !v.conversation.Zero(), Div(ID(costID(c.id)), Data("more", "call-cost"), Data("field-call", c.id))))),
 		v.made(c.result),
 		c.question)
+}
+
+func costID(call string) string { return "p-" + strings.Replace(call, "/", "-", 1) }
+
+// callCost is the action that shows what a call has cost, if it is known: that of an agent, for example. It is asked
+// for when the card is unfolded.
+func (v *visit) callCost(in json.RawMessage) (*reply, error) {
+	x, err := read[struct{ Conversation, Call string }](in)
+	if err != nil {
+		return nil, err
+	}
+	msg, _, _ := strings.Cut(x.Call, "/")
+	m, err := v.find(x.Conversation, msg)
+	if err != nil {
+		return nil, err
+	}
+	turn, err := v.api().Request(v.ctx(), m.Interaction.String())
+	if fault.Is(err, fault.NotFound) { // an imported one
+		return &reply{Patches: []patch{{ID: costID(x.Call)}}}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	found := requestOf(&turn, x.Call)
+	if found == nil || found.Usage.Input+found.Usage.Output == 0 && found.Cost == 0 {
+		return &reply{Patches: []patch{{ID: costID(x.Call)}}}, nil
+	}
+	cost := v.t("{n} tokens", count(found.Usage.Input+found.Usage.Output))
+	if found.Cost > 0 {
+		cost = dollars(found.Cost) + " · " + cost
+	}
+	return &reply{Patches: []patch{put(costID(x.Call), "", Div(ID(costID(x.Call)), Dt(g.Text(v.t("Cost"))), Dd(g.Text(cost))))}}, nil
+}
+
+// requestOf returns the request that a call has led to, in a tree.
+func requestOf(r *client.Request, call string) *client.Request {
+	if r.Call == call {
+		return r
+	}
+	for i := range r.Below {
+		if found := requestOf(&r.Below[i], call); found != nil {
+			return found
+		}
+	}
+	return nil
+}
+
+// find returns a message of a conversation of the person's.
+func (v *visit) find(conv, msg string) (e conversation.Entry, err error) {
+	c, err := conversationID(conv)
+	if err != nil {
+		return e, err
+	}
+	m, ok := id.Parse(msg)
+	if !ok {
+		return e, fault.New(fault.NotFound, "message_not_found", "there is no message %.80q", msg)
+	}
+	return v.Node.Conversations.Find(v.ctx(), store.ForUser(v.caller.User), c, m)
+}
+
+// messageText is the action that returns what an answer says, in Markdown, to be copied.
+func (v *visit) messageText(in json.RawMessage) (*reply, error) {
+	x, err := read[struct{ Conversation, Message string }](in)
+	if err != nil {
+		return nil, err
+	}
+	m, err := v.find(x.Conversation, x.Message)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, b := range m.Blocks {
+		if t, ok := b.(*message.Text); ok {
+			out = append(out, t.Text)
+		}
+	}
+	return &reply{Data: strings.Join(out, "\n\n")}, nil
 }
 
 // maxShown is how much of a result is shown.
@@ -231,25 +318,39 @@ func (v *visit) result(r *message.ToolResult) g.Node {
 }
 
 // jsonText shows JSON with indents.
-func jsonText(s string) g.Node {
-	var x any
-	if json.Unmarshal([]byte(s), &x) == nil {
-		if b, err := json.MarshalIndent(x, "", "  "); err == nil {
-			s = string(b)
+func jsonText(s string) g.Node { return Pre(Dir("ltr"), g.Text(visible(indented(s)))) }
+
+// indented indents JSON without a change to its values: numbers keep their digits, and invisible characters of its
+// strings are written as \u escapes, so that a person sees and can edit exactly what a tool gets.
+func indented(s string) string {
+	var b bytes.Buffer
+	if json.Indent(&b, []byte(s), "", "  ") != nil {
+		return s // an unfinished call, or no JSON
+	}
+	var out strings.Builder
+	for _, r := range b.String() {
+		switch {
+		case r == '\n' || !tool.Invisible(r):
+			out.WriteRune(r)
+		case r > 0xffff:
+			high, low := utf16.EncodeRune(r)
+			fmt.Fprintf(&out, `\u%04x\u%04x`, high, low)
+		default:
+			fmt.Fprintf(&out, `\u%04x`, r)
 		}
 	}
-	return Pre(Dir("ltr"), g.Text(visible(s)))
+	return out.String()
 }
 
 // foot has what can be done with a message, and what an answer cost.
 func (v *visit) foot(m *message.Message, branches g.Node) g.Node {
 	switch {
 	case m.Role == message.User:
-		return Footer(Class("acts"), branches, v.iconButtonJS("edit", "edit", v.t("Edit")), v.iconButtonJS("copy", "copy", v.t("Copy")))
+		return Footer(Class("acts"), Span(Class("quiet at"), when(m.At)), branches, v.iconButtonJS("edit", "edit", v.t("Edit")), v.iconButtonJS("copy", "copy", v.t("Copy")))
 	case m.Final:
 		return Footer(Class("acts"), branches, v.iconButtonJS("copy", "copy", v.t("Copy")),
 			v.iconButton("regenerate", "again", v.t("Answer again"), "message", m.ID.String()),
-			Span(Class("quiet cost"), g.Text(v.cost(m))))
+			Span(Class("quiet cost"), when(m.At), g.Text(" · "+v.cost(m))))
 	}
 	return nil
 }
