@@ -255,6 +255,9 @@ func (v *visit) liveChat(ctx context.Context, out *stream) error {
 	}
 	v.conversation = conv
 	t := &follower{visit: v, out: out, conv: conv, texts: map[string]*growing{}, opened: map[id.ID]bool{}, began: map[string]time.Time{}}
+	if _, t.branch, err = v.Node.Branches(ctx, v.caller.User, conv); err != nil {
+		return err
+	}
 	frames := make(chan turn.Frame, 64)
 	ctx, cancel := context.WithCancelCause(ctx)
 	var beside sync.WaitGroup

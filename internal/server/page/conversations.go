@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -150,6 +151,12 @@ func (v *visit) liveConversations(ctx context.Context, out *stream, current stri
 		}
 		s := v.arrange(conversations, questions)
 		var list []patch
+		if readList && current != "" && !slices.ContainsFunc(conversations, func(c client.Conversation) bool { return c.ID == current }) {
+			if _, err := v.api().Conversation(ctx, current); fault.Is(err, fault.NotFound) {
+				list = append(list, put("failure", "end", Div(ID("failure"), Class("failure"), Role("alert"),
+					P(g.Text(v.t("This conversation was deleted."))), P(A(Href("/"), g.Text(v.t("New chat")))))), v.busy(false))
+			}
+		}
 		if p := put("conversation-list", "", v.conversationItems(s, current)); p.HTML != told {
 			list, told = append(list, p), p.HTML
 		}

@@ -29,6 +29,18 @@ type follower struct {
 	opened map[id.ID]bool
 	due    bool                 // a flush is due
 	began  map[string]time.Time // of the calls that run, by their id
+	branch string               // that the page shows
+}
+
+// branched tells the page to load again if the conversation goes on in another branch: a message was edited, or an
+// answer asked for again, on another page.
+func (t *follower) branched() error {
+	_, now, err := t.Node.Branches(t.ctx(), t.caller.User, t.conv)
+	if err != nil || now == t.branch {
+		return err
+	}
+	t.branch = now
+	return t.out.event("", "branched", "{}")
 }
 
 // growing is a text that is being written.
@@ -113,6 +125,9 @@ func (t *follower) open(m id.ID) []patch {
 		return nil
 	}
 	t.opened[m] = true
+	if err := t.branched(); err != nil {
+		t.Logger.Debug("the branch of a conversation is unknown", "error", err)
+	}
 	return []patch{put(articleID(m), threadID, t.answer(m, nil))}
 }
 
@@ -133,6 +148,9 @@ func (t *follower) forget(m id.ID) {
 func (t *follower) show(f *turn.Frame) error {
 	switch f.Kind {
 	case turn.FrameUser, turn.FrameOpened:
+		if err := t.branched(); err != nil {
+			return err
+		}
 		if n := t.said(f.Stored, t.foot(f.Stored, t.versions(f.Stored))); n != nil {
 			return t.send([]patch{{ID: "welcome"}, put(articleID(f.Message), threadID, n), t.busy(true), {ID: "failure"}})
 		}
@@ -190,7 +208,7 @@ func (v *visit) stateSpan(atWork bool) g.Node {
 
 // versions switches between the versions of a message.
 func (t *follower) versions(m *message.Message) g.Node {
-	branched, err := t.branched(t.conv)
+	branched, err := t.visit.branched(t.conv)
 	if err != nil {
 		return nil
 	}

@@ -339,6 +339,7 @@ func german() map[string]string {
 		"Copying is not possible here.":                                                       "Kopieren ist hier nicht möglich.",
 		"Connected again":                                                                     "Wieder verbunden",
 		"Default model":                                                                       "Standardmodell",
+		"This conversation was deleted.":                                                      "Dieses Gespräch wurde gelöscht.",
 		"To the newest message":                                                               "Zur neuesten Nachricht",
 		"Put into the archive":                                                                "Archivieren",
 		"Your conversations appear here.":                                                     "Hier erscheinen deine Gespräche.",

@@ -11,7 +11,7 @@ export function localTimes(root) {
     if (isNaN(at)) continue;
     e.title = at.toLocaleString();
     if (e.classList.contains("date")) e.textContent = at.toLocaleDateString(undefined, { weekday: "long", day: "numeric", month: "long", year: at.getFullYear() === new Date().getFullYear() ? undefined : "numeric" });
-    else e.textContent = at.toDateString() === new Date().toDateString() ? at.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" }) : at.toLocaleString([], { dateStyle: "medium", timeStyle: "short" });
+    else e.textContent = at.toDateString() === new Date().toDateString() ? at.toLocaleTimeString([], { timeStyle: "short" }) : at.toLocaleString([], { dateStyle: "medium", timeStyle: "short" });
   }
 }
 

@@ -20,7 +20,7 @@ export function followPage() {
     scroll.addEventListener("scroll", () => {
       const gap = scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight;
       // Who scrolls up, if only a little, wants to read: what comes does not move it.
-      atEnd = scroll.scrollTop < last - 1 && gap > 2 ? false : gap < (atEnd ? 80 : 8) ;
+      atEnd = scroll.scrollTop < last - 1 && gap > 2 ? false : gap < (atEnd ? 80 : 8);
       last = scroll.scrollTop;
       newest.hidden = gap < 200;
     }, { passive: true });
@@ -79,6 +79,9 @@ function follow(params) {
     waiting();
   });
   stream.addEventListener("failed", (e) => toast(JSON.parse(e.data).message, true));
+  stream.addEventListener("branched", () => { // what this page sends itself loads it again when it is taken
+    if (!document.querySelector("#pending .chip")) location.reload();
+  });
   stream.addEventListener("ended", () => location.reload());
   stream.addEventListener("open", () => {
     clearTimeout(lost);
