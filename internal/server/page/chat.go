@@ -280,6 +280,7 @@ func (v *visit) liveChat(ctx context.Context, out *stream) error {
 			}
 		}
 	}()
+	soonAfter := time.After(caughtUpIn)
 	tick := time.NewTimer(time.Hour)
 	defer tick.Stop()
 	for {
@@ -299,6 +300,17 @@ func (v *visit) liveChat(ctx context.Context, out *stream) error {
 			}
 		case <-tick.C:
 			if err := t.flush(); err != nil {
+				return err
+			}
+		case <-soonAfter:
+			missed, err := t.caughtUp()
+			if err != nil {
+				return err
+			}
+			if len(missed) == 0 {
+				continue
+			}
+			if err := t.send(missed); err != nil {
 				return err
 			}
 		}

@@ -16,6 +16,7 @@ import (
 	"steward/internal/conversation"
 	"steward/internal/fault"
 	"steward/internal/id"
+	"steward/internal/intent"
 	"steward/internal/message"
 	"steward/internal/record"
 	"steward/internal/requests"
@@ -180,9 +181,38 @@ func (v *visit) storedCall(of *message.Message, c message.Call, result *message.
 	if result != nil {
 		out.result = result.Result()
 		out.status, out.took = string(out.result.Status), result.At.Sub(of.At)
+		if out.result.Status == message.Queued {
+			out.status = v.queuedState(out.id)
+		}
 	}
 	return out
 }
+
+// queuedState is what has become of a call that was done after the answer: the status of its card.
+func (v *visit) queuedState(call string) string {
+	if v.queued == nil && !v.conversation.Zero() {
+		list, err := v.intentsByCall(client.IntentQuery{Conversation: v.conversation.String()})
+		if err != nil {
+			return string(message.Queued)
+		}
+		v.queued = list
+	}
+	switch x := v.queued[call]; intent.State(x.State) {
+	case intent.Done:
+		return string(message.OK)
+	case intent.Denied, intent.Expired:
+		return string(message.DeniedCall)
+	case intent.Cancelled:
+		return string(message.Interrupted)
+	case intent.Failed:
+		return string(message.Failed)
+	case intent.Unknown:
+		return string(message.UnknownEnd)
+	}
+	return string(message.Queued)
+}
+
+func stateID(call string) string { return "s-" + strings.Replace(call, "/", "-", 1) }
 
 // card shows a call: a sentence first, arguments and result when it is unfolded.
 func (v *visit) card(c call) g.Node {
@@ -198,8 +228,14 @@ func (v *visit) card(c call) g.Node {
 		state, icon = v.t("after the answer"), "clock"
 	case "denied":
 		state, icon = v.t("denied"), "no"
-	case "cancelled":
+	case "accepted":
+		state, icon = v.t("works on"), "clock"
+	case "cancelled", "interrupted":
 		state, icon = v.t("cancelled"), "no"
+	case "unknown":
+		state, icon = v.t("unknown whether it was done"), "warn"
+	case "unavailable":
+		state, icon = v.t("not reachable"), "fail"
 	default:
 		state, icon = v.t("failed"), "fail"
 	}
@@ -212,13 +248,13 @@ func (v *visit) card(c call) g.Node {
 	}
 	return Div(ID(cardID(c.id)), Class("call "+c.status), Data("call", c.id),
 		Details(Data("of", "call"),
-			Summary(v.icon(icon), Span(Class("sentence"), ownText(sentence)), g.If(state != "", Span(Class("state"), g.Text(state))),
+			Summary(v.icon(icon), Span(Class("sentence"), ownText(sentence)), g.If(state != "", Span(ID(stateID(c.id)), Class("state"), g.Text(state))),
 				g.If(c.progress != "", Span(Class("progress"), ownText(c.progress))),
 				g.If(c.fraction > 0, g.El("progress", Max("1"), Value(fmt.Sprintf("%.2f", c.fraction))))),
 			Dl(Dt(g.Text(v.t("Tool"))), Dd(Code(g.Text(c.name))),
 				Dt(g.Text(v.t("Arguments"))), Dd(jsonText(c.args)),
 				g.If(c.result != nil, g.Group{Dt(g.Text(v.t("Result"))), Dd(v.result(c.result))}),
-				g.If(c.took > 0, g.Group{Dt(g.Text(v.t("Time"))), Dd(g.Text(fmt.Sprintf("%.1f s", c.took.Seconds())))}),
+				g.If(c.took > 0, g.Group{Dt(g.Text(v.t("Time"))), Dd(g.Text(duration(c.took)))}),
 				g.If(c.result != nil && !v.conversation.Zero(), Div(ID(costID(c.id)), Data("more", "call-cost"), Data("field-call", c.id))))),
 		v.made(c.result),
 		c.question)
@@ -405,6 +441,11 @@ func (v *visit) history(list []conversation.Entry, branches func(*conversation.E
 			out = append(out, Div(Class("day"), Aria("hidden", "true"), g.El("time", Class("date"), DateTime(e.At.UTC().Format(time.RFC3339)), g.Text(d))))
 		}
 		out = append(out, n)
+		for _, c := range e.Calls() {
+			if c.Name == planTool && results[c.Ref] != nil {
+				out = append(out, A(Class("notice plan-link"), Href("/plans/"+e.Interaction.String()), v.icon("tree"), g.Text(v.t("Open the plan"))))
+			}
+		}
 	}
 	return append(out, known.rest()...)
 }

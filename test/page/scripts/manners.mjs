@@ -126,6 +126,24 @@ await part("a message that is edited keeps its files", async () => {
   assert.equal(await mine.locator(".file").count(), 1);
 });
 
+await part("what was remembered is undone by a command", async () => {
+  await page.goto(url + "/");
+  await page.locator("#text").fill("/undo");
+  await page.locator("#text").press("Enter");
+  await page.locator("#toasts", { hasText: "Nothing was remembered here" }).waitFor();
+  await model.answers("Remember that I like tea", [call("memory.save", { content: "The user likes tea." })], ["Noted."]);
+  await say(page, "Remember that I like tea");
+  await answered(page, "Noted.");
+  await page.locator(".remembered", { hasText: "The user likes tea." }).waitFor();
+  await page.locator(".call .state.good").waitFor();
+  await page.locator(".notice.task").waitFor({ state: "detached" });
+  await page.reload();
+  await page.locator(".call.ok", { hasText: "tea" }).waitFor();
+  await page.locator("#text").fill("/undo");
+  await page.locator("#text").press("Enter");
+  await page.locator(".remembered s", { hasText: "The user likes tea." }).waitFor();
+});
+
 await part("notifications are turned on by the person", async () => {
   const other = await open({ link: link() });
   await other.addInitScript(() => {

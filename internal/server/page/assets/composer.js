@@ -61,9 +61,20 @@ export function startComposer() {
     send(false);
   });
   document.addEventListener("patched", busy);
+  keyboard();
   busy();
   for (const p of JSON.parse(sessionStorage.getItem(waitKey()) || "[]")) deliver(p, true);
   if (matchMedia("(pointer: fine)").matches && !new URLSearchParams(location.search).has("at")) text.focus();
+}
+
+// keyboard keeps the composer above the keyboard of a phone whose browser does not make the page smaller for it.
+function keyboard() {
+  const seen = window.visualViewport;
+  seen?.addEventListener("resize", () => {
+    const covered = innerHeight - seen.height * seen.scale > 120 && seen.scale === 1;
+    document.body.style.height = covered ? seen.height + "px" : "";
+    if (covered) scrollTo(0, 0);
+  });
 }
 
 const key = () => "draft " + form.dataset.conversation;
@@ -124,7 +135,7 @@ function show() {
       img.src = k.src;
       chip.append(img);
     }
-    chip.append(k.name, remover(t("Remove") + " " + k.name, () => {
+    chip.append(nameOf(k.name), remover(t("Remove") + " " + k.name, () => {
       kept.splice(i, 1);
       show();
     }));
@@ -139,12 +150,19 @@ function show() {
       img.addEventListener("load", () => URL.revokeObjectURL(img.src));
       chip.append(img);
     }
-    chip.append(f.name, remover(t("Remove") + " " + f.name, () => {
+    chip.append(nameOf(f.name), remover(t("Remove") + " " + f.name, () => {
       files.splice(i, 1);
       show();
     }));
     return chip;
   }));
+}
+
+// nameOf shows a name of a file. Its direction is its own.
+function nameOf(s) {
+  const e = element("span", "own", s);
+  e.dir = "auto";
+  return e;
 }
 
 function remover(label, does) {
