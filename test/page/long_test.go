@@ -11,6 +11,9 @@ import (
 // TestChat is everything that the chat can do.
 func TestChat(t *testing.T) { play(t, "chat") }
 
+// TestManners shows keys, focus, approvals in detail, notifications, a lost connection and several tabs.
+func TestManners(t *testing.T) { play(t, "manners") }
+
 // TestLooks shows the chat on a phone and a desk, light and dark.
 func TestLooks(t *testing.T) { play(t, "looks") }
 

@@ -129,12 +129,13 @@ func (m *model) handler(t *testing.T) http.Handler {
 		m.mu.Lock()
 		rounds := m.answers[in.User()]
 		m.mu.Unlock()
-		if in.Rounds() >= len(rounds) {
-			return edge.Reply{Text: "You said: " + in.User()}
+		steps := []step{{Text: "You said: " + in.User()}}
+		if in.Rounds() < len(rounds) {
+			steps = rounds[in.Rounds()]
 		}
 		return edge.Reply{Raw: func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "text/event-stream")
-			m.write(w, r, len(in.Messages), rounds[in.Rounds()])
+			m.write(w, r, len(in.Messages), steps)
 		}}
 	})
 }

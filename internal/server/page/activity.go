@@ -449,11 +449,19 @@ func (v *visit) decision(x *client.Intent) g.Node {
 	var who g.Node
 	switch {
 	case x.DeniedBy != "":
-		who = g.Group{g.Text(v.t("denied by {name}", v.person(x.DeniedBy)))}
+		by := v.t("denied by {name}", visible(x.DeniedBy))
+		if x.DeniedBy == v.caller.User {
+			by = v.t("denied by you")
+		}
+		who = g.Text(by)
 	case x.Approval != nil && x.Approval.Grant != "":
 		who = g.Group{g.Text(v.t("allowed by a standing approval") + " "), when(x.Approval.At)}
 	case x.Approval != nil:
-		who = g.Group{g.Text(v.t("allowed by {name}", v.person(x.Approval.By)) + " "), when(x.Approval.At), g.If(x.Approval.Edited != "", g.Text(" · "+v.t("with other arguments")))}
+		by := v.t("allowed by {name}", visible(x.Approval.By))
+		if x.Approval.By == v.caller.User {
+			by = v.t("allowed by you")
+		}
+		who = g.Group{g.Text(by + " "), when(x.Approval.At), g.If(x.Approval.Edited != "", g.Text(" · "+v.t("with other arguments")))}
 	case x.State == string(intent.Denied):
 		who = g.Text(v.t("denied by policy"))
 	case x.State == string(intent.Awaiting):
@@ -485,14 +493,6 @@ func (v *visit) decision(x *client.Intent) g.Node {
 		P(Class("quiet"), who, g.If(x.Reason != "", g.Group{g.Text(" · "), ownText(x.Reason)}), g.If(x.Rule != "", g.Group{g.Text(" · " + v.t("Rule") + " "), Code(g.Text(x.Rule))}), g.Text(" · "), when(x.Changed)),
 		g.If(x.Undone != "", P(Class("quiet"), g.Text(v.t("It has been undone.")))), g.If(x.Resolved != nil, v.resolution(x.Resolved)),
 		Div(Class("row"), buttons))
-}
-
-// person names a person.
-func (v *visit) person(user string) string {
-	if user == v.caller.User {
-		return v.t("you")
-	}
-	return visible(user)
 }
 
 func (v *visit) resolution(r *client.Resolution) g.Node {

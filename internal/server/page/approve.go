@@ -12,6 +12,7 @@ import (
 	"steward/internal/intent"
 	"steward/internal/requests"
 	"steward/internal/store"
+	"steward/internal/tool"
 )
 
 // question is the card by which a person decides about an action.
@@ -49,11 +50,14 @@ func (v *visit) question(q *effect.Question) g.Node {
 			v.button("deny-ask", v.t("Deny …"), "danger", "id", q.ID, "hash", q.Hash))))
 }
 
-// diff shows a preview; lines of a unified diff have colours.
+// diff shows a preview; lines of a unified diff have colours. Invisible characters are written out.
 func diff(s string) g.Node {
-	return Pre(Class("diff"), Dir("auto"), g.Map(strings.Split(visible(s), "\n"), func(line string) g.Node {
+	s = tool.WriteOut(strings.TrimRight(s, "\n"), func(r rune) bool { return r != '\n' && r != '\t' && tool.Invisible(r) })
+	return Pre(Class("diff"), Dir("auto"), g.Map(strings.Split(s, "\n"), func(line string) g.Node {
 		class := ""
 		switch {
+		case strings.HasPrefix(line, "+++ "), strings.HasPrefix(line, "--- "), strings.HasPrefix(line, "@@ "):
+			class = "about"
 		case strings.HasPrefix(line, "+"):
 			class = "plus"
 		case strings.HasPrefix(line, "-"):
@@ -145,13 +149,19 @@ func (v *visit) always(in json.RawMessage) (*reply, error) {
 		}
 		return v.button("always", w.Name, map[bool]string{true: "chosen"}[string(p) == string(now)], "id", x.ID, "pattern", string(p))
 	}))
-	body := Div(P(g.Text(v.t("Steward will not ask again for calls of {tool} that fit this:", q.Tool))), choices, jsonText(string(now)),
+	body := Div(P(g.Text(v.t("Steward will not ask again for calls of {tool} that fit this:", q.Tool))), choices, patternText(q.Pattern),
 		Form(Data("do", "answer"), hiddenFields("id", x.ID, "hash", q.Hash, "verdict", "allow", "pattern", string(now)),
 			FieldSet(Legend(g.Text(v.t("For how long?"))),
 				Label(Input(Type("radio"), Name("standing"), Value("conversation"), Checked()), g.Text(v.t("in this conversation"))),
-				Label(Input(Type("radio"), Name("standing"), Value("always")), g.Text(v.t("always")))),
+				Label(Input(Type("radio"), Name("standing"), Value("always")), g.Text(v.t("in all conversations, until I revoke it")))),
+			P(Class("quiet"), g.Text(v.t("It is kept under Approvals, where you can change and revoke it."))),
 			v.dialogButtons(v.t("Allow"))))
 	return v.dialog(v.t("Always allow"), body), nil
+}
+
+// patternText shows the pattern of a standing approval, one argument a line.
+func patternText(p intent.Pattern) g.Node {
+	return Pre(Dir("ltr"), g.Text(tool.Visible(strings.Join(p.Lines(), "\n"))))
 }
 
 // editArguments lets the person change what will be done.

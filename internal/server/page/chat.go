@@ -70,7 +70,8 @@ func (v *visit) chat(s shelf, conv *client.Conversation, thread, end g.Node, atW
 		v.conversationList(s, current),
 		Section(Class("talk"), Aria("label", v.t("Conversation")),
 			v.chatHead(conv),
-			Div(ID("scroll"), TabIndex("0"), Role("region"), Aria("label", v.t("Messages")), Div(ID(threadID), Role("log"), Aria("label", v.t("Messages")), thread), Div(ID("plan")), Div(ID("end"), end)),
+			Div(Class("view"), Div(ID("scroll"), TabIndex("0"), Role("region"), Aria("label", v.t("Messages")), Div(ID(threadID), Role("log"), Aria("label", v.t("Messages")), thread), Div(ID("plan")), Div(ID("end"), end)),
+				Button(ID("newest"), Type("button"), Class("icon"), Hidden(""), Data("js", "newest"), Aria("label", v.t("To the newest message")), Title(v.t("To the newest message")), v.icon("down"))),
 			v.composer(conv, atWork)))
 }
 
@@ -192,6 +193,7 @@ func (v *visit) welcome() g.Node {
 func (v *visit) chatHead(conv *client.Conversation) g.Node {
 	return Header(Class("chat-head"), Button(Type("button"), Class("icon narrow-only"), Data("js", "list"), Aria("label", v.t("Conversations")), v.icon("menu")),
 		H1(ID("title"), ownText(v.titleOf(conv))),
+		g.If(conv != nil, A(Class("icon button narrow-only"), Href("/"), Aria("label", v.t("New chat")), v.icon("plus"))),
 		g.If(conv != nil, v.chatMenu(conv)))
 }
 
@@ -253,6 +255,9 @@ func (v *visit) liveChat(ctx context.Context, out *stream) error {
 	}
 	v.conversation = conv
 	t := &follower{visit: v, out: out, conv: conv, texts: map[string]*growing{}, opened: map[id.ID]bool{}, began: map[string]time.Time{}}
+	if _, t.branch, err = v.Node.Branches(ctx, v.caller.User, conv); err != nil {
+		return err
+	}
 	frames := make(chan turn.Frame, 64)
 	ctx, cancel := context.WithCancelCause(ctx)
 	var beside sync.WaitGroup
@@ -275,6 +280,7 @@ func (v *visit) liveChat(ctx context.Context, out *stream) error {
 			}
 		}
 	}()
+	soonAfter := time.After(caughtUpIn)
 	tick := time.NewTimer(time.Hour)
 	defer tick.Stop()
 	for {
@@ -294,6 +300,17 @@ func (v *visit) liveChat(ctx context.Context, out *stream) error {
 			}
 		case <-tick.C:
 			if err := t.flush(); err != nil {
+				return err
+			}
+		case <-soonAfter:
+			missed, err := t.caughtUp()
+			if err != nil {
+				return err
+			}
+			if len(missed) == 0 {
+				continue
+			}
+			if err := t.send(missed); err != nil {
 				return err
 			}
 		}

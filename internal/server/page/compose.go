@@ -37,7 +37,8 @@ func (v *visit) composer(conv *client.Conversation, atWork bool) g.Node {
 		Div(ID("pending")),
 		Div(ID("editing"), Hidden(""), v.icon("edit"), Span(g.Text(v.t("Your message is replaced; the old one is kept as another version."))), v.iconButtonJS("uneditable", "no", v.t("Cancel"))),
 		Div(ID("attachments")),
-		Textarea(Name("text"), ID("text"), Rows("1"), MaxLength("200000"), Placeholder(v.t("Write a message")), Aria("label", v.t("Write a message")), Aria("controls", "commands"), Dir("auto")),
+		Textarea(Name("text"), ID("text"), Rows("1"), MaxLength("200000"), Placeholder(v.t("Write a message")), Data("busy", v.t("Write more …")), Aria("label", v.t("Write a message")), Aria("controls", "commands"), Aria("describedby", "hint"), Dir("auto")),
+		P(ID("hint"), Class("quiet"), Hidden(""), v.hint()),
 		Div(Class("row"),
 			Label(Class("icon button"), Title(v.t("Attach files")), v.icon("attach"), Span(Class("hidden"), g.Text(v.t("Attach files"))), Input(Type("file"), Name("files"), Multiple())),
 			Label(Class("icon button camera"), Title(v.t("Take a picture")), v.icon("camera"), Span(Class("hidden"), g.Text(v.t("Take a picture"))), Input(Type("file"), Name("camera"), Accept("image/*"), g.Attr("capture", "environment"))),
@@ -49,6 +50,12 @@ func (v *visit) composer(conv *client.Conversation, atWork bool) g.Node {
 			Button(ID("stop"), Type("button"), Class("icon"), Data("do", "stop"), Data("field-conversation", which), Hidden(""), Aria("label", v.t("Stop")), Title(v.t("Stop")), v.icon("stop")),
 			Button(ID("queue"), Type("button"), Class("icon"), Data("js", "queue"), Hidden(""), Aria("label", v.t("Send when the answer is complete")), Title(v.t("Send when the answer is complete (Alt+Enter)")), v.icon("clock")),
 			Button(ID("send"), Type("submit"), Class("icon primary"), Aria("label", v.t("Send")), Title(v.t("Send")), v.icon("send"))))
+}
+
+// hint says what becomes of a message that is sent while the assistant is at work.
+func (v *visit) hint() g.Node {
+	return g.Group{Span(Class("keyed"), Kbd(g.Text("Enter"))), Span(Class("touched"), v.icon("send")), g.Text(" " + v.t("read at the next step") + " · "),
+		Span(Class("keyed"), Kbd(g.Text("Alt+Enter"))), Span(Class("touched"), v.icon("clock")), g.Text(" " + v.t("sent after the answer"))}
 }
 
 // picked shows what is chosen of agents or models, and opens the choice.
@@ -128,6 +135,7 @@ func (v *visit) commands() []slash {
 		{"memory", "", v.t("see what is remembered")},
 		{"log", "", v.t("see what was done")},
 		{"agents", "", v.t("see the agents")},
+		{"undo", "", v.t("forget what was remembered last")},
 		{"stop", "", v.t("stop the answer")},
 	}
 }
@@ -135,7 +143,7 @@ func (v *visit) commands() []slash {
 // help is the action that shows commands and keys.
 func (v *visit) help(json.RawMessage) (*reply, error) {
 	keys := [][2]string{{"Enter", v.t("send; while the assistant is at work, it reads the message at its next step")}, {"Alt+Enter", v.t("send when the answer is complete")},
-		{"Shift+Enter", v.t("a new line")}, {"↑", v.t("replace your last message")}, {"Esc", v.t("stop the answer, or close what is open")}, {"/", v.t("write, or a command")}, {"n", v.t("a new conversation")}}
+		{"Shift+Enter", v.t("a new line")}, {"↑", v.t("replace your last message")}, {"Esc", v.t("stop the answer, or close what is open")}, {"/", v.t("write, or a command")}, {"n", v.t("a new conversation")}, {"g a · g c · g s", v.t("go to approvals, the chat, the settings")}, {"↓", v.t("in a list: the next one; Enter chooses")}, {"?", v.t("show these commands and the keys")}}
 	return v.dialog(v.t("Commands and keys"), Div(
 		Dl(Class("keys"), TabIndex("0"), g.Map(v.commands(), func(c slash) g.Node {
 			return g.Group{Dt(Code(g.Text("/" + strings.TrimSpace(c.Name+" "+c.Args)))), Dd(g.Text(c.Does))}
@@ -240,6 +248,7 @@ func (v *visit) sendMessage(in json.RawMessage) (*reply, error) {
 	x, err := read[struct {
 		Conversation, Text, Agent, Model, ID, Replace string
 		Plan, Steer                                   bool
+		Keep                                          []int // attachments of the message that is replaced
 		Files                                         []struct {
 			Name, MIME string
 			Data       []byte
@@ -260,10 +269,15 @@ func (v *visit) sendMessage(in json.RawMessage) (*reply, error) {
 			return nil, fault.New(fault.NotFound, "message_not_found", "there is no message %.80q", x.Replace)
 		}
 	}
+	kept, err := v.keptFiles(x.Conversation, x.Replace, x.Keep)
+	if err != nil {
+		return nil, err
+	}
 	size := len(x.Text)
 	if strings.TrimSpace(x.Text) != "" {
 		t.Content = append(t.Content, &message.Text{Text: x.Text})
 	}
+	t.Content = append(t.Content, kept...)
 	for _, f := range x.Files {
 		size += len(f.Data)
 		if slices.Contains(pictures(), f.MIME) {
@@ -290,6 +304,29 @@ func (v *visit) sendMessage(in json.RawMessage) (*reply, error) {
 	}
 	if x.Conversation == "" || x.Replace != "" {
 		out.Go = "/chat/" + acc.Conversation.String()
+	}
+	return out, nil
+}
+
+// keptFiles are the files and pictures of a message that is edited, which its new version keeps.
+func (v *visit) keptFiles(conv, msg string, blocks []int) (out []message.Block, err error) {
+	if len(blocks) == 0 {
+		return nil, nil
+	}
+	m, err := v.find(conv, msg)
+	if err != nil {
+		return nil, err
+	}
+	for _, i := range blocks {
+		if i < 0 || i >= len(m.Blocks) {
+			continue
+		}
+		switch b := m.Blocks[i].(type) {
+		case *message.Image:
+			out = append(out, &message.Image{MIME: b.MIME, Data: b.Data, URL: b.URL})
+		case *message.File:
+			out = append(out, &message.File{Name: b.Name, MIME: b.MIME, Data: b.Data})
+		}
 	}
 	return out, nil
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -98,6 +99,7 @@ func (v *visit) conversationItems(s shelf, current string) g.Node {
 		return Li(A(Href("/chat/"+c.ID), g.If(current == c.ID, Aria("current", "page")), ownText(v.titleOf(&c)), mark))
 	}
 	return Div(ID("conversation-list"),
+		g.If(len(s.pinned)+len(s.recent)+s.archived == 0, P(Class("quiet"), g.Text(v.t("Your conversations appear here.")))),
 		g.If(len(s.pinned) > 0, g.Group{H2(g.Text(v.t("Pinned"))), Ul(g.Map(s.pinned, item))}),
 		g.If(len(s.pinned) > 0 && len(s.recent) > 0, H2(g.Text(v.t("Recent")))),
 		g.If(len(s.recent) > 0, Ul(g.Map(s.recent, item))),
@@ -149,6 +151,12 @@ func (v *visit) liveConversations(ctx context.Context, out *stream, current stri
 		}
 		s := v.arrange(conversations, questions)
 		var list []patch
+		if readList && current != "" && !slices.ContainsFunc(conversations, func(c client.Conversation) bool { return c.ID == current }) {
+			if _, err := v.api().Conversation(ctx, current); fault.Is(err, fault.NotFound) {
+				list = append(list, put("failure", "end", Div(ID("failure"), Class("failure"), Role("alert"),
+					P(g.Text(v.t("This conversation was deleted."))), P(A(Href("/"), g.Text(v.t("New chat")))))), v.busy(false))
+			}
+		}
 		if p := put("conversation-list", "", v.conversationItems(s, current)); p.HTML != told {
 			list, told = append(list, p), p.HTML
 		}
@@ -197,7 +205,7 @@ func (v *visit) chatMenu(conv *client.Conversation) g.Node {
 	if conv == nil {
 		return nil
 	}
-	pin, archive := v.t("Pin"), v.t("Archive")
+	pin, archive := v.t("Pin"), v.t("Put into the archive")
 	if conv.Pinned {
 		pin = v.t("Do not pin")
 	}

@@ -1,16 +1,21 @@
 package page
 
 import (
+	"cmp"
 	"context"
 	"strconv"
+	"strings"
 	"time"
 
 	g "maragu.dev/gomponents"
 	. "maragu.dev/gomponents/html"
 
+	"steward/client"
 	"steward/internal/id"
+	"steward/internal/intent"
 	"steward/internal/message"
 	"steward/internal/record"
+	"steward/internal/resource"
 	"steward/internal/store"
 	"steward/internal/turn"
 )
@@ -29,6 +34,19 @@ type follower struct {
 	opened map[id.ID]bool
 	due    bool                 // a flush is due
 	began  map[string]time.Time // of the calls that run, by their id
+	branch string               // that the page shows
+	rests  bool                 // the last answer is complete
+}
+
+// branched tells the page to load again if the conversation goes on in another branch: a message was edited, or an
+// answer asked for again, on another page.
+func (t *follower) branched() error {
+	_, now, err := t.Node.Branches(t.ctx(), t.caller.User, t.conv)
+	if err != nil || now == t.branch {
+		return err
+	}
+	t.branch = now
+	return t.out.event("", "branched", "{}")
 }
 
 // growing is a text that is being written.
@@ -113,6 +131,9 @@ func (t *follower) open(m id.ID) []patch {
 		return nil
 	}
 	t.opened[m] = true
+	if err := t.branched(); err != nil {
+		t.Logger.Debug("the branch of a conversation is unknown", "error", err)
+	}
 	return []patch{put(articleID(m), threadID, t.answer(m, nil))}
 }
 
@@ -133,8 +154,15 @@ func (t *follower) forget(m id.ID) {
 func (t *follower) show(f *turn.Frame) error {
 	switch f.Kind {
 	case turn.FrameUser, turn.FrameOpened:
+		if err := t.branched(); err != nil {
+			return err
+		}
 		if n := t.said(f.Stored, t.foot(f.Stored, t.versions(f.Stored))); n != nil {
-			return t.send([]patch{{ID: "welcome"}, put(articleID(f.Message), threadID, n), t.busy(true), {ID: "failure"}})
+			var out []patch
+			if t.rests { // the plan of an earlier answer does not belong below this message
+				out, t.rests = []patch{put("plan", "", Div(ID("plan")))}, false
+			}
+			return t.send(append(out, []patch{{ID: "welcome"}, put(articleID(f.Message), threadID, n), t.busy(true), {ID: "failure"}}...))
 		}
 	case turn.FrameCall:
 		out := t.open(f.Message)
@@ -157,6 +185,7 @@ func (t *follower) show(f *turn.Frame) error {
 		}
 		return t.send([]patch{put(cardID(f.Call.ID), threadID, t.card(c))})
 	case turn.FrameComplete:
+		t.rests = true
 		t.forget(f.Message)
 		return t.send([]patch{put(articleID(f.Message), threadID, t.article(f.Stored, nil, t.foot(f.Stored, t.versions(f.Stored)))), t.busy(false), {ID: "notice"}})
 	case turn.FrameReset:
@@ -169,12 +198,74 @@ func (t *follower) show(f *turn.Frame) error {
 	case turn.FrameMemory:
 		return t.send(t.memoryFrame(f))
 	case turn.FrameTask:
-		return t.send([]patch{put("task-"+f.Task.ID.String(), "end", Div(ID("task-"+f.Task.ID.String()), Class("notice task"), t.icon("spin"), ownText(f.Task.Tool+": "+f.Task.Message)))})
+		return t.send(t.task(f.Task))
 	case turn.FramePlanned:
 		link := A(ID("plan-link"), Href("/plans/"+record.IDOf(f.Planned.At, record.TypeInteraction).String()), g.Text(t.t("Open the plan")))
 		return t.send([]patch{put("plan-link", "plan", link), put(nodeID(&f.Planned.Task), "plan", t.plannedTask(&f.Planned.Task))})
 	}
 	return nil
+}
+
+// Calls that work beside the conversation may end after the page was made and before it is followed. Their ends are
+// not in the log, so once, soon after the stream has begun, what has changed just before it is told again.
+const (
+	caughtUpIn   = 500 * time.Millisecond
+	caughtUpFrom = 2 * time.Minute
+)
+
+func (t *follower) caughtUp() ([]patch, error) {
+	intents, err := t.intentsByCall(client.IntentQuery{Conversation: t.conv.String()})
+	if err != nil {
+		return nil, err
+	}
+	var out []patch
+	recent := map[string]bool{} // the messages of the calls
+	for call, x := range intents {
+		if x.State != string(intent.Done) || time.Since(x.Changed) > caughtUpFrom {
+			continue
+		}
+		msg, _, _ := strings.Cut(call, "/")
+		recent[msg] = true
+		out = append(out, put(stateID(call), "", Span(ID(stateID(call)), Class("state good"), g.Text(t.t("done")))))
+	}
+	if len(recent) == 0 {
+		return nil, nil
+	}
+	m, err := t.api().ConversationMemory(t.ctx(), t.conv.String())
+	if err != nil {
+		return nil, err
+	}
+	for i := range m.Saved {
+		if at, err := resource.Parse(m.Saved[i].Source); err == nil && recent[record.IDOf(at, record.TypeMessage).String()] {
+			out = append(out, put(memoryLineID(m.Saved[i].ID), threadID, t.factLine(client.MemorySaved, &m.Saved[i])))
+		}
+	}
+	return out, nil
+}
+
+// task shows the progress of a call that works beside the conversation, the question that it waits for, and its end.
+func (t *follower) task(x *turn.TaskView) []patch {
+	at := "task-" + x.ID.String()
+	switch x.Status {
+	case "", record.TaskAcknowledged, record.TaskRunning, turn.CallAwaiting:
+	default:
+		state, class := t.t("done"), "state good"
+		if x.Status != record.TaskCompleted {
+			state, class = t.t("failed"), "state bad"
+		}
+		out := []patch{{ID: at}}
+		if x.Call != "" {
+			out = append(out, put(stateID(x.Call), "", Span(ID(stateID(x.Call)), Class(class), g.Text(state))))
+		}
+		return out
+	}
+	if x.Approval != nil {
+		q, err := t.Node.Effects.Question(context.WithoutCancel(t.ctx()), store.ForUser(t.caller.User), x.Approval.ID, nil)
+		if err == nil {
+			return []patch{put(at, "end", Div(ID(at), Class("call awaiting_approval"), t.question(&q)))}
+		}
+	}
+	return []patch{put(at, "end", Div(ID(at), Class("notice task"), t.icon("spin"), ownText(cmp.Or(x.Message, x.Tool))))}
 }
 
 // busy says whether the assistant is at work.
@@ -190,7 +281,7 @@ func (v *visit) stateSpan(atWork bool) g.Node {
 
 // versions switches between the versions of a message.
 func (t *follower) versions(m *message.Message) g.Node {
-	branched, err := t.branched(t.conv)
+	branched, err := t.visit.branched(t.conv)
 	if err != nil {
 		return nil
 	}

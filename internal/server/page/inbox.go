@@ -40,14 +40,19 @@ func (v *visit) approvalsScreen() (content, error) {
 		decided = g.Group{Ul(Class("list"), g.Map(intents[:min(len(intents), decisionsShown)], func(x client.Intent) g.Node { return Li(v.decision(&x)) })),
 			P(A(Href("/activity/decisions"), g.Text(v.t("All decisions"))))}
 	}
-	return content{title: v.t("Approvals"), nav: "approvals", live: "of=approvals", main: Div(head(v.t("Approvals")), v.questions(v.ctx(), list),
+	return content{title: v.t("Approvals"), nav: "approvals", live: "of=approvals", main: Div(head(v.t("Approvals"), v.notifyButton()), v.questions(v.ctx(), list),
 		H2(Class("part"), g.Text(v.t("Standing approvals"))), standing, H2(Class("part"), g.Text(v.t("Recent decisions"))), decided)}, nil
+}
+
+// notifyButton turns notifications of this browser on and off. The browser shows it if it can notify.
+func (v *visit) notifyButton() g.Node {
+	return Button(ID("notify"), Type("button"), Hidden(""), Data("js", "notify"), Data("on", v.t("Notifications are on")), Data("off", v.t("Notify me in this browser")))
 }
 
 // questions shows the questions that wait, by conversation.
 func (v *visit) questions(ctx context.Context, list []effect.Question) g.Node {
 	if len(list) == 0 {
-		return Div(ID("questions"), empty(v.t("Nothing waits for you.")))
+		return Div(ID("questions"), empty(v.t("Nothing waits for you. What Steward may not do by itself is asked here, and in its conversation.")))
 	}
 	var order []string
 	by := map[string][]g.Node{}

@@ -23,6 +23,7 @@ func (v *visit) document(c content) g.Node {
 		A(Class("skip"), Href("#main"), g.Text(v.t("Skip to the content"))),
 		v.navigation(c.nav),
 		Main(ID("main"), Class(main), g.If(c.live != "", Data("live", c.live)), TabIndex("-1"), c.main),
+		Div(ID("connection"), Role("status"), Hidden("")),
 		Div(ID("toasts"), Role("status"), Aria("live", "polite")),
 		Dialog(ID("dialog")))
 }
@@ -32,11 +33,16 @@ func (v *visit) bare(title string, body ...g.Node) g.Node {
 	return Doctype(HTML(Lang(v.lang), Class(v.theme()),
 		Head(Meta(Charset("utf-8")), Meta(Name("viewport"), Content("width=device-width, initial-scale=1, viewport-fit=cover, interactive-widget=resizes-content")),
 			Meta(Name("color-scheme"), Content("light dark")),
+			g.If(v.theme() != "dark", Meta(Name("theme-color"), g.If(v.theme() == "", g.Attr("media", "(prefers-color-scheme: light)")), Content(barLight))),
+			g.If(v.theme() != "light", Meta(Name("theme-color"), g.If(v.theme() == "", g.Attr("media", "(prefers-color-scheme: dark)")), Content(barDark))),
 			TitleEl(g.Text(title+" – Steward")),
-			link("stylesheet", v.at("page.css")), link("icon", v.at("icon.svg")), link("apple-touch-icon", v.at("icon-192.png")), link("manifest", "/manifest.webmanifest"),
+			link("stylesheet", v.at("page.css")), link("icon", v.at("icon.svg")), link("apple-touch-icon", v.at("icon-maskable.png")), link("manifest", "/manifest.webmanifest"),
 			Script(Type("module"), Src(v.at("page.js")))),
 		Body(append([]g.Node{Data("texts", v.clientTexts())}, body...)...)))
 }
+
+// barLight and barDark are the colours of the bar around an installed page: --bg of page.css.
+const barLight, barDark = "#ffffff", "#16181d"
 
 // link is a link element.
 func link(rel, href string) g.Node { return g.El("link", Rel(rel), Href(href)) }
@@ -164,7 +170,7 @@ func (v *visit) signedIn(u client.User) string {
 // manifest lets a phone install the page.
 func (s *server) manifest(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/manifest+json")
-	fmt.Fprintf(w, `{"name":"Steward","short_name":"Steward","start_url":"/","scope":"/","display":"standalone","background_color":"#16181d","theme_color":"#16181d",`+
-		`"icons":[{"src":%q,"sizes":"any","type":"image/svg+xml"},{"src":%q,"sizes":"192x192","type":"image/png","purpose":"any maskable"},{"src":%q,"sizes":"512x512","type":"image/png","purpose":"any maskable"}]}`,
-		s.at("icon.svg"), s.at("icon-192.png"), s.at("icon-512.png"))
+	fmt.Fprintf(w, `{"id":"/","name":"Steward","short_name":"Steward","start_url":"/","scope":"/","display":"standalone","background_color":%q,"theme_color":%q,"categories":["productivity"],`+
+		`"icons":[{"src":%q,"sizes":"any","type":"image/svg+xml"},{"src":%q,"sizes":"192x192","type":"image/png"},{"src":%q,"sizes":"512x512","type":"image/png"},{"src":%q,"sizes":"512x512","type":"image/png","purpose":"maskable"}]}`,
+		barDark, barDark, s.at("icon.svg"), s.at("icon-192.png"), s.at("icon-512.png"), s.at("icon-maskable.png"))
 }

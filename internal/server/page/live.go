@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -138,10 +139,12 @@ func (v *visit) liveWaiting(ctx context.Context, out *stream) error {
 // waiting shows how many questions wait.
 func (v *visit) waiting(list []effect.Question) patch {
 	n := 0
+	says := ""
 	for _, q := range list {
 		if q.Yours {
 			n++
+			says = cmp.Or(q.Summary, q.Tool) // of the last one, for a notification
 		}
 	}
-	return put("waiting", "", Span(ID("waiting"), Class("badge"), Data("count", fmt.Sprint(n)), g.If(n == 0, Hidden("")), Aria("label", v.t("{n} waiting", fmt.Sprint(n))), g.Text(fmt.Sprint(n))))
+	return put("waiting", "", Span(ID("waiting"), Class("badge"), Data("count", fmt.Sprint(n)), Data("says", visible(says)), g.If(n == 0, Hidden("")), Aria("label", v.t("{n} waiting", fmt.Sprint(n))), g.Text(fmt.Sprint(n))))
 }

@@ -44,6 +44,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 	g "maragu.dev/gomponents"
 
+	"steward/client"
 	"steward/internal/conversation/worklog"
 	"steward/internal/fault"
 	"steward/internal/id"
@@ -371,7 +372,8 @@ type visit struct {
 	caller auth.Caller
 	lang   string
 
-	conversation id.ID // that is shown; zero: none
+	conversation id.ID                    // that is shown; zero: none
+	queued       map[string]client.Intent // the actions of that conversation by their calls; see storedCall
 }
 
 func (s *server) visit(r *http.Request) (*visit, error) {

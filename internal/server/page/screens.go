@@ -44,6 +44,8 @@ func (s *server) actions() map[string]action {
 		"send":                    (*visit).sendMessage,
 		"stop":                    (*visit).stop,
 		"regenerate":              (*visit).regenerate,
+		"message-text":            (*visit).messageText,
+		"call-cost":               (*visit).callCost,
 		"branch":                  (*visit).switchBranch,
 		"older":                   (*visit).older,
 		"rename-ask":              (*visit).renameAsk,

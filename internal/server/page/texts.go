@@ -56,7 +56,7 @@ func (v *visit) t(english string, values ...string) string {
 func (v *visit) clientTexts() string {
 	out := map[string]string{}
 	for _, s := range []string{"Copied", "Copy", "Not connected. Trying again …", "That did not work", "Remove", "Signing in …", "Sign in", "just now", "The file is too large.",
-		"The file cannot be read.", "Wait until what you have sent is read.", "read at the next step", "sent after the answer", "Sending …", "Take back",
+		"The file cannot be read.", "Wait until what you have sent is read.", "read at the next step", "sent after the answer", "Sending …", "Take back", "Connected again", "Notifications are on", "Notifications are off", "Your browser refuses notifications. Allow them in its settings for this page.", "Nothing was remembered here that can be undone.", "Copying is not possible here.",
 		"Write what is to be planned after /plan.", "There is nothing to do that with.", "Steward cannot be reached. Nothing was sent.", "Added"} {
 		out[s] = v.t(s)
 	}

@@ -61,3 +61,13 @@ func TestEveryTextIsTranslated(t *testing.T) {
 		}
 	}
 }
+
+// TestGermanSaysDu finds texts that speak to the person as "Sie", or that use another word for a conversation.
+func TestGermanSaysDu(t *testing.T) {
+	formal := regexp.MustCompile(`\b(Ihr|Ihre|Ihren|Ihrem|Ihrer|Ihres|Ihnen)\b|[\pL,„(] Sie\b|\p{Ll}(en|n) Sie\b|Unterhaltung`)
+	for english, german := range german() {
+		if formal.MatchString(german) {
+			t.Errorf("%q is %q: say du, and Gespräch", english, german)
+		}
+	}
+}

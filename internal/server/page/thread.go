@@ -7,15 +7,21 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf16"
 
 	g "maragu.dev/gomponents"
 	. "maragu.dev/gomponents/html"
 
+	"steward/client"
 	"steward/internal/conversation"
+	"steward/internal/fault"
 	"steward/internal/id"
+	"steward/internal/intent"
 	"steward/internal/message"
 	"steward/internal/record"
 	"steward/internal/requests"
+	"steward/internal/store"
+	"steward/internal/tool"
 )
 
 // A conversation is shown as a thread of articles, one for each message. The ids of its elements derive from the
@@ -175,9 +181,38 @@ func (v *visit) storedCall(of *message.Message, c message.Call, result *message.
 	if result != nil {
 		out.result = result.Result()
 		out.status, out.took = string(out.result.Status), result.At.Sub(of.At)
+		if out.result.Status == message.Queued {
+			out.status = v.queuedState(out.id)
+		}
 	}
 	return out
 }
+
+// queuedState is what has become of a call that was done after the answer: the status of its card.
+func (v *visit) queuedState(call string) string {
+	if v.queued == nil && !v.conversation.Zero() {
+		list, err := v.intentsByCall(client.IntentQuery{Conversation: v.conversation.String()})
+		if err != nil {
+			return string(message.Queued)
+		}
+		v.queued = list
+	}
+	switch x := v.queued[call]; intent.State(x.State) {
+	case intent.Done:
+		return string(message.OK)
+	case intent.Denied, intent.Expired:
+		return string(message.DeniedCall)
+	case intent.Cancelled:
+		return string(message.Interrupted)
+	case intent.Failed:
+		return string(message.Failed)
+	case intent.Unknown:
+		return string(message.UnknownEnd)
+	}
+	return string(message.Queued)
+}
+
+func stateID(call string) string { return "s-" + strings.Replace(call, "/", "-", 1) }
 
 // card shows a call: a sentence first, arguments and result when it is unfolded.
 func (v *visit) card(c call) g.Node {
@@ -193,8 +228,14 @@ func (v *visit) card(c call) g.Node {
 		state, icon = v.t("after the answer"), "clock"
 	case "denied":
 		state, icon = v.t("denied"), "no"
-	case "cancelled":
+	case "accepted":
+		state, icon = v.t("works on"), "clock"
+	case "cancelled", "interrupted":
 		state, icon = v.t("cancelled"), "no"
+	case "unknown":
+		state, icon = v.t("unknown whether it was done"), "warn"
+	case "unavailable":
+		state, icon = v.t("not reachable"), "fail"
 	default:
 		state, icon = v.t("failed"), "fail"
 	}
@@ -202,17 +243,98 @@ func (v *visit) card(c call) g.Node {
 	if sentence == "" {
 		sentence = c.name
 	}
+	if c.question != nil && c.result == nil { // it says all that the card does
+		return Div(ID(cardID(c.id)), Class("call "+c.status), Data("call", c.id), c.question)
+	}
 	return Div(ID(cardID(c.id)), Class("call "+c.status), Data("call", c.id),
-		Details(
-			Summary(v.icon(icon), Span(Class("sentence"), ownText(sentence)), g.If(state != "", Span(Class("state"), g.Text(state))),
+		Details(Data("of", "call"),
+			Summary(v.icon(icon), Span(Class("sentence"), ownText(sentence)), g.If(state != "", Span(ID(stateID(c.id)), Class("state"), g.Text(state))),
 				g.If(c.progress != "", Span(Class("progress"), ownText(c.progress))),
 				g.If(c.fraction > 0, g.El("progress", Max("1"), Value(fmt.Sprintf("%.2f", c.fraction))))),
 			Dl(Dt(g.Text(v.t("Tool"))), Dd(Code(g.Text(c.name))),
 				Dt(g.Text(v.t("Arguments"))), Dd(jsonText(c.args)),
 				g.If(c.result != nil, g.Group{Dt(g.Text(v.t("Result"))), Dd(v.result(c.result))}),
-				g.If(c.took > 0, g.Group{Dt(g.Text(v.t("Time"))), Dd(g.Text(fmt.Sprintf("%.1f s", c.took.Seconds())))}))),
+				g.If(c.took > 0, g.Group{Dt(g.Text(v.t("Time"))), Dd(g.Text(duration(c.took)))}),
+				g.If(c.result != nil && !v.conversation.Zero(), Div(ID(costID(c.id)), Data("more", "call-cost"), Data("field-call", c.id))))),
 		v.made(c.result),
 		c.question)
+}
+
+func costID(call string) string { return "p-" + strings.Replace(call, "/", "-", 1) }
+
+// callCost is the action that shows what a call has cost, if it is known: that of an agent, for example. It is asked
+// for when the card is unfolded.
+func (v *visit) callCost(in json.RawMessage) (*reply, error) {
+	x, err := read[struct{ Conversation, Call string }](in)
+	if err != nil {
+		return nil, err
+	}
+	msg, _, _ := strings.Cut(x.Call, "/")
+	m, err := v.find(x.Conversation, msg)
+	if err != nil {
+		return nil, err
+	}
+	turn, err := v.api().Request(v.ctx(), m.Interaction.String())
+	if fault.Is(err, fault.NotFound) { // an imported one
+		return &reply{Patches: []patch{{ID: costID(x.Call)}}}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	found := requestOf(&turn, x.Call)
+	if found == nil || found.Usage.Input+found.Usage.Output == 0 && found.Cost == 0 {
+		return &reply{Patches: []patch{{ID: costID(x.Call)}}}, nil
+	}
+	cost := v.t("{n} tokens", count(found.Usage.Input+found.Usage.Output))
+	if found.Cost > 0 {
+		cost = dollars(found.Cost) + " · " + cost
+	}
+	return &reply{Patches: []patch{put(costID(x.Call), "", Div(ID(costID(x.Call)), Dt(g.Text(v.t("Cost"))), Dd(g.Text(cost))))}}, nil
+}
+
+// requestOf returns the request that a call has led to, in a tree.
+func requestOf(r *client.Request, call string) *client.Request {
+	if r.Call == call {
+		return r
+	}
+	for i := range r.Below {
+		if found := requestOf(&r.Below[i], call); found != nil {
+			return found
+		}
+	}
+	return nil
+}
+
+// find returns a message of a conversation of the person's.
+func (v *visit) find(conv, msg string) (e conversation.Entry, err error) {
+	c, err := conversationID(conv)
+	if err != nil {
+		return e, err
+	}
+	m, ok := id.Parse(msg)
+	if !ok {
+		return e, fault.New(fault.NotFound, "message_not_found", "there is no message %.80q", msg)
+	}
+	return v.Node.Conversations.Find(v.ctx(), store.ForUser(v.caller.User), c, m)
+}
+
+// messageText is the action that returns what an answer says, in Markdown, to be copied.
+func (v *visit) messageText(in json.RawMessage) (*reply, error) {
+	x, err := read[struct{ Conversation, Message string }](in)
+	if err != nil {
+		return nil, err
+	}
+	m, err := v.find(x.Conversation, x.Message)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, b := range m.Blocks {
+		if t, ok := b.(*message.Text); ok {
+			out = append(out, t.Text)
+		}
+	}
+	return &reply{Data: strings.Join(out, "\n\n")}, nil
 }
 
 // maxShown is how much of a result is shown.
@@ -234,25 +356,37 @@ func (v *visit) result(r *message.ToolResult) g.Node {
 // jsonText shows JSON with indents.
 func jsonText(s string) g.Node { return Pre(Dir("ltr"), g.Text(visible(indented(s)))) }
 
-// indented adds line ends and indents to JSON and changes nothing else: numbers, escapes, repeated keys and their
-// order stay as they are.
+// indented indents JSON without a change to its values: numbers keep their digits, and invisible characters of its
+// strings are written as \u escapes, so that a person sees and can edit exactly what a tool gets.
 func indented(s string) string {
 	var b bytes.Buffer
 	if json.Indent(&b, []byte(s), "", "  ") != nil {
-		return s
+		return s // an unfinished call, or no JSON
 	}
-	return b.String()
+	var out strings.Builder
+	for _, r := range b.String() {
+		switch {
+		case r == '\n' || !tool.Invisible(r):
+			out.WriteRune(r)
+		case r > 0xffff:
+			high, low := utf16.EncodeRune(r)
+			fmt.Fprintf(&out, `\u%04x\u%04x`, high, low)
+		default:
+			fmt.Fprintf(&out, `\u%04x`, r)
+		}
+	}
+	return out.String()
 }
 
 // foot has what can be done with a message, and what an answer cost.
 func (v *visit) foot(m *message.Message, branches g.Node) g.Node {
 	switch {
 	case m.Role == message.User:
-		return Footer(Class("acts"), branches, v.iconButtonJS("edit", "edit", v.t("Edit")), v.iconButtonJS("copy", "copy", v.t("Copy")))
+		return Footer(Class("acts"), Span(Class("quiet at"), when(m.At)), branches, v.iconButtonJS("edit", "edit", v.t("Edit")), v.iconButtonJS("copy", "copy", v.t("Copy")))
 	case m.Final:
 		return Footer(Class("acts"), branches, v.iconButtonJS("copy", "copy", v.t("Copy")),
 			v.iconButton("regenerate", "again", v.t("Answer again"), "message", m.ID.String()),
-			Span(Class("quiet cost"), g.Text(v.cost(m))))
+			Span(Class("quiet cost"), when(m.At), g.Text(" · "+v.cost(m))))
 	}
 	return nil
 }
@@ -307,6 +441,11 @@ func (v *visit) history(list []conversation.Entry, branches func(*conversation.E
 			out = append(out, Div(Class("day"), Aria("hidden", "true"), g.El("time", Class("date"), DateTime(e.At.UTC().Format(time.RFC3339)), g.Text(d))))
 		}
 		out = append(out, n)
+		for _, c := range e.Calls() {
+			if c.Name == planTool && results[c.Ref] != nil {
+				out = append(out, A(Class("notice plan-link"), Href("/plans/"+e.Interaction.String()), v.icon("tree"), g.Text(v.t("Open the plan"))))
+			}
+		}
 	}
 	return append(out, known.rest()...)
 }

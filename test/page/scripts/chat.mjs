@@ -242,6 +242,12 @@ await part("a plan is shown before it is carried out", async () => {
   await accessible(page, "plan");
   await card.getByRole("button", { name: "Carry out", exact: true }).click();
   await answered(page, "Both are computed.");
+  const done = page.locator(".call.ok", { hasText: "plan" }).first();
+  await done.locator("summary").click();
+  await done.locator("dt", { hasText: "Cost" }).waitFor();
+  await done.locator("dd", { hasText: "240 tokens" }).waitFor();
+  await page.reload();
+  await page.getByRole("link", { name: "Open the plan" }).waitFor();
 });
 
 await part("without a connection nothing is lost", async () => {

@@ -30,7 +30,9 @@ export function apply(patches) {
       const focused = old.contains(document.activeElement) && document.activeElement;
       old.replaceWith(fresh);
       if (focused) refocus(now, focused);
+      if (now?.tagName === "DIALOG" && old.open && !("open" in now.dataset)) giveBack();
       if (now?.tagName === "DIALOG" && "open" in now.dataset) {
+        if (!old.open) opener = asked?.isConnected ? asked : document.activeElement;
         now.showModal();
         now.querySelector("[autofocus]")?.focus();
       }
@@ -43,6 +45,22 @@ export function apply(patches) {
   }
   document.dispatchEvent(new CustomEvent("patched"));
 }
+
+// A dialog that closes gives the focus back to what has opened it: a button, or the menu that it is in.
+let asked, opener;
+document.addEventListener("close", (e) => {
+  if (e.target.tagName === "DIALOG") giveBack();
+}, true);
+function giveBack() {
+  const to = opener;
+  opener = null;
+  if (document.querySelector("dialog[open]") || document.activeElement?.id === "text") return;
+  if (!to?.isConnected || to === document.body) return away();
+  (to.closest("details.menu:not([open])")?.querySelector("summary") || to).focus();
+}
+
+// away gives the focus to the screen, when what had it is gone.
+const away = () => document.activeElement === document.body && document.getElementById("main")?.focus({ preventScroll: true });
 
 // refocus gives the focus to what took the place of the element that had it.
 function refocus(now, was) {
@@ -70,7 +88,7 @@ function keep(old, now) {
   const was = old.matches("details") ? [old, ...old.querySelectorAll("details")] : [...old.querySelectorAll("details")];
   const is = now.matches("details") ? [now, ...now.querySelectorAll("details")] : [...now.querySelectorAll("details")];
   was.forEach((d, i) => {
-    if (d.open && is[i]) is[i].open = true;
+    if (d.open && is[i] && d.dataset.of === is[i].dataset.of) is[i].open = true;
   });
 }
 
@@ -132,7 +150,10 @@ export async function upload(address, file) {
 // act does an action of the server's. It returns the answer, or null if it failed and undefined if the server could not be
 // reached, which is shown.
 export async function act(name, data, from, quiet) {
-  if (from) from.disabled = true;
+  if (from) {
+    from.disabled = true;
+    asked = from;
+  } else asked = document.activeElement;
   document.querySelector("dialog[open] .dialog-error")?.remove();
   try {
     const r = await fetch("/do/" + name, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(data) });
@@ -142,5 +163,6 @@ export async function act(name, data, from, quiet) {
     return e instanceof TypeError ? undefined : null;
   } finally {
     if (from) from.disabled = false;
+    if (from && !from.isConnected) away();
   }
 }

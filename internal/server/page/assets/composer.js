@@ -3,7 +3,7 @@ import { act, toast, t } from "./act.js";
 
 const most = 30 << 20; // bytes of all files
 const mostPending = 3; // messages that wait: each keeps a connection open, of which browsers have six
-let form, text, files = [], replacing = "";
+let form, text, files = [], kept = [], replacing = "";
 
 export function startComposer() {
   form = document.getElementById("composer");
@@ -15,6 +15,7 @@ export function startComposer() {
     grow();
     if (!replacing) store(key(), text.value);
     showCommands();
+    busy();
   });
   text.addEventListener("keydown", (e) => {
     if (commandKey(e)) return;
@@ -60,9 +61,20 @@ export function startComposer() {
     send(false);
   });
   document.addEventListener("patched", busy);
+  keyboard();
   busy();
   for (const p of JSON.parse(sessionStorage.getItem(waitKey()) || "[]")) deliver(p, true);
   if (matchMedia("(pointer: fine)").matches && !new URLSearchParams(location.search).has("at")) text.focus();
+}
+
+// keyboard keeps the composer above the keyboard of a phone whose browser does not make the page smaller for it.
+function keyboard() {
+  const seen = window.visualViewport;
+  seen?.addEventListener("resize", () => {
+    const covered = innerHeight - seen.height * seen.scale > 120 && seen.scale === 1;
+    document.body.style.height = covered ? seen.height + "px" : "";
+    if (covered) scrollTo(0, 0);
+  });
 }
 
 const key = () => "draft " + form.dataset.conversation;
@@ -83,6 +95,9 @@ function busy() {
   const yes = atWork();
   document.getElementById("stop").hidden = !yes;
   document.getElementById("queue").hidden = !yes;
+  document.getElementById("hint").hidden = !yes || !text.value.trim() || Boolean(replacing);
+  text.dataset.idle ||= text.placeholder;
+  text.placeholder = yes ? text.dataset.busy : text.dataset.idle;
 }
 
 export function suggest(s) {
@@ -112,7 +127,21 @@ function element(name, className, ...children) {
 }
 
 function show() {
-  document.getElementById("attachments").replaceChildren(...files.map((f, i) => {
+  const old = kept.map((k, i) => {
+    const chip = element("span", "chip");
+    if (k.src) {
+      const img = document.createElement("img");
+      img.alt = "";
+      img.src = k.src;
+      chip.append(img);
+    }
+    chip.append(nameOf(k.name), remover(t("Remove") + " " + k.name, () => {
+      kept.splice(i, 1);
+      show();
+    }));
+    return chip;
+  });
+  document.getElementById("attachments").replaceChildren(...old, ...files.map((f, i) => {
     const chip = element("span", "chip");
     if (f.type.startsWith("image/")) {
       const img = document.createElement("img");
@@ -121,12 +150,19 @@ function show() {
       img.addEventListener("load", () => URL.revokeObjectURL(img.src));
       chip.append(img);
     }
-    chip.append(f.name, remover(t("Remove") + " " + f.name, () => {
+    chip.append(nameOf(f.name), remover(t("Remove") + " " + f.name, () => {
       files.splice(i, 1);
       show();
     }));
     return chip;
   }));
+}
+
+// nameOf shows a name of a file. Its direction is its own.
+function nameOf(s) {
+  const e = element("span", "own", s);
+  e.dir = "auto";
+  return e;
 }
 
 function remover(label, does) {
@@ -148,7 +184,7 @@ const newID = () => (crypto.randomUUID ? crypto.randomUUID() : [...crypto.getRan
 
 async function send(later) {
   const written = text.value;
-  if (!written.trim() && !files.length) return;
+  if (!written.trim() && !files.length && !kept.length) return;
   if (runCommand(written)) return;
   if (document.querySelectorAll("#pending .chip").length >= mostPending) {
     toast(t("Wait until what you have sent is read."), true);
@@ -165,7 +201,7 @@ async function send(later) {
   const plan = form.elements.plan.checked || written.startsWith("/plan ");
   const data = {
     conversation: form.dataset.conversation, text: written.replace(/^\/plan /, ""), id: newID(),
-    agent: form.elements.agent.value, model: form.elements.model.value, plan, steer: atWork() && !replacing && !later, replace: replacing, files: attached,
+    agent: form.elements.agent.value, model: form.elements.model.value, plan, steer: atWork() && !replacing && !later, replace: replacing, keep: kept.map((k) => k.block), files: attached,
   };
   text.value = "";
   files = [];
@@ -216,6 +252,8 @@ async function deliver(p, again, sent) {
 
 export function editMessage(article) {
   replacing = article.dataset.message;
+  kept = [...article.querySelectorAll(".body a[href*='/file/']")].map((a) => ({ block: Number(a.pathname.split("/").pop()), name: a.querySelector(".own")?.textContent || "", src: a.querySelector("img")?.src }));
+  show();
   text.value = article.querySelector(".typed")?.textContent || "";
   form.classList.add("editing");
   document.getElementById("editing").hidden = false;
@@ -231,6 +269,8 @@ function editLast() {
 export function stopEditing(keepText) {
   if (!replacing) return;
   replacing = "";
+  kept = [];
+  show();
   if (keepText !== true) text.value = stored(key()) || "";
   form.classList.remove("editing");
   document.getElementById("editing").hidden = true;
@@ -323,6 +363,11 @@ function runCommand(line) {
     again: () => needs(lastButton("button[data-do=regenerate]")),
     prev: () => needs(lastButton(".branches button:first-child:not(:disabled)")),
     next: () => needs(lastButton(".branches button:last-child:not(:disabled)")),
+    undo: () => {
+      const last = lastButton("#thread button[data-do=fact-undo]");
+      if (last) last.click();
+      else toast(t("Nothing was remembered here that can be undone."), true);
+    },
     rewind: () => act("command", { conversation, name, args: [...document.querySelectorAll(".msg.user")].pop()?.dataset.message || "" }),
     model: () => act("pick", { what: "model" }),
     agent: () => act("pick", { what: "agent" }),

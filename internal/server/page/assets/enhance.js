@@ -11,18 +11,26 @@ export function localTimes(root) {
     if (isNaN(at)) continue;
     e.title = at.toLocaleString();
     if (e.classList.contains("date")) e.textContent = at.toLocaleDateString(undefined, { weekday: "long", day: "numeric", month: "long", year: at.getFullYear() === new Date().getFullYear() ? undefined : "numeric" });
-    else e.textContent = at.toDateString() === new Date().toDateString() ? at.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" }) : at.toLocaleString([], { dateStyle: "medium", timeStyle: "short" });
+    else e.textContent = at.toDateString() === new Date().toDateString() ? at.toLocaleTimeString([], { timeStyle: "short" }) : at.toLocaleString([], { dateStyle: "medium", timeStyle: "short" });
   }
 }
 
+// Code gets a head with its language and a button that copies it. The code scrolls, the head does not.
 export function copyButtons(root) {
   for (const pre of root.querySelectorAll(".text pre")) {
-    if (pre.querySelector("button")) continue;
-    const b = document.createElement("button");
+    if (pre.parentElement?.className === "code-box") continue;
+    const box = document.createElement("div"), head = document.createElement("div"), name = document.createElement("span"), b = document.createElement("button");
+    box.className = "code-box";
+    box.dir = "ltr";
+    head.className = "code-head";
+    name.textContent = /language-(\S+)/.exec(pre.firstElementChild?.className || "")?.[1] || "";
     b.type = "button";
     b.className = "copy";
     b.dataset.js = "code";
     b.textContent = JSON.parse(document.body?.dataset.texts || "{}").Copy || "Copy";
-    pre.append(b);
+    head.append(name, b);
+    pre.replaceWith(box);
+    pre.tabIndex = 0; // what scrolls can be reached by key
+    box.append(head, pre);
   }
 }

@@ -1,5 +1,6 @@
 // The event stream of the page, and the scroll position of the thread.
 import { act, apply, toast, t } from "./act.js";
+import { notify } from "./notify.js";
 
 export function followPage() {
   if (!document.getElementById("nav")) return;
@@ -14,47 +15,100 @@ export function followPage() {
       at.scrollIntoView({ block: "center" });
     } else scroll.scrollTop = scroll.scrollHeight;
     loadOlder(scroll);
+    const newest = document.getElementById("newest");
+    let last = scroll.scrollTop;
     scroll.addEventListener("scroll", () => {
-      atEnd = scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight < 80;
+      const gap = scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight;
+      // Who scrolls up, if only a little, wants to read: what comes does not move it.
+      atEnd = scroll.scrollTop < last - 1 && gap > 2 ? false : gap < (atEnd ? 80 : 8);
+      last = scroll.scrollTop;
+      newest.hidden = gap < 200;
     }, { passive: true });
-    document.addEventListener("patched", () => {
-      if (atEnd) scroll.scrollTop = scroll.scrollHeight;
-    });
-    new ResizeObserver(() => {
-      if (atEnd) scroll.scrollTop = scroll.scrollHeight;
-    }).observe(scroll);
+    const stay = () => {
+      if (atEnd) scroll.scrollTop = last = scroll.scrollHeight - scroll.clientHeight;
+      newest.hidden = scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight < 200;
+    };
+    document.addEventListener("patched", stay);
+    const watch = new ResizeObserver(stay);
+    watch.observe(scroll);
+    watch.observe(document.getElementById("thread"));
     document.addEventListener("sent", () => {
       atEnd = true;
       scroll.scrollTop = scroll.scrollHeight;
     });
   }
   follow(new URLSearchParams(params));
+  addEventListener("offline", () => connected(false));
+}
+
+// toNewest shows the newest message.
+export function toNewest() {
+  const scroll = document.getElementById("scroll"), found = document.getElementById("found");
+  if (found) return location.assign(location.pathname); // among older messages
+  document.dispatchEvent(new CustomEvent("sent"));
+  scroll.scrollTop = scroll.scrollHeight;
+  document.getElementById("text").focus({ preventScroll: true });
+}
+
+// connected shows whether Steward can be reached. The notice is quiet: nothing is lost.
+function connected(yes) {
+  const was = !document.body.classList.contains("offline");
+  if (was === yes) return;
+  document.body.classList.toggle("offline", !yes);
+  const bar = document.getElementById("connection");
+  bar.textContent = yes ? "" : t("Not connected. Trying again …");
+  bar.hidden = yes;
+  if (yes) toast(t("Connected again"));
 }
 
 // follow opens the stream. A browser opens it again by itself if the connection breaks, and goes on after the last
 // event; if the server refuses, because it is just starting, we do.
 function follow(params) {
   const stream = new EventSource("/live?" + params);
-  let lost;
+  let lost, silent;
+  // A stream that says nothing for long, not even that it lives, is dead: the machine has slept, or the network has changed.
+  const alive = () => {
+    clearTimeout(silent);
+    silent = setTimeout(again, 70_000);
+  };
+  stream.addEventListener("beat", alive);
   stream.addEventListener("patch", (e) => {
+    alive();
     if (e.lastEventId) params.set("cursor", e.lastEventId);
     apply(JSON.parse(e.data));
     waiting();
   });
   stream.addEventListener("failed", (e) => toast(JSON.parse(e.data).message, true));
+  stream.addEventListener("branched", () => { // what this page sends itself loads it again when it is taken
+    if (!document.querySelector("#pending .chip")) location.reload();
+  });
   stream.addEventListener("ended", () => location.reload());
   stream.addEventListener("open", () => {
     clearTimeout(lost);
-    document.body.classList.remove("offline");
+    lost = 0;
+    alive();
+    connected(true);
   });
-  stream.addEventListener("error", () => {
-    if (stream.readyState === EventSource.CLOSED) setTimeout(() => follow(params), 5000);
+  const end = () => {
+    removeEventListener("online", again);
     clearTimeout(lost);
-    lost = setTimeout(() => {
-      if (document.body.classList.contains("offline")) return;
-      document.body.classList.add("offline");
-      toast(t("Not connected. Trying again …"), true);
-    }, 4000);
+    clearTimeout(silent);
+    stream.close();
+  };
+  const again = () => {
+    end();
+    follow(params);
+  };
+  addEventListener("online", again);
+  stream.addEventListener("error", async () => {
+    lost ||= setTimeout(() => connected(false), 4000);
+    if (stream.readyState !== EventSource.CLOSED) return;
+    // The server has refused: the session has ended, or the server is just starting.
+    removeEventListener("online", again);
+    clearTimeout(silent);
+    const r = await fetch(location.pathname, { method: "HEAD" }).catch(() => null);
+    if (r?.status === 401) return location.reload();
+    setTimeout(again, 3000);
   });
 }
 
@@ -82,16 +136,13 @@ function loadOlder(scroll) {
   watch();
 }
 
-// waiting shows in the title, and in a notification of the browser, how many questions wait.
-let before = 0;
+// waiting shows in the title how many questions wait, and tells of a new one.
+let before = -1; // not known yet
 function waiting() {
-  const n = Number(document.getElementById("waiting")?.dataset.count || 0);
-  document.title = document.title.replace(/^\(\d+\) /, "");
-  if (n) document.title = "(" + n + ") " + document.title;
-  if (n > before && document.hidden && window.Notification?.permission === "granted") {
-    const q = document.querySelector(".question .asks");
-    new Notification("Steward", { body: q ? q.innerText : "?", tag: "approval", icon: document.querySelector("link[rel=icon]").href });
-  }
-  if (n && window.Notification?.permission === "default") document.addEventListener("click", () => Notification.requestPermission(), { once: true });
-  before = n;
+  const badge = document.getElementById("waiting"), n = Number(badge?.dataset.count || 0);
+  const name = document.getElementById("title")?.textContent;
+  const rest = name ? name + " – Steward" : document.title.replace(/^\(\d+\) /, "");
+  document.title = (n ? "(" + n + ") " : "") + rest;
+  if (n > before && before >= 0) notify(badge.dataset.says);
+  if (badge?.dataset.count) before = n;
 }

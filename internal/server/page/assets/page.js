@@ -1,6 +1,7 @@
 // The page's modules. Everything is done by delegation: elements that patches bring need no set-up.
 import { act, upload, toast, t } from "./act.js";
-import { followPage } from "./live.js";
+import { followPage, toNewest } from "./live.js";
+import { startNotify, switchNotify } from "./notify.js";
 import { startComposer, suggest, editMessage, stopEditing, queue, pick } from "./composer.js";
 import { localTimes, copyButtons, enhance } from "./enhance.js";
 import { startUploads } from "./upload.js";
@@ -8,17 +9,20 @@ import { signIn } from "./signin.js";
 
 const js = {
   copy(button) {
-    const body = button.closest("article").querySelector(".body");
-    navigator.clipboard.writeText(body.innerText).then(() => toast(t("Copied")));
+    const article = button.closest("article");
+    const typed = article.querySelector(".typed");
+    copy(typed ? typed.textContent : act("message-text", { ...fields(button), message: article.dataset.message }, button).then((out) => out?.data ?? ""));
   },
+  newest: () => toNewest(),
+  notify: () => switchNotify(),
   "copy-value"(button) {
     const from = document.getElementById(button.dataset.from);
     from.select();
-    navigator.clipboard.writeText(from.value).then(() => toast(t("Copied")));
+    copy(from.value);
   },
   pick(button) {
-    pick(button.dataset.name, button.dataset.value, button.querySelector(".own").textContent);
     button.closest("dialog").close();
+    pick(button.dataset.name, button.dataset.value, button.querySelector(".own").textContent);
   },
   queue: () => queue(),
   uneditable: () => stopEditing(),
@@ -27,9 +31,29 @@ const js = {
   list: () => document.getElementById("conversations").classList.toggle("shown"),
   close: (button) => button.closest("dialog").close(),
   code(button) {
-    navigator.clipboard.writeText(button.parentElement.querySelector("code, pre").textContent).then(() => toast(t("Copied")));
+    copy(button.closest(".code-box").querySelector("pre").textContent);
   },
 };
+
+// copy copies a text, or what a promise brings. A page that is not served by HTTPS has no clipboard.
+function copy(what) {
+  const done = () => toast(t("Copied")), failed = () => toast(t("Copying is not possible here."), true);
+  if (!navigator.clipboard) return byHand(what).then(done, failed);
+  if (typeof what === "string" || !window.ClipboardItem) return Promise.resolve(what).then((s) => navigator.clipboard.writeText(s)).then(done, failed);
+  const blob = what.then((s) => new Blob([s], { type: "text/plain" }));
+  return navigator.clipboard.write([new ClipboardItem({ "text/plain": blob })]).then(done, failed);
+}
+
+async function byHand(what) {
+  const box = document.createElement("textarea");
+  box.value = await what;
+  box.className = "hidden";
+  (document.querySelector("dialog[open]") || document.body).append(box);
+  box.select();
+  const ok = document.execCommand("copy");
+  box.remove();
+  if (!ok) throw new Error();
+}
 
 // fields returns what a button says by data-field-NAME.
 function fields(element) {
@@ -108,6 +132,15 @@ document.addEventListener("click", (e) => {
   for (const m of document.querySelectorAll("details.menu[open]")) if (!m.contains(e.target) || e.target.closest(".items button, .items a")) m.open = false;
 });
 
+// What is unfolded for the first time may bring more.
+document.addEventListener("toggle", (e) => {
+  const more = e.target.open && e.target.querySelector(":scope > * > [data-more]");
+  if (!more) return;
+  const name = more.dataset.more;
+  delete more.dataset.more;
+  act(name, fields(more), null, true);
+}, true);
+
 document.addEventListener("focusin", (e) => {
   const at = e.target.closest("[data-js-focus]");
   if (!at) return;
@@ -130,19 +163,25 @@ function switchTheme() {
   const next = dark ? "light" : "dark";
   root.classList.remove("light", "dark");
   root.classList.add(next);
+  for (const m of document.querySelectorAll("meta[name=theme-color]")) [m.content, m.media] = [getComputedStyle(root).getPropertyValue("--bg"), ""];
   document.cookie = "theme=" + next + "; path=/; max-age=31536000; samesite=strict";
 }
 
+let before = ""; // the key before this one
 document.addEventListener("keydown", (e) => {
   if (e.key === "Escape") for (const m of document.querySelectorAll("details.menu[open]")) m.open = false;
   const typing = e.target.closest("input, textarea, select, [contenteditable]");
   if (e.key === "Escape" && document.getElementById("conversations")?.classList.contains("shown")) document.getElementById("conversations").classList.remove("shown");
-  if (typing || e.ctrlKey || e.metaKey || e.altKey) return;
+  if (typing || e.ctrlKey || e.metaKey || e.altKey || document.querySelector("dialog[open]")) return;
   if (e.key === "/") {
     e.preventDefault();
     (document.getElementById("text") || document.querySelector("input[type=search]"))?.focus();
   }
+  if (e.key === "?") act("help", {});
   if (e.key === "n") location.assign("/");
+  const went = before === "g" && { a: "/approvals", c: "/", s: "/settings" }[e.key];
+  before = e.key;
+  if (went) location.assign(went);
 });
 
 enhance(document);
@@ -151,4 +190,5 @@ copyButtons(document);
 startComposer();
 startUploads();
 followPage();
+startNotify();
 signIn();
