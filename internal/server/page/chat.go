@@ -258,7 +258,9 @@ func (v *visit) liveChat(ctx context.Context, out *stream) error {
 	var beside sync.WaitGroup
 	defer beside.Wait()
 	defer cancel(nil)
-	beside.Go(func() { cancel(v.liveConversations(ctx, out, conv.String())) })
+	beside.Go(func() {
+		cancel(v.alive(func() error { return v.liveConversations(ctx, out, conv.String()) }))
+	})
 	go func() {
 		defer close(frames)
 		// The stream begins at a position of the log, never within a message: its text is then sent from its

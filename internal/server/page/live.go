@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -90,10 +91,10 @@ func (s *server) live(w http.ResponseWriter, r *http.Request) {
 	var work sync.WaitGroup
 	defer work.Wait()
 	defer cancel(nil)
-	work.Go(func() { cancel(v.liveWaiting(ctx, out)) })
+	work.Go(func() { cancel(s.alive(func() error { return v.liveWaiting(ctx, out) })) })
 	if follow != nil {
 		work.Go(func() {
-			err := follow(v, ctx, out)
+			err := s.alive(func() error { return follow(v, ctx, out) })
 			if err != nil && ctx.Err() == nil {
 				s.Logger.Info("a page cannot be kept up to date", "error", err)
 				b, _ := json.Marshal(map[string]string{"message": fault.Of(err).Message}) //nolint:errcheck // a map of strings
@@ -120,6 +121,18 @@ func (s *server) live(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
+}
+
+// alive runs a part of a stream in a goroutine of its own. A panic there would end Steward for everybody, not only
+// this stream, as one in a handler does.
+func (s *server) alive(run func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			s.Logger.Error("a stream of the page failed", "panic", p, "stack", string(debug.Stack()))
+			err = fault.New(fault.Internal, "stream_failed", "this page cannot be kept up to date").WithHint("load it again")
+		}
+	}()
+	return run()
 }
 
 // liveWaiting follows how many questions wait for the person.

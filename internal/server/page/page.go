@@ -32,7 +32,6 @@ import (
 	"embed"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"io/fs"
 	"log/slog"
 	"mime"
@@ -91,24 +90,9 @@ func Handler(o Options) (http.Handler, error) {
 	if err := s.readAssets(); err != nil {
 		return nil, err
 	}
-	for _, x := range s.screens() {
-		s.mux.Handle("GET "+x.path, s.screen(x))
+	for _, x := range s.routes() {
+		s.mux.Handle(x.pattern, x.handler)
 	}
-	actions := s.actions()
-	s.mux.HandleFunc("POST /do/{name}", func(w http.ResponseWriter, r *http.Request) { s.act(w, r, actions) })
-	s.mux.HandleFunc("GET /live", s.live)
-	s.mux.HandleFunc("GET /chat/{conversation}/export", s.export)
-	s.mux.HandleFunc("GET /chat/{conversation}/file/{message}/{block}", s.file)
-	s.mux.HandleFunc("GET /chat/{conversation}/file/{message}/{block}/{part}", s.file)
-	s.mux.HandleFunc("POST /import", s.importFile)
-	s.mux.HandleFunc("GET /shared/{user}/{secret}", s.shared)
-	s.mux.HandleFunc("GET /memory/export", s.exportMemory)
-	s.mux.HandleFunc("GET /memory/graph/export", s.exportGraph)
-	s.mux.HandleFunc("POST /documents", s.upload)
-	s.mux.HandleFunc("GET /in", s.signInPage)
-	s.mux.HandleFunc("POST /in", s.signIn)
-	s.mux.HandleFunc("GET /assets/{build}/{name}", s.asset)
-	s.mux.HandleFunc("GET /manifest.webmanifest", s.manifest)
 	s.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, fault.New(fault.NotFound, "unknown_url", "there is no %.200s", r.URL.Path).
 			WithHint("Steward has /ws, /v1, /api/v1, /mcp, /channels, /tool.Tool, /search.Search, /event.Event, /services/v1, /hooks, /healthz and /readyz, and its page at /"))
@@ -116,16 +100,55 @@ func Handler(o Options) (http.Handler, error) {
 	return secure(s.mux), nil
 }
 
-// Screens returns the paths of all screens and actions, so that tests can compare them with their own lists.
-func Screens() (paths, actions []string) {
-	s := &server{}
+// route is a pattern of http.ServeMux, and what serves it.
+type route struct {
+	pattern string
+	handler http.Handler
+}
+
+// routes are all that the page serves.
+func (s *server) routes() (list []route) {
+	add := func(pattern string, h http.HandlerFunc) { list = append(list, route{pattern, h}) }
 	for _, x := range s.screens() {
-		paths = append(paths, x.path)
+		list = append(list, route{"GET " + x.path, s.screen(x)})
 	}
-	for name := range s.actions() {
-		actions = append(actions, name)
+	for name, do := range s.actions() {
+		if forAdmins(name) {
+			do = adminOnly(do)
+		}
+		add("POST /do/"+name, func(w http.ResponseWriter, r *http.Request) { s.act(w, r, do) })
 	}
-	return paths, actions
+	add("GET /live", s.live)
+	add("GET /chat/{conversation}/export", s.export)
+	add("GET /chat/{conversation}/file/{message}/{block}", s.file)
+	add("GET /chat/{conversation}/file/{message}/{block}/{part}", s.file)
+	add("POST /import", s.importFile)
+	add("GET /shared/{user}/{secret}", s.shared)
+	add("GET /memory/export", s.exportMemory)
+	add("GET /memory/graph/export", s.exportGraph)
+	add("POST /documents", s.upload)
+	add("GET /in", s.signInPage)
+	add("POST /in", s.signIn)
+	add("GET /assets/{build}/{name}", s.asset)
+	add("GET /manifest.webmanifest", s.manifest)
+	return list
+}
+
+// Routes returns everything that the page serves: the patterns of its routes, such as "GET /jobs/{name}" and
+// "POST /do/send", and for each thing that a stream can follow "GET /live?of=NAME". The tests of test/crossing
+// compare it with what they try.
+func Routes() (list []string) {
+	s := &server{}
+	for _, x := range s.routes() {
+		if x.pattern != "GET /live" {
+			list = append(list, x.pattern)
+		}
+	}
+	list = append(list, "GET /live?of=")
+	for of := range s.lives() {
+		list = append(list, "GET /live?of="+of)
+	}
+	return list
 }
 
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; media-src 'self' blob:; " +
@@ -271,23 +294,16 @@ func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 }
 
 // act performs an action.
-func (s *server) act(w http.ResponseWriter, r *http.Request, actions map[string]action) {
+func (s *server) act(w http.ResponseWriter, r *http.Request, do action) {
 	out, err := func() (*reply, error) {
-		do := actions[r.PathValue("name")]
-		if do == nil {
-			return nil, fault.New(fault.NotFound, "unknown_url", "there is no action %.40q", r.PathValue("name"))
-		}
 		v, err := s.visit(r)
 		if err != nil {
 			return nil, err
 		}
-		var in json.RawMessage
-		if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody)).Decode(&in); err != nil {
-			var large *http.MaxBytesError
-			if errors.As(err, &large) {
-				return nil, fault.New(fault.TooLarge, "body_too_large", "this is larger than %d MB", maxBody>>20)
-			}
-			return nil, fault.New(fault.Invalid, "json_invalid", "the request is not JSON: %w", err)
+		r.Header.Set("Content-Type", "application/json") // auth.Guard.Browser has refused what forms can send
+		in, err := auth.ReadBody(w, r, maxBody)
+		if err != nil {
+			return nil, err
 		}
 		return do(v, in)
 	}()
