@@ -292,7 +292,7 @@ func (v *visit) liveChat(ctx context.Context, out *stream) error {
 				return err
 			}
 			if soon {
-				tick.Reset(flushEvery)
+				tick.Reset(t.wait())
 			}
 		case <-tick.C:
 			if err := t.flush(); err != nil {

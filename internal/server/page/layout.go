@@ -32,7 +32,7 @@ func (v *visit) bare(title string, body ...g.Node) g.Node {
 	return Doctype(HTML(Lang(v.lang), Class(v.theme()),
 		Head(Meta(Charset("utf-8")), Meta(Name("viewport"), Content("width=device-width, initial-scale=1, viewport-fit=cover, interactive-widget=resizes-content")),
 			Meta(Name("color-scheme"), Content("light dark")),
-			TitleEl(g.Text(title+" – Steward")),
+			TitleEl(g.Text(visible(title)+" – Steward")),
 			link("stylesheet", v.at("page.css")), link("icon", v.at("icon.svg")), link("apple-touch-icon", v.at("icon-192.png")), link("manifest", "/manifest.webmanifest"),
 			Script(Type("module"), Src(v.at("page.js")))),
 		Body(append([]g.Node{Data("texts", v.clientTexts())}, body...)...)))
@@ -120,7 +120,8 @@ func when(t time.Time) g.Node {
 // ownText is text of a person, a model or others: its direction is its own.
 func ownText(s string) g.Node { return Span(Dir("auto"), Class("own"), g.Text(visible(s))) }
 
-// visible shows control characters, and those that change the direction of text, as what they are.
+// visible shows control characters, those that change the direction of text, and those that cannot be seen, as
+// what they are. Joiners stay, because languages and emoji need them; what a person approves is shown with these, too (tool.Visible).
 func visible(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -130,7 +131,8 @@ func visible(s string) string {
 			return 0x2400 + r
 		case r == 0x7f:
 			return 0x2421
-		case r >= 0x202a && r <= 0x202e, r >= 0x2066 && r <= 0x2069, r == 0x200e, r == 0x200f, r == 0x061c, r >= 0xe0000 && r <= 0xe007f:
+		case r >= 0x80 && r <= 0x9f, r >= 0x2028 && r <= 0x202e, r >= 0x2060 && r <= 0x206f, r == 0x200b, r == 0x200e, r == 0x200f, r == 0x061c, r == 0x00ad, r == 0xfeff,
+			r >= 0xfff9 && r <= 0xfffb, r >= 0xe0000 && r <= 0xe0fff:
 			return 0xfffd
 		}
 		return r
@@ -138,8 +140,8 @@ func visible(s string) string {
 }
 
 func (v *visit) errorPage(f *fault.Error) g.Node {
-	return v.bare(v.t("Error"), Main(Class("center"), H1(g.Text(v.t("That did not work"))), P(g.Text(f.Message)),
-		g.If(f.Remedy != "", P(Class("quiet"), g.Text(f.Remedy))), P(A(Class("button"), Href("/"), g.Text(v.t("Back to the chat"))))))
+	return v.bare(v.t("Error"), Main(Class("center"), H1(g.Text(v.t("That did not work"))), P(ownText(f.Message)),
+		g.If(f.Remedy != "", P(Class("quiet"), ownText(f.Remedy))), P(A(Class("button"), Href("/"), g.Text(v.t("Back to the chat"))))))
 }
 
 // dollars shows an amount of money.

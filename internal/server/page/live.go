@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/http"
 	"runtime/debug"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -103,6 +105,13 @@ func (s *server) live(w http.ResponseWriter, r *http.Request) {
 			}
 		})
 	}
+	still := func() error {
+		err := v.caller.Recheck(ctx)
+		if err != nil {
+			err = fmt.Errorf("%w; %w", err, out.event("", "ended", ""))
+		}
+		return err
+	}
 	beat, check := time.NewTicker(beatEvery), time.NewTicker(recheckEvery)
 	defer beat.Stop()
 	defer check.Stop()
@@ -113,14 +122,47 @@ func (s *server) live(w http.ResponseWriter, r *http.Request) {
 		case <-beat.C:
 			err = out.event("", "beat", "")
 		case <-check.C:
-			if err = v.caller.Recheck(ctx); err != nil {
-				err = fmt.Errorf("%w; %w", err, out.event("", "ended", ""))
-			}
+			err = still()
+		case <-s.ended.told():
+			err = still()
 		}
 		if err != nil {
 			return
 		}
 	}
+}
+
+// ended tells all streams that sessions may have ended, so that they look at once. The zero value is ready. Safe for
+// concurrent use.
+type ended struct {
+	mu sync.Mutex
+	ch chan struct{}
+}
+
+// told returns a channel that is closed at the next tell.
+func (e *ended) told() <-chan struct{} {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.ch == nil {
+		e.ch = make(chan struct{})
+	}
+	return e.ch
+}
+
+func (e *ended) tell() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.ch != nil {
+		close(e.ch)
+		e.ch = nil
+	}
+}
+
+// endsSessions reports whether an action can end sessions. Those that end otherwise, for example by a command, end
+// their streams within recheckEvery.
+func endsSessions(pattern string) bool {
+	name, _ := strings.CutPrefix(pattern, "POST /do/")
+	return slices.Contains([]string{"sign-out", "session-end", "user-lock", "user-save", "user-remove", "group-join", "group-leave", "group-remove"}, name)
 }
 
 // alive runs a part of a stream in a goroutine of its own. A panic there would end Steward for everybody, not only

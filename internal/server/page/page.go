@@ -67,6 +67,7 @@ type server struct {
 	build    string // over all assets: part of their addresses
 	mux      *http.ServeMux
 	pending  *pendings
+	ended    *ended
 }
 
 // file is an asset.
@@ -86,7 +87,7 @@ func Handler(o Options) (http.Handler, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &server{Options: o, markdown: newMarkdown(), files: map[string]*file{}, mux: http.NewServeMux(), pending: &pendings{}}
+	s := &server{Options: o, markdown: newMarkdown(), files: map[string]*file{}, mux: http.NewServeMux(), pending: &pendings{}, ended: &ended{}}
 	if err := s.readAssets(); err != nil {
 		return nil, err
 	}
@@ -196,6 +197,7 @@ type reply struct {
 	Data    any     `json:"data,omitempty"` // for a module of ours
 
 	cookie *http.Cookie // to set
+	leave  bool         // the person has signed out
 }
 
 // patch changes the document. With an ID, HTML takes the place of the element with this id, or is added to In if
@@ -305,7 +307,11 @@ func (s *server) act(w http.ResponseWriter, r *http.Request, do action) {
 		if err != nil {
 			return nil, err
 		}
-		return do(v, in)
+		out, err := do(v, in)
+		if err == nil && endsSessions(r.Pattern) {
+			s.ended.tell()
+		}
+		return out, err
 	}()
 	if err != nil {
 		auth.WriteError(w, r, s.Logger, err)
@@ -321,6 +327,9 @@ func (s *server) act(w http.ResponseWriter, r *http.Request, do action) {
 	}
 	if out.cookie != nil {
 		http.SetCookie(w, out.cookie)
+	}
+	if out.leave { // what this browser keeps of the person: pictures, drafts
+		w.Header().Set("Clear-Site-Data", `"cache", "storage"`)
 	}
 	w.Header().Set("Content-Type", "application/json")
 	send(w, r, http.StatusOK, b)
