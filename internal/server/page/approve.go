@@ -1,6 +1,7 @@
 package page
 
 import (
+	"bytes"
 	"encoding/json"
 	"strings"
 
@@ -169,14 +170,30 @@ func (v *visit) editArguments(in json.RawMessage) (*reply, error) {
 		Label(g.Text(v.t("Arguments")), Textarea(Name("args"), Rows("10"), Class("code"), AutoFocus(), g.Text(indented(string(q.Args))))), v.dialogButtons(v.t("Allow once")))), nil
 }
 
+// maxIndented is how deep values in JSON are in each other that are shown with indents, which otherwise become much
+// more than the text.
+const maxIndented = 60
+
+// indented returns JSON with indents. Its values stay exactly as they are.
 func indented(s string) string {
-	var x any
-	if json.Unmarshal([]byte(s), &x) != nil {
+	depth, deepest, quoted := 0, 0, false
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '{' || c == '[':
+			depth++
+			deepest = max(deepest, depth)
+		case c == '}' || c == ']':
+			depth--
+		}
+	}
+	var b bytes.Buffer
+	if deepest > maxIndented || json.Indent(&b, []byte(s), "", "  ") != nil {
 		return s
 	}
-	b, err := json.MarshalIndent(x, "", "  ")
-	if err != nil {
-		return s
-	}
-	return string(b)
+	return b.String()
 }

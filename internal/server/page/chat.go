@@ -229,7 +229,7 @@ func (v *visit) older(in json.RawMessage) (*reply, error) {
 
 // dialog opens a dialog.
 func (v *visit) dialog(title string, body g.Node) *reply {
-	return &reply{Patches: []patch{put("dialog", "", Dialog(ID("dialog"), Data("open", ""), Aria("labelledby", "dialog-title"), H2(ID("dialog-title"), g.Text(title)), body))}}
+	return &reply{Patches: []patch{put("dialog", "", Dialog(ID("dialog"), Data("open", ""), Aria("labelledby", "dialog-title"), H2(ID("dialog-title"), g.Text(visible(title))), body))}}
 }
 
 func (v *visit) dialogButtons(label string) g.Node {

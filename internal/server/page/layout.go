@@ -101,7 +101,7 @@ func (v *visit) iconButton(do, icon, label string, fields ...string) g.Node {
 
 // head is the heading of a screen, with its buttons.
 func head(title string, tools ...g.Node) g.Node {
-	return Header(Class("head"), H1(g.Text(title)), g.If(len(tools) > 0, Div(Class("tools"), g.Group(tools))))
+	return Header(Class("head"), H1(g.Text(visible(title))), g.If(len(tools) > 0, Div(Class("tools"), g.Group(tools))))
 }
 
 // empty says that there is nothing, and what to do.

@@ -114,6 +114,20 @@ func TestMarkdownIsShown(t *testing.T) {
 	}
 }
 
+// Arguments are shown exactly as they are judged, and do not become much more than they are.
+func TestJSONIsShownExactly(t *testing.T) {
+	for in, want := range map[string]string{
+		`{"n":12345678901234567890,"x":"<b>"}`: "{\n  \"n\": 12345678901234567890,\n  \"x\": \"<b>\"\n}",
+		`{"a":"}\"]{[","b":[]}`:                "{\n  \"a\": \"}\\\"]{[\",\n  \"b\": []\n}",
+		`not JSON`:                             `not JSON`,
+		strings.Repeat("[", 9000) + strings.Repeat("]", 9000): strings.Repeat("[", 9000) + strings.Repeat("]", 9000),
+	} {
+		if got := indented(in); got != want {
+			t.Errorf("%.100s became %.200s", in, got)
+		}
+	}
+}
+
 // Texts that would become much more than they are, or take much longer than their size, are shown as they are.
 func TestMarkdownIsBounded(t *testing.T) {
 	m := newMarkdown()

@@ -15,14 +15,33 @@
 //
 // # Who is asking
 //
-// A link with a secret signs a browser in (identity.Registry.SignIn); the secret is in the fragment of the
-// address, which browsers do not send, and a click exchanges it for a session cookie. auth.Guard.Browser
-// refuses what pages of other origins ask for.
+// A link with a secret signs a browser in (identity.Registry.SignIn). The secret is in the fragment of the
+// address, which browsers send neither to us nor as a referrer; a module exchanges it for the cookie of a session.
+// In a browser that is signed in this needs a click, because a link that somebody else has made would have the
+// person write into the account of somebody else. The cookie is HttpOnly and SameSite=Strict, and over TLS its name
+// begins with __Host-. A key opens the API alone, and a cookie the page alone.
+//
+// auth.Guard.Browser refuses what pages of other origins ask for. GET changes nothing and starts nothing; an action
+// is a POST with JSON, which says that it comes from our own page. Routes lists everything that is served, and
+// test/crossing tries all of it as other people and as nobody.
+//
+// A session that ends on the page ends its streams at once (ended), and one that ends otherwise within recheckEvery.
+// The answer to signing out has the browser forget what it has kept.
 //
 // # What may run
 //
 // Text of models and of others passes goldmark, which escapes HTML, and then bluemonday. The
 // Content-Security-Policy allows only our own modules and styles, and nothing of other hosts. Each is enough.
+// Pictures in Markdown are links, since whoever serves one learns that it was seen; a link says which host it goes
+// to. All other text is g.Text of visible, which shows what cannot be seen; files are sent to be kept, and pictures
+// with a policy that lets nothing run.
+//
+// # What it costs
+//
+// What another user sends is bounded by auth.Intake, as for the other servers, and so are open streams, each of which is a
+// request. A stream that is not read for writeWithin ends, and keeps no more than the frames of one channel. Markdown is read up
+// to bounds (markdown.go), and a growing text less often the longer it takes. A panic in the goroutine of a stream ends
+// this stream alone (alive).
 package page
 
 import (
@@ -320,6 +339,7 @@ func (s *server) act(w http.ResponseWriter, r *http.Request, do action) {
 	if out == nil {
 		out = &reply{}
 	}
+	out.Toast = visible(out.Toast)
 	b, err := json.Marshal(out)
 	if err != nil {
 		auth.WriteError(w, r, s.Logger, err)

@@ -1,7 +1,6 @@
 package page
 
 import (
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -231,15 +230,7 @@ func (v *visit) result(r *message.ToolResult) g.Node {
 }
 
 // jsonText shows JSON with indents.
-func jsonText(s string) g.Node {
-	var x any
-	if json.Unmarshal([]byte(s), &x) == nil {
-		if b, err := json.MarshalIndent(x, "", "  "); err == nil {
-			s = string(b)
-		}
-	}
-	return Pre(Dir("ltr"), g.Text(visible(s)))
-}
+func jsonText(s string) g.Node { return Pre(Dir("ltr"), g.Text(visible(indented(s)))) }
 
 // foot has what can be done with a message, and what an answer cost.
 func (v *visit) foot(m *message.Message, branches g.Node) g.Node {
