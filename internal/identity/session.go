@@ -30,6 +30,7 @@ const (
 const (
 	SessionIdle = 30 * 24 * time.Hour // without use, after which a session ends
 	maxSessions = 50                  // of a user; the one that was used longest ago makes room
+	maxLinks    = 50                  // of a user, that have not been used; the oldest makes room
 	maxLinkFor  = 7 * 24 * time.Hour
 	seenEvery   = time.Hour // how precisely the last use is recorded
 	maxBrowser  = 120       // characters
@@ -92,13 +93,27 @@ func (r *Registry) NewLink(ctx context.Context, by, user string, within time.Dur
 	sum := digestOf(secret)
 	s := storedSession{User: user, SHA256: hex.EncodeToString(sum[:]), Created: now, Expires: now.Add(within)}
 	changes := []store.Change{s.change(TypeLink, id.New(), store.If{Absent: true})}
+	type dated struct {
+		uri resource.URI
+		at  time.Time
+	}
+	var valid []dated
 	for it, err := range store.Items(ctx, r.store, system, store.Query{Type: TypeLink, Term: store.Term{Name: termUser, Value: user}}) {
 		if err != nil {
 			return "", err
 		}
-		if old, _, err := readSession(it.Resource); err == nil && !now.Before(old.Expires) {
+		old, _, err := readSession(it.Resource)
+		switch {
+		case err != nil:
+		case now.Before(old.Expires):
+			valid = append(valid, dated{it.URI, old.Created})
+		default:
 			changes = append(changes, store.Change{Op: store.Erase, URI: it.URI})
 		}
+	}
+	slices.SortFunc(valid, func(a, b dated) int { return a.at.Compare(b.at) })
+	for _, x := range valid[:max(0, len(valid)-maxLinks+1)] {
+		changes = append(changes, store.Change{Op: store.Erase, URI: x.uri})
 	}
 	_, err := r.store.Commit(ctx, systemBy(by), store.Batch{Changes: changes})
 	return secret, err

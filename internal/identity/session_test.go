@@ -119,6 +119,22 @@ func TestSessionsOfUsersWhoAreGone(t *testing.T) {
 	wantCode(t, err, fault.Unauthentic, "link_unknown")
 }
 
+func TestAUserHasAtMostFiftyLinks(t *testing.T) {
+	ctx := t.Context()
+	reg := identity.New(newWatched())
+	var links []string
+	for range 51 {
+		links = append(links, must(reg.NewLink(ctx, "local", "ana", time.Hour)))
+	}
+	_, _, err := reg.SignIn(ctx, links[0], "")
+	wantCode(t, err, fault.Unauthentic, "link_unknown")
+	for _, i := range []int{1, 50} {
+		if _, _, err := reg.SignIn(ctx, links[i], ""); err != nil {
+			t.Error(i, err)
+		}
+	}
+}
+
 func TestAUserHasAtMostFiftySessions(t *testing.T) {
 	ctx := t.Context()
 	reg := identity.New(newWatched())

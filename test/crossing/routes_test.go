@@ -228,7 +228,7 @@ func apiRoutes() []entry {
 		{route: "PUT /api/v1/models/default", want: admin, admin: true, calls: to(put(api+"/models/default", `{"model":"offline/steward"}`)), open: theNodes},
 		{route: "GET /api/v1/users", want: admin, admin: true, calls: to(get(api + "/users"))},
 		{route: "GET /api/v1/users/{user}", want: admin, admin: true, calls: to(get(api + "/users/" + ann))},
-		{route: "GET /api/v1/sessions", want: []string{"", "admin_only"}, calls: to(get(api+"/sessions"), get(api+"/sessions?user="+ann)), open: "a session comes of a link that a browser opens"},
+		{route: "GET /api/v1/sessions", want: []string{"", "admin_only"}, calls: to(get(api+"/sessions"), get(api+"/sessions?user="+ann)), open: "it has the names of browsers"},
 		{route: "GET /api/v1/keys", want: admin, admin: true, calls: to(get(api+"/keys"), get(api+"/keys?user="+ann))},
 		{route: "POST /api/v1/agents/inspect", want: admin, admin: true, calls: to(post(api+"/agents/inspect", `{"path":"desk"}`)), open: "the agents are the node's"},
 
@@ -406,9 +406,9 @@ func apiRoutes() []entry {
 			return []step{del(api + "/events/" + x.Event), del(api + "/events/" + x.Event + "?user=" + ann)}
 		}},
 		{route: "POST /api/v1/links", want: admin, admin: true, calls: to(post(api+"/links", `{"user":"ann"}`)), open: "a link of one's own is nobody else's"},
-		{route: "DELETE /api/v1/sessions/{id}", want: []string{"session_not_found", "admin_only"}, calls: func(x things) []step {
-			return []step{del(api + "/sessions/" + x.Key), del(api + "/sessions/" + x.Key + "?user=" + ann)}
-		}, open: "a session comes of a link that a browser opens"},
+		{route: "DELETE /api/v1/sessions/{id}", want: []string{"session_not_found", "admin_only"}, ruled: true, calls: func(x things) []step {
+			return []step{del(api + "/sessions/" + x.Session), del(api + "/sessions/" + x.Session + "?user=" + ann)}
+		}, turn: last},
 		{route: "POST /api/v1/keys", want: admin, admin: true, calls: to(post(api+"/keys", `{"user":"ann","name":"mine"}`))},
 		{route: "DELETE /api/v1/keys/{id}", want: admin, admin: true, calls: func(x things) []step { return []step{del(api + "/keys/" + x.Key)} }},
 		{route: "POST /api/v1/agents/approve", want: admin, admin: true, calls: to(post(api+"/agents/approve", `{"path":"desk","hash":"x"}`)), open: "refused for its hash, also to the admin"},

@@ -83,8 +83,17 @@ func (g *Guard) session(ctx context.Context, sessions Sessions, secret string) (
 }
 
 // CookieName returns the name of the cookie of a session. It has the port in it, because browsers share the
-// cookies of a host among its ports.
+// cookies of a host among its ports. Over TLS it begins with __Host-, so that no other name of the same domain,
+// and no page without TLS, can put a session of its own in its place.
 func CookieName(r *http.Request) string {
 	_, port := splitHost(r.Host, defaultPort(r))
+	if Secure(r) {
+		return "__Host-steward_" + port
+	}
 	return "steward_" + port
+}
+
+// Secure reports whether a browser has sent a request over TLS, to Steward or to the proxy in front of it.
+func Secure(r *http.Request) bool {
+	return r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https"
 }

@@ -10,7 +10,7 @@ import (
 
 // api returns a client of the API that acts as the person.
 func (v *visit) api() *client.Client {
-	return client.New(client.Options{URL: "http://steward", HTTP: &http.Client{Transport: inside{v.API, v.caller}}, Fault: auth.FaultOf})
+	return client.New(client.Options{URL: "http://steward", HTTP: &http.Client{Transport: inside{v.API, v.caller.Inside()}}, Fault: auth.FaultOf})
 }
 
 // inside calls a handler in this process as a caller.

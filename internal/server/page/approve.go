@@ -40,7 +40,7 @@ func (v *visit) question(q *effect.Question) g.Node {
 			Dt(g.Text(v.t("Tool"))), Dd(Code(g.Text(q.Tool))),
 			g.If(q.Agent != "", g.Group{Dt(g.Text(v.t("Agent"))), Dd(g.Text(q.Agent))}),
 			g.If(q.Rule != "", g.Group{Dt(g.Text(v.t("Rule"))), Dd(Code(g.Text(q.Rule)))}),
-			Dt(g.Text(v.t("Arguments"))), Dd(jsonText(string(q.Args))),
+			Dt(g.Text(v.t("Arguments"))), Dd(Pre(Dir("ltr"), g.Text(tool.Visible(indented(string(q.Args)))))),
 			Dt(g.Text(v.t("Expires"))), Dd(when(q.Expires)))),
 		g.If(!q.Yours, P(Class("quiet"), g.Text(v.t("Only the group {name} can answer this.", q.Approvers)))),
 		g.If(q.Yours, Div(Class("row"),

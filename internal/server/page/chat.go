@@ -231,7 +231,7 @@ func (v *visit) older(in json.RawMessage) (*reply, error) {
 
 // dialog opens a dialog.
 func (v *visit) dialog(title string, body g.Node) *reply {
-	return &reply{Patches: []patch{put("dialog", "", Dialog(ID("dialog"), Data("open", ""), Aria("labelledby", "dialog-title"), H2(ID("dialog-title"), g.Text(title)), body))}}
+	return &reply{Patches: []patch{put("dialog", "", Dialog(ID("dialog"), Data("open", ""), Aria("labelledby", "dialog-title"), H2(ID("dialog-title"), g.Text(visible(title))), body))}}
 }
 
 func (v *visit) dialogButtons(label string) g.Node {
@@ -263,7 +263,9 @@ func (v *visit) liveChat(ctx context.Context, out *stream) error {
 	var beside sync.WaitGroup
 	defer beside.Wait()
 	defer cancel(nil)
-	beside.Go(func() { cancel(v.liveConversations(ctx, out, conv.String())) })
+	beside.Go(func() {
+		cancel(v.alive(func() error { return v.liveConversations(ctx, out, conv.String()) }))
+	})
 	go func() {
 		defer close(frames)
 		// The stream begins at a position of the log, never within a message: its text is then sent from its
@@ -296,7 +298,7 @@ func (v *visit) liveChat(ctx context.Context, out *stream) error {
 				return err
 			}
 			if soon {
-				tick.Reset(flushEvery)
+				tick.Reset(t.wait())
 			}
 		case <-tick.C:
 			if err := t.flush(); err != nil {

@@ -90,7 +90,14 @@ func (s *server) file(w http.ResponseWriter, r *http.Request) {
 	}
 	h := w.Header()
 	h.Set("Content-Type", "application/octet-stream")
-	h.Set("Cache-Control", "private, max-age=3600")
+	// The browser keeps it, but asks each time whether the person may still see it. It never changes.
+	h.Set("Cache-Control", "private, no-cache")
+	tag := strconv.QuoteToASCII(r.PathValue("message") + "-" + r.PathValue("block") + "-" + r.PathValue("part"))
+	h.Set("ETag", tag)
+	if r.Header.Get("If-None-Match") == tag {
+		w.WriteHeader(http.StatusNotModified)
+		return
+	}
 	h.Set("Content-Security-Policy", "default-src 'none'; sandbox")
 	var data []byte
 	switch b := b.(type) {

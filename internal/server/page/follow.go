@@ -20,8 +20,12 @@ import (
 	"steward/internal/turn"
 )
 
-// flushEvery is how often a growing text is shown anew.
+// flushEvery is how often a growing text is shown anew. A long one is shown less often, since all of it is read each
+// time: a stream takes at most a tenth of a processor.
 const flushEvery = 70 * time.Millisecond
+
+// wait is how long a flush waits.
+func (t *follower) wait() time.Duration { return min(max(flushEvery, 10*t.cost), 10*time.Second) }
 
 // follower turns what happens in a conversation into patches.
 type follower struct {
@@ -33,6 +37,7 @@ type follower struct {
 	order  []string // of texts
 	opened map[id.ID]bool
 	due    bool                 // a flush is due
+	cost   time.Duration        // of the last flush
 	began  map[string]time.Time // of the calls that run, by their id
 	branch string               // that the page shows
 	rests  bool                 // the last answer is complete
@@ -87,6 +92,7 @@ func (t *follower) grow(f *turn.Frame) {
 // flush sends what has changed of the texts.
 func (t *follower) flush() error {
 	t.due = false
+	defer func(began time.Time) { t.cost = time.Since(began) }(time.Now())
 	var out []patch
 	for _, at := range t.order {
 		x := t.texts[at]

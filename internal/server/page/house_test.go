@@ -32,6 +32,9 @@ type house struct {
 	t    *testing.T
 	node *runtime.Node
 	url  string
+
+	own    http.Handler // the page itself
+	people *identity.Registry
 }
 
 // scripted is a model. As the planner it makes a plan of two tasks, and the first asks the person; otherwise it
@@ -124,7 +127,7 @@ func newHouse(t *testing.T) *house {
 			t.Error(err)
 		}
 	})
-	return &house{t: t, node: node, url: srv.URL}
+	return &house{t: t, node: node, url: srv.URL, own: own, people: people}
 }
 
 func (h *house) request(user, method, path string, body io.Reader) *http.Response {

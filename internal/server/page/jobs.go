@@ -334,7 +334,10 @@ func (v *visit) liveJob(ctx context.Context, out *stream) error {
 	name, shown := v.r.URL.Query().Get("name"), max(historyShown, v.number("shown"))
 	return v.poll(ctx, out, jobsEvery, func() ([]patch, error) {
 		n, err := v.jobNow(name, shown)
-		return []patch{put("job-now", "", n)}, err
+		if err != nil {
+			return nil, err
+		}
+		return []patch{put("job-now", "", n)}, nil
 	})
 }
 

@@ -35,7 +35,7 @@ func (v *visit) bare(title string, body ...g.Node) g.Node {
 			Meta(Name("color-scheme"), Content("light dark")),
 			g.If(v.theme() != "dark", Meta(Name("theme-color"), g.If(v.theme() == "", g.Attr("media", "(prefers-color-scheme: light)")), Content(barLight))),
 			g.If(v.theme() != "light", Meta(Name("theme-color"), g.If(v.theme() == "", g.Attr("media", "(prefers-color-scheme: dark)")), Content(barDark))),
-			TitleEl(g.Text(title+" – Steward")),
+			TitleEl(g.Text(visible(title)+" – Steward")),
 			link("stylesheet", v.at("page.css")), link("icon", v.at("icon.svg")), link("apple-touch-icon", v.at("icon-maskable.png")), link("manifest", "/manifest.webmanifest"),
 			Script(Type("module"), Src(v.at("page.js")))),
 		Body(append([]g.Node{Data("texts", v.clientTexts())}, body...)...)))
@@ -107,7 +107,7 @@ func (v *visit) iconButton(do, icon, label string, fields ...string) g.Node {
 
 // head is the heading of a screen, with its buttons.
 func head(title string, tools ...g.Node) g.Node {
-	return Header(Class("head"), H1(g.Text(title)), g.If(len(tools) > 0, Div(Class("tools"), g.Group(tools))))
+	return Header(Class("head"), H1(g.Text(visible(title))), g.If(len(tools) > 0, Div(Class("tools"), g.Group(tools))))
 }
 
 // empty says that there is nothing, and what to do.
@@ -126,7 +126,8 @@ func when(t time.Time) g.Node {
 // ownText is text of a person, a model or others: its direction is its own.
 func ownText(s string) g.Node { return Span(Dir("auto"), Class("own"), g.Text(visible(s))) }
 
-// visible shows control characters, and those that change the direction of text, as what they are.
+// visible shows control characters, those that change the direction of text, and those that cannot be seen, as
+// what they are. Joiners stay, because languages and emoji need them; what a person approves is shown with these, too (tool.Visible).
 func visible(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -136,7 +137,8 @@ func visible(s string) string {
 			return 0x2400 + r
 		case r == 0x7f:
 			return 0x2421
-		case r >= 0x202a && r <= 0x202e, r >= 0x2066 && r <= 0x2069, r == 0x200e, r == 0x200f, r == 0x061c, r >= 0xe0000 && r <= 0xe007f:
+		case r >= 0x80 && r <= 0x9f, r >= 0x2028 && r <= 0x202e, r >= 0x2060 && r <= 0x206f, r == 0x200b, r == 0x200e, r == 0x200f, r == 0x061c, r == 0x00ad, r == 0xfeff,
+			r >= 0xfff9 && r <= 0xfffb, r >= 0xe0000 && r <= 0xe0fff:
 			return 0xfffd
 		}
 		return r
@@ -144,8 +146,8 @@ func visible(s string) string {
 }
 
 func (v *visit) errorPage(f *fault.Error) g.Node {
-	return v.bare(v.t("Error"), Main(Class("center"), H1(g.Text(v.t("That did not work"))), P(g.Text(f.Message)),
-		g.If(f.Remedy != "", P(Class("quiet"), g.Text(f.Remedy))), P(A(Class("button"), Href("/"), g.Text(v.t("Back to the chat"))))))
+	return v.bare(v.t("Error"), Main(Class("center"), H1(g.Text(v.t("That did not work"))), P(ownText(f.Message)),
+		g.If(f.Remedy != "", P(Class("quiet"), ownText(f.Remedy))), P(A(Class("button"), Href("/"), g.Text(v.t("Back to the chat"))))))
 }
 
 // dollars shows an amount of money.

@@ -6,6 +6,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"runtime/debug"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -91,10 +94,10 @@ func (s *server) live(w http.ResponseWriter, r *http.Request) {
 	var work sync.WaitGroup
 	defer work.Wait()
 	defer cancel(nil)
-	work.Go(func() { cancel(v.liveWaiting(ctx, out)) })
+	work.Go(func() { cancel(s.alive(func() error { return v.liveWaiting(ctx, out) })) })
 	if follow != nil {
 		work.Go(func() {
-			err := follow(v, ctx, out)
+			err := s.alive(func() error { return follow(v, ctx, out) })
 			if err != nil && ctx.Err() == nil {
 				s.Logger.Info("a page cannot be kept up to date", "error", err)
 				b, _ := json.Marshal(map[string]string{"message": fault.Of(err).Message}) //nolint:errcheck // a map of strings
@@ -102,6 +105,13 @@ func (s *server) live(w http.ResponseWriter, r *http.Request) {
 				return
 			}
 		})
+	}
+	still := func() error {
+		err := v.caller.Recheck(ctx)
+		if err != nil {
+			err = fmt.Errorf("%w; %w", err, out.event("", "ended", ""))
+		}
+		return err
 	}
 	beat, check := time.NewTicker(beatEvery), time.NewTicker(recheckEvery)
 	defer beat.Stop()
@@ -113,14 +123,59 @@ func (s *server) live(w http.ResponseWriter, r *http.Request) {
 		case <-beat.C:
 			err = out.event("", "beat", "")
 		case <-check.C:
-			if err = v.caller.Recheck(ctx); err != nil {
-				err = fmt.Errorf("%w; %w", err, out.event("", "ended", ""))
-			}
+			err = still()
+		case <-s.ended.told():
+			err = still()
 		}
 		if err != nil {
 			return
 		}
 	}
+}
+
+// ended tells all streams that sessions may have ended, so that they look at once. The zero value is ready. Safe for
+// concurrent use.
+type ended struct {
+	mu sync.Mutex
+	ch chan struct{}
+}
+
+// told returns a channel that is closed at the next tell.
+func (e *ended) told() <-chan struct{} {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.ch == nil {
+		e.ch = make(chan struct{})
+	}
+	return e.ch
+}
+
+func (e *ended) tell() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.ch != nil {
+		close(e.ch)
+		e.ch = nil
+	}
+}
+
+// endsSessions reports whether an action can end sessions. Those that end otherwise, for example by a command, end
+// their streams within recheckEvery.
+func endsSessions(pattern string) bool {
+	name, _ := strings.CutPrefix(pattern, "POST /do/")
+	return slices.Contains([]string{"sign-out", "session-end", "user-lock", "user-save", "user-remove", "group-join", "group-leave", "group-remove"}, name)
+}
+
+// alive runs a part of a stream in a goroutine of its own. A panic there would end Steward for everybody, not only
+// this stream, as one in a handler does.
+func (s *server) alive(run func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			s.Logger.Error("a stream of the page failed", "panic", p, "stack", string(debug.Stack()))
+			err = fault.New(fault.Internal, "stream_failed", "this page cannot be kept up to date").WithHint("load it again")
+		}
+	}()
+	return run()
 }
 
 // liveWaiting follows how many questions wait for the person.

@@ -3,7 +3,9 @@ package page
 import (
 	"bytes"
 	"html"
+	"net/url"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/microcosm-cc/bluemonday"
@@ -16,11 +18,15 @@ import (
 	"github.com/yuin/goldmark/util"
 )
 
-// Bounds of what is read as Markdown. The rest is shown as it is.
+// Bounds of what is read as Markdown. The rest is shown as it is. Some texts take time by the square of their size
+// (many brackets, many definitions of links), and a table has a cell for each of its rows and columns, however short
+// the rows are.
 const (
-	maxMarkdown = 256 << 10
+	maxMarkdown = 128 << 10
 	maxLine     = 16 << 10
-	maxDepth    = 40 // of quotes and lists in each other
+	maxDepth    = 40     // of quotes and lists in each other
+	maxCells    = 20_000 // of all tables
+	maxBlocks   = 4000
 )
 
 // markdown turns Markdown into HTML that can be shown. Safe for concurrent use.
@@ -39,6 +45,7 @@ func newMarkdown() *markdown {
 	p.AllowAttrs("type").Matching(regexp.MustCompile(`^checkbox$`)).OnElements("input")
 	p.AllowAttrs("checked", "disabled").OnElements("input")
 	p.AllowAttrs("href").OnElements("a")
+	p.AllowAttrs("class").Matching(regexp.MustCompile(`^host$`)).OnElements("span")
 	p.AllowURLSchemes("http", "https", "mailto")
 	p.RequireParseableURLs(true)
 	p.AllowRelativeURLs(false)
@@ -59,7 +66,7 @@ func (m *markdown) blocks(s string) []string {
 		cut := strings.LastIndexByte(s[:maxMarkdown], '\n') + 1
 		s, rest = s[:cut], s[cut:]
 	}
-	if hasLongLine(s) {
+	if hasLongLine(s) || cells(s) > maxCells {
 		s, rest = "", s+rest
 	}
 	src := []byte(s)
@@ -69,6 +76,9 @@ func (m *markdown) blocks(s string) []string {
 	}
 	var out []string
 	for n := root.FirstChild(); n != nil; n = n.NextSibling() {
+		if len(out) == maxBlocks {
+			return []string{`<pre class="plain">` + html.EscapeString(s+rest) + `</pre>`}
+		}
 		var b bytes.Buffer
 		if err := m.md.Renderer().Render(&b, src, n); err != nil {
 			b.Reset()
@@ -98,6 +108,23 @@ func depth(root ast.Node) (most int) {
 		panic(err) // the function above returns none
 	}
 	return most
+}
+
+// cells returns about how many cells the tables of a text have: the columns of each line that can stand below the
+// head of a table, times the lines that follow it.
+func cells(s string) (n int) {
+	columns := 0
+	for line := range strings.Lines(s) {
+		line = strings.TrimLeft(strings.TrimSpace(line), "> \t")
+		n += columns
+		switch {
+		case line == "":
+			columns = 0
+		case strings.Contains(line, "-") && strings.Trim(line, "|:- \t>*+.0123456789") == "":
+			columns = max(columns, strings.Count(line, "|")+1)
+		}
+	}
+	return n
 }
 
 func hasLongLine(s string) bool {
@@ -152,7 +179,38 @@ func (plain) RegisterFuncs(r renderer.NodeRendererFuncRegisterer) {
 			w.WriteString(html.EscapeString(label)) //nolint:errcheck // a buffer
 			return ast.WalkSkipChildren, nil
 		}
-		w.WriteString(`<a href="` + html.EscapeString(string(to)) + `">` + html.EscapeString(label) + `</a>`) //nolint:errcheck // a buffer
+		w.WriteString(`<a href="` + html.EscapeString(string(to)) + `">` + html.EscapeString(label) + `</a>` + hostOf(to, label)) //nolint:errcheck // a buffer
 		return ast.WalkSkipChildren, nil
 	})
+	r.Register(ast.KindLink, func(w util.BufWriter, src []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
+		to := n.(*ast.Link).Destination
+		switch {
+		case gmhtml.IsDangerousURL(to):
+		case entering:
+			w.WriteString(`<a href="` + html.EscapeString(string(util.URLEscape(to, true))) + `">`) //nolint:errcheck // a buffer
+		default:
+			w.WriteString(`</a>` + hostOf(to, string(n.Text(src)))) //nolint:errcheck,staticcheck // a buffer; the text is what the deprecated method returns
+		}
+		return ast.WalkContinue, nil
+	})
+}
+
+// hostOf shows where a link goes whose text does not say so: on a phone nothing else does, and an answer may be made
+// of text by others. Letters outside of ASCII, which may look like others, are written by their numbers.
+func hostOf(to []byte, label string) string {
+	u, err := url.Parse(string(to))
+	if err != nil || u.Host == "" {
+		return ""
+	}
+	host := strings.ToLower(u.Host)
+	exact := strings.Trim(strconv.QuoteToASCII(host), `"`)
+	label = strings.ToLower(label)
+	for _, before := range []string{"https://", "http://", "www."} {
+		label = strings.TrimPrefix(label, before)
+	}
+	after, named := strings.CutPrefix(label, strings.TrimPrefix(host, "www."))
+	if named && exact == host && (after == "" || strings.ContainsAny(after[:1], "/?#")) {
+		return ""
+	}
+	return ` <span class="host">(` + html.EscapeString(exact) + `)</span>`
 }

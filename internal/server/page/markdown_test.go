@@ -24,7 +24,7 @@ func hostile() []string {
 func checkHarmless(t *testing.T, source string, blocks []string) {
 	t.Helper()
 	allowed := map[string]string{"p": "", "br": "", "hr": "", "h1": "", "h2": "", "h3": "", "h4": "", "h5": "", "h6": "", "strong": "", "em": "", "del": "", "blockquote": "", "ul": "", "li": "",
-		"table": "", "thead": "", "tbody": "", "tr": "", "html": "", "head": "", "body": "", "ol": "start", "code": "class", "pre": "class", "th": "align", "td": "align", "a": "href rel target", "input": "type checked disabled"}
+		"table": "", "thead": "", "tbody": "", "tr": "", "html": "", "head": "", "body": "", "ol": "start", "code": "class", "pre": "class", "th": "align", "td": "align", "a": "href rel target", "span": "class", "input": "type checked disabled"}
 	doc, err := html.Parse(strings.NewReader(strings.Join(blocks, "\n")))
 	if err != nil {
 		t.Fatal(err)
@@ -89,7 +89,13 @@ func TestMarkdownIsShown(t *testing.T) {
 		{"- [x] done", `<input checked="" disabled="" type="checkbox"`},
 		{"see https://example.com/a?b=1", `<a href="https://example.com/a?b=1" rel="nofollow noreferrer noopener" target="_blank">`},
 		{"<b>x</b>", "&lt;b&gt;x&lt;/b&gt;"},
-		{"![a cat](https://example.com/cat.png)", `>a cat</a>`},
+		{"![a cat](https://example.com/cat.png)", `>a cat</a> <span class="host">(example.com)</span>`},
+		{"[my bank](https://bank.example@evil.example/x)", `>my bank</a> <span class="host">(evil.example)</span>`},
+		{"[https://bank.example/](https://evil.example/)", `>https://bank.example/</a> <span class="host">(evil.example)</span>`},
+		{"[bank.example.evil.example](https://bank.example)", `<span class="host">(bank.example)</span>`},
+		{"[pay](https://b\u0430nk.example)", `(b\u0430nk.example)`},
+		{"[bank.example/pay](https://www.bank.example/pay)", `>bank.example/pay</a></p>`},
+		{"<https://bank.example/>", `>https://bank.example/</a></p>`},
 	} {
 		if got := strings.Join(m.blocks(c[0]), ""); !strings.Contains(got, c[1]) {
 			t.Errorf("%s: %s", c[0], got)
@@ -108,9 +114,32 @@ func TestMarkdownIsShown(t *testing.T) {
 	}
 }
 
-// Texts that are costly to parse end, too.
+// Arguments are shown exactly as they are judged, and do not become much more than they are.
+func TestJSONIsShownExactly(t *testing.T) {
+	for in, want := range map[string]string{
+		`{"n":12345678901234567890,"x":"<b>"}`: "{\n  \"n\": 12345678901234567890,\n  \"x\": \"<b>\"\n}",
+		`{"a":"}\"]{[","b":[]}`:                "{\n  \"a\": \"}\\\"]{[\",\n  \"b\": []\n}",
+		`not JSON`:                             `not JSON`,
+		strings.Repeat("[", 9000) + strings.Repeat("]", 9000): strings.Repeat("[", 9000) + strings.Repeat("]", 9000),
+	} {
+		if got := indented(in); got != want {
+			t.Errorf("%.100s became %.200s", in, got)
+		}
+	}
+}
+
+// Texts that would become much more than they are, or take much longer than their size, are shown as they are.
 func TestMarkdownIsBounded(t *testing.T) {
 	m := newMarkdown()
+	wide := "|" + strings.Repeat("a|", 7000) + "\n|" + strings.Repeat("-|", 7000) + "\n" + strings.Repeat("|b\n", 40000) // 280 million cells
+	for name, s := range map[string]string{"a table": wide, "a table in a quote": "> " + strings.ReplaceAll(wide, "\n", "\n> "), "headings": strings.Repeat("# x\n", 5000)} {
+		if out := m.blocks(s[:min(len(s), maxMarkdown)]); len(out) != 1 || !strings.HasPrefix(out[0], `<pre class="plain">`) || len(out[0]) > 5*maxMarkdown {
+			t.Errorf("%s: %d blocks, which begin with %.80s", name, len(out), out[0])
+		}
+	}
+	if out := strings.Join(m.blocks("|a|b|c|\n|-|-|-|\n"+strings.Repeat("|1|2|3|\n", 1000)), ""); strings.Count(out, "<tr>") != 1001 {
+		t.Errorf("a long table has %d rows", strings.Count(out, "<tr>"))
+	}
 	for _, s := range []string{strings.Repeat("[a](", 60000), strings.Repeat("*a **b ", 35000), strings.Repeat("`", 250000), strings.Repeat("- ", 8000) + "x", strings.Repeat("|a", 8000) + "\n" + strings.Repeat("|-", 8000)} {
 		checkHarmless(t, s[:40], m.blocks(s))
 	}

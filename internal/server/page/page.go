@@ -15,14 +15,33 @@
 //
 // # Who is asking
 //
-// A link with a secret signs a browser in (identity.Registry.SignIn); the secret is in the fragment of the
-// address, which browsers do not send, and a click exchanges it for a session cookie. auth.Guard.Browser
-// refuses what pages of other origins ask for.
+// A link with a secret signs a browser in (identity.Registry.SignIn). The secret is in the fragment of the
+// address, which browsers send neither to us nor as a referrer; a module exchanges it for the cookie of a session.
+// In a browser that is signed in this needs a click, because a link that somebody else has made would have the
+// person write into the account of somebody else. The cookie is HttpOnly and SameSite=Strict, and over TLS its name
+// begins with __Host-. A key opens the API alone, and a cookie the page alone.
+//
+// auth.Guard.Browser refuses what pages of other origins ask for. GET changes nothing and starts nothing; an action
+// is a POST with JSON, which says that it comes from our own page. Routes lists everything that is served, and
+// test/crossing tries all of it as other people and as nobody.
+//
+// A session that ends on the page ends its streams at once (ended), and one that ends otherwise within recheckEvery.
+// The answer to signing out has the browser forget what it has kept.
 //
 // # What may run
 //
 // Text of models and of others passes goldmark, which escapes HTML, and then bluemonday. The
 // Content-Security-Policy allows only our own modules and styles, and nothing of other hosts. Each is enough.
+// Pictures in Markdown are links, since whoever serves one learns that it was seen; a link says which host it goes
+// to. All other text is g.Text of visible, which shows what cannot be seen; files are sent to be kept, and pictures
+// with a policy that lets nothing run.
+//
+// # What it costs
+//
+// What another user sends is bounded by auth.Intake, as for the other servers, and so are open streams, each of which is a
+// request. A stream that is not read for writeWithin ends, and keeps no more than the frames of one channel. Markdown is read up
+// to bounds (markdown.go), and a growing text less often the longer it takes. A panic in the goroutine of a stream ends
+// this stream alone (alive).
 package page
 
 import (
@@ -32,7 +51,6 @@ import (
 	"embed"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"io/fs"
 	"log/slog"
 	"mime"
@@ -69,6 +87,7 @@ type server struct {
 	build    string // over all assets: part of their addresses
 	mux      *http.ServeMux
 	pending  *pendings
+	ended    *ended
 }
 
 // file is an asset.
@@ -88,28 +107,13 @@ func Handler(o Options) (http.Handler, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &server{Options: o, markdown: newMarkdown(), files: map[string]*file{}, mux: http.NewServeMux(), pending: &pendings{}}
+	s := &server{Options: o, markdown: newMarkdown(), files: map[string]*file{}, mux: http.NewServeMux(), pending: &pendings{}, ended: &ended{}}
 	if err := s.readAssets(); err != nil {
 		return nil, err
 	}
-	for _, x := range s.screens() {
-		s.mux.Handle("GET "+x.path, s.screen(x))
+	for _, x := range s.routes() {
+		s.mux.Handle(x.pattern, x.handler)
 	}
-	actions := s.actions()
-	s.mux.HandleFunc("POST /do/{name}", func(w http.ResponseWriter, r *http.Request) { s.act(w, r, actions) })
-	s.mux.HandleFunc("GET /live", s.live)
-	s.mux.HandleFunc("GET /chat/{conversation}/export", s.export)
-	s.mux.HandleFunc("GET /chat/{conversation}/file/{message}/{block}", s.file)
-	s.mux.HandleFunc("GET /chat/{conversation}/file/{message}/{block}/{part}", s.file)
-	s.mux.HandleFunc("POST /import", s.importFile)
-	s.mux.HandleFunc("GET /shared/{user}/{secret}", s.shared)
-	s.mux.HandleFunc("GET /memory/export", s.exportMemory)
-	s.mux.HandleFunc("GET /memory/graph/export", s.exportGraph)
-	s.mux.HandleFunc("POST /documents", s.upload)
-	s.mux.HandleFunc("GET /in", s.signInPage)
-	s.mux.HandleFunc("POST /in", s.signIn)
-	s.mux.HandleFunc("GET /assets/{build}/{name}", s.asset)
-	s.mux.HandleFunc("GET /manifest.webmanifest", s.manifest)
 	s.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, fault.New(fault.NotFound, "unknown_url", "there is no %.200s", r.URL.Path).
 			WithHint("Steward has /ws, /v1, /api/v1, /mcp, /channels, /tool.Tool, /search.Search, /event.Event, /services/v1, /hooks, /healthz and /readyz, and its page at /"))
@@ -117,16 +121,55 @@ func Handler(o Options) (http.Handler, error) {
 	return secure(s.mux), nil
 }
 
-// Screens returns the paths of all screens and actions, so that tests can compare them with their own lists.
-func Screens() (paths, actions []string) {
-	s := &server{}
+// route is a pattern of http.ServeMux, and what serves it.
+type route struct {
+	pattern string
+	handler http.Handler
+}
+
+// routes are all that the page serves.
+func (s *server) routes() (list []route) {
+	add := func(pattern string, h http.HandlerFunc) { list = append(list, route{pattern, h}) }
 	for _, x := range s.screens() {
-		paths = append(paths, x.path)
+		list = append(list, route{"GET " + x.path, s.screen(x)})
 	}
-	for name := range s.actions() {
-		actions = append(actions, name)
+	for name, do := range s.actions() {
+		if forAdmins(name) {
+			do = adminOnly(do)
+		}
+		add("POST /do/"+name, func(w http.ResponseWriter, r *http.Request) { s.act(w, r, do) })
 	}
-	return paths, actions
+	add("GET /live", s.live)
+	add("GET /chat/{conversation}/export", s.export)
+	add("GET /chat/{conversation}/file/{message}/{block}", s.file)
+	add("GET /chat/{conversation}/file/{message}/{block}/{part}", s.file)
+	add("POST /import", s.importFile)
+	add("GET /shared/{user}/{secret}", s.shared)
+	add("GET /memory/export", s.exportMemory)
+	add("GET /memory/graph/export", s.exportGraph)
+	add("POST /documents", s.upload)
+	add("GET /in", s.signInPage)
+	add("POST /in", s.signIn)
+	add("GET /assets/{build}/{name}", s.asset)
+	add("GET /manifest.webmanifest", s.manifest)
+	return list
+}
+
+// Routes returns everything that the page serves: the patterns of its routes, such as "GET /jobs/{name}" and
+// "POST /do/send", and for each thing that a stream can follow "GET /live?of=NAME". The tests of test/crossing
+// compare it with what they try.
+func Routes() (list []string) {
+	s := &server{}
+	for _, x := range s.routes() {
+		if x.pattern != "GET /live" {
+			list = append(list, x.pattern)
+		}
+	}
+	list = append(list, "GET /live?of=")
+	for of := range s.lives() {
+		list = append(list, "GET /live?of="+of)
+	}
+	return list
 }
 
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; media-src 'self' blob:; " +
@@ -174,6 +217,7 @@ type reply struct {
 	Data    any     `json:"data,omitempty"` // for a module of ours
 
 	cookie *http.Cookie // to set
+	leave  bool         // the person has signed out
 }
 
 // patch changes the document. With an ID, HTML takes the place of the element with this id, or is added to In if
@@ -272,25 +316,22 @@ func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 }
 
 // act performs an action.
-func (s *server) act(w http.ResponseWriter, r *http.Request, actions map[string]action) {
+func (s *server) act(w http.ResponseWriter, r *http.Request, do action) {
 	out, err := func() (*reply, error) {
-		do := actions[r.PathValue("name")]
-		if do == nil {
-			return nil, fault.New(fault.NotFound, "unknown_url", "there is no action %.40q", r.PathValue("name"))
-		}
 		v, err := s.visit(r)
 		if err != nil {
 			return nil, err
 		}
-		var in json.RawMessage
-		if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody)).Decode(&in); err != nil {
-			var large *http.MaxBytesError
-			if errors.As(err, &large) {
-				return nil, fault.New(fault.TooLarge, "body_too_large", "this is larger than %d MB", maxBody>>20)
-			}
-			return nil, fault.New(fault.Invalid, "json_invalid", "the request is not JSON: %w", err)
+		r.Header.Set("Content-Type", "application/json") // auth.Guard.Browser has refused what forms can send
+		in, err := auth.ReadBody(w, r, maxBody)
+		if err != nil {
+			return nil, err
 		}
-		return do(v, in)
+		out, err := do(v, in)
+		if err == nil && endsSessions(r.Pattern) {
+			s.ended.tell()
+		}
+		return out, err
 	}()
 	if err != nil {
 		auth.WriteError(w, r, s.Logger, err)
@@ -299,6 +340,7 @@ func (s *server) act(w http.ResponseWriter, r *http.Request, actions map[string]
 	if out == nil {
 		out = &reply{}
 	}
+	out.Toast = visible(out.Toast)
 	b, err := json.Marshal(out)
 	if err != nil {
 		auth.WriteError(w, r, s.Logger, err)
@@ -306,6 +348,9 @@ func (s *server) act(w http.ResponseWriter, r *http.Request, actions map[string]
 	}
 	if out.cookie != nil {
 		http.SetCookie(w, out.cookie)
+	}
+	if out.leave { // what this browser keeps of the person: pictures, drafts
+		w.Header().Set("Clear-Site-Data", `"cache", "storage"`)
 	}
 	w.Header().Set("Content-Type", "application/json")
 	send(w, r, http.StatusOK, b)

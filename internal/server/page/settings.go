@@ -119,7 +119,7 @@ func (v *visit) signOut(json.RawMessage) (*reply, error) {
 			return nil, err
 		}
 	}
-	return &reply{Go: "/in", cookie: &http.Cookie{Name: auth.CookieName(v.r), Path: "/", MaxAge: -1, HttpOnly: true, SameSite: http.SameSiteStrictMode}}, nil
+	return &reply{Go: "/in", leave: true, cookie: &http.Cookie{Name: auth.CookieName(v.r), Path: "/", MaxAge: -1, HttpOnly: true, Secure: auth.Secure(v.r), SameSite: http.SameSiteStrictMode}}, nil
 }
 
 // preference keeps a choice of the person in a cookie.
@@ -200,7 +200,7 @@ const inviteFor = 7 * 24 * time.Hour
 // pageURL is the address of the page as this browser knows it.
 func (v *visit) pageURL() string {
 	scheme := "http"
-	if v.r.TLS != nil || v.r.Header.Get("X-Forwarded-Proto") == "https" {
+	if auth.Secure(v.r) {
 		scheme = "https"
 	}
 	return scheme + "://" + v.r.Host

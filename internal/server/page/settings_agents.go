@@ -58,6 +58,10 @@ func (v *visit) agentCard(a catalog.Listing) g.Node {
 // agentScreen shows everything that an approval covers.
 func (v *visit) agentScreen() (content, error) {
 	path := v.r.URL.Query().Get("path")
+	if site := v.r.Header.Get("Sec-Fetch-Site"); v.caller.Admin && site != "" && site != "same-origin" { // a link of others starts no program
+		return v.settingsPage("agents", path, head(visible(path)), P(g.Text(v.t("To see what {name} does, Steward asks it, which may start a program.", visible(path)))),
+			P(A(Class("button primary"), Href(agentAddress(path)), g.Text(v.t("Look at it"))))), nil
+	}
 	var x catalog.Inspection
 	if err := v.api().Call(v.ctx(), "POST /agents/inspect", nil, map[string]string{"path": path}, &x); err != nil {
 		return content{}, err

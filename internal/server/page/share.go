@@ -54,11 +54,7 @@ func (v *visit) shareNew(in json.RawMessage) (*reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	scheme := "http"
-	if v.r.TLS != nil || v.r.Header.Get("X-Forwarded-Proto") == "https" {
-		scheme = "https"
-	}
-	return v.shareDialog(x.Conversation, scheme+"://"+v.r.Host+s.Path)
+	return v.shareDialog(x.Conversation, v.pageURL()+s.Path)
 }
 
 func (v *visit) shareEnd(in json.RawMessage) (*reply, error) {
@@ -112,8 +108,9 @@ func (s *server) sharedPage(r *http.Request) (g.Node, error) {
 	}
 	var nodes []g.Node
 	title := v.t("A conversation")
+	room := sharedPictures
 	for _, e := range list {
-		n, whole := v.sharedMessage(e.Message, hide)
+		n, whole := v.sharedMessage(e.Message, hide, &room)
 		nodes = append(nodes, n)
 		if e.Role == message.User && whole && strings.HasPrefix(e.Text(), strings.TrimSuffix(conv.Title, "…")) {
 			title = conv.Title // it is made of a message that can be read
@@ -128,9 +125,12 @@ func (s *server) sharedPage(r *http.Request) (g.Node, error) {
 		Div(ID(threadID), g.Group(nodes)), more)), nil
 }
 
+// sharedPictures is how many bytes of pictures a page of a shared conversation has in it.
+const sharedPictures = 8 << 20
+
 // sharedMessage shows a message without tools and thoughts, and without what has certain labels. whole: nothing was
-// left out for them.
-func (v *visit) sharedMessage(m *message.Message, hide message.Labels) (n g.Node, whole bool) {
+// left out for them. Pictures are shown while there is room for them.
+func (v *visit) sharedMessage(m *message.Message, hide message.Labels, room *int) (n g.Node, whole bool) {
 	person := m.Role == message.User && len(m.Blocks) > 0 && m.Blocks[0].Base().Origin == record.OriginUser
 	if !person && m.Role != message.Assistant {
 		return nil, true
@@ -150,7 +150,12 @@ func (v *visit) sharedMessage(m *message.Message, hide message.Labels) (n g.Node
 		case *message.Image, *message.File:
 			if b.Base().Labels&hide != 0 {
 				whole = false
+			} else if x, ok := b.(*message.Image); ok && len(x.Data) > *room {
+				parts = append(parts, Span(Class("file"), v.icon("image"), g.Text(bytesOf(len(x.Data)))))
 			} else {
+				if ok {
+					*room -= len(x.Data)
+				}
 				parts = append(parts, v.attachment("", b))
 			}
 		}

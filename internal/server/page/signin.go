@@ -19,6 +19,11 @@ func SignInLink(url, secret string) string { return url + "/in#" + secret }
 // signInPage explains how to sign in, and does so if the address has a secret.
 func (s *server) signInPage(w http.ResponseWriter, r *http.Request) {
 	v := &visit{server: s, r: r, lang: languageOf(r)}
+	// A link that somebody else has made would sign this person in as somebody else: it needs a click then.
+	signedIn := ""
+	if c, err := auth.From(r.Context()); err == nil {
+		signedIn = v.t("You are signed in as {name}. Sign in with this link instead?", c.User)
+	}
 	status := http.StatusOK
 	if r.URL.Path != "/in" {
 		status = http.StatusUnauthorized
@@ -29,7 +34,7 @@ func (s *server) signInPage(w http.ResponseWriter, r *http.Request) {
 		P(ID("sign-in-text"), g.Text(v.t("Open the link that Steward has printed where it was started, or that you were sent."))),
 		P(Class("quiet"), g.Text(v.t("A new link is printed by the command:")), g.Text(" "), Code(g.Text("steward link"))),
 		P(ID("sign-in-error"), Class("error"), Role("alert")),
-		Button(ID("sign-in-go"), Class("primary"), Hidden(""), g.Text(v.t("Sign in"))))))
+		Button(ID("sign-in-go"), Class("primary"), Hidden(""), g.If(signedIn != "", Data("as", signedIn)), g.Text(v.t("Sign in"))))))
 }
 
 func (s *server) signIn(w http.ResponseWriter, r *http.Request) {
@@ -43,11 +48,18 @@ func (s *server) signIn(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, err)
 		return
 	}
+	if c, err := r.Cookie(auth.CookieName(r)); err == nil { // nobody could end the session that it replaces
+		if old, err := s.People.AuthenticateSession(r.Context(), c.Value); err == nil {
+			if err := s.People.EndSession(r.Context(), old.User, old.User, old.ID); err != nil {
+				s.Logger.Warn("a session that was replaced has not ended", "error", err)
+			}
+		}
+	}
 	s.setCookie(w, r, secret, identity.SessionIdle)
 	auth.Reply(w, http.StatusOK, []byte(`{"go":"/"}`))
 }
 
 func (s *server) setCookie(w http.ResponseWriter, r *http.Request, secret string, age time.Duration) {
 	http.SetCookie(w, &http.Cookie{Name: auth.CookieName(r), Value: secret, Path: "/", MaxAge: int(age / time.Second), HttpOnly: true,
-		Secure: r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https", SameSite: http.SameSiteStrictMode})
+		Secure: auth.Secure(r), SameSite: http.SameSiteStrictMode})
 }

@@ -47,7 +47,7 @@ func (v *visit) t(english string, values ...string) string {
 		var name string
 		_, rest, _ = strings.Cut(rest, "{")
 		name, rest, _ = strings.Cut(rest, "}")
-		pairs = append(pairs, "{"+name+"}", value)
+		pairs = append(pairs, "{"+name+"}", visible(value))
 	}
 	return strings.NewReplacer(pairs...).Replace(s)
 }

@@ -360,7 +360,7 @@ func jsonText(s string) g.Node { return Pre(Dir("ltr"), g.Text(visible(indented(
 // strings are written as \u escapes, so that a person sees and can edit exactly what a tool gets.
 func indented(s string) string {
 	var b bytes.Buffer
-	if json.Indent(&b, []byte(s), "", "  ") != nil {
+	if tooDeep(s) || json.Indent(&b, []byte(s), "", "  ") != nil {
 		return s // an unfinished call, or no JSON
 	}
 	var out strings.Builder
@@ -376,6 +376,28 @@ func indented(s string) string {
 		}
 	}
 	return out.String()
+}
+
+// maxIndented is how deep values in JSON are in each other that are shown with indents, which otherwise become much
+// more than the text.
+const maxIndented = 60
+
+func tooDeep(s string) bool {
+	depth, quoted := 0, false
+	for i := 0; i < len(s) && depth <= maxIndented; i++ {
+		switch c := s[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '{' || c == '[':
+			depth++
+		case c == '}' || c == ']':
+			depth--
+		}
+	}
+	return depth > maxIndented
 }
 
 // foot has what can be done with a message, and what an answer cost.

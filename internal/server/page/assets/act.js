@@ -156,6 +156,10 @@ export async function act(name, data, from, quiet) {
   } else asked = document.activeElement;
   document.querySelector("dialog[open] .dialog-error")?.remove();
   try {
+    if (name === "sign-out") { // drafts and what waits: the next person at this browser may be another
+      localStorage.clear();
+      sessionStorage.clear();
+    }
     const r = await fetch("/do/" + name, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(data) });
     return await answered(r);
   } catch (e) {

@@ -184,6 +184,9 @@ document.addEventListener("keydown", (e) => {
   if (went) location.assign(went);
 });
 
+// A page that a browser has kept is asked for anew: the person may have signed out.
+addEventListener("pageshow", (e) => e.persisted && location.reload());
+
 enhance(document);
 localTimes(document);
 copyButtons(document);

@@ -15,5 +15,11 @@ export function signIn() {
     say("sign-in-text", "");
     say("sign-in-error", [out.error?.message, out.error?.remedy].filter(Boolean).join(" – "));
   };
-  exchange();
+  if (!go.dataset.as) return exchange();
+  say("sign-in-text", go.dataset.as);
+  go.hidden = false;
+  go.addEventListener("click", () => {
+    go.hidden = true;
+    exchange();
+  });
 }
