@@ -190,8 +190,8 @@ func (l *Local) wire(ctx context.Context, a *App, set *settings.Loaded, log *slo
 	if l.Found, err = a.Supply(ctx, set, l.Judge, log); err != nil {
 		return err
 	}
-	if set.Limits.DayTokens > 0 || set.Limits.DayCost > 0 {
-		if err := l.Found.recall(ctx, l.engine); err != nil {
+	if limitsDays(set) {
+		if err := l.Found.recall(ctx, l.engine, time.Now()); err != nil {
 			return err
 		}
 	}

@@ -286,7 +286,7 @@ routing: always
 		t.Errorf("a project's file granted something: %+v", l.Settings)
 	}
 	want := Limits{Iterations: 3, Cost: 1, Tokens: 100, Time: 10 * time.Minute, Calls: 64, Parallel: 8, DayCost: 5, DayStorage: 2_000_000_000, GuestStorage: 200_000_000}
-	if l.Limits != want {
+	if !reflect.DeepEqual(l.Limits, want) {
 		t.Errorf("limits %+v, want %+v", l.Limits, want)
 	}
 	if l.Log.Level != "debug" || l.Tools.Timeout != time.Second {
