@@ -23,9 +23,15 @@ func (f *server) agents() auth.Agents {
 	return auth.Agents{Catalog: f.Agents, Authorizer: f.Authorizer}
 }
 
-func (f *server) listAgents(ctx context.Context, c *call, _ struct{}) (map[string][]catalog.Listing, error) {
+// agentList are the agents that a caller sees.
+type agentList struct {
+	Agents  []catalog.Listing `json:"agents"`
+	Decides bool              `json:"decides"` // the caller decides about agents and sources
+}
+
+func (f *server) listAgents(ctx context.Context, c *call, _ struct{}) (agentList, error) {
 	list, err := f.agents().List(ctx, c.Caller)
-	return the("agents", list), err
+	return agentList{list, f.agents().Decides(ctx, c.Caller)}, err
 }
 
 func (f *server) inspectAgent(ctx context.Context, c *call, in struct {
