@@ -60,7 +60,7 @@ func (v *visit) pair(in json.RawMessage) (*reply, error) {
 		return nil, err
 	}
 	if _, err := v.api().Pair(v.ctx(), strings.TrimSpace(x.Code), x.User); err != nil {
-		return nil, atField(err, "code_unknown", "code", "pairing_unknown", "code", "user_not_found", "user")
+		return nil, atField(err, "code_unknown", "code", "user_not_found", "user")
 	}
 	return &reply{Go: "/settings/channels"}, nil
 }
@@ -85,12 +85,52 @@ func (v *visit) unpair(in json.RawMessage) (*reply, error) {
 type messenger struct {
 	kind, title, about string
 	steps              []string // what to do there
+	paste              string   // a text to paste there
 	token              string   // what the token is called there
 	address            string   // what base_url is; empty: it is not asked for
 	needsAddress       bool
 	link               string // where to do it
 	settings           []messengerSetting
 }
+
+// slackManifest describes an app for Slack; docs/guides/messengers-slack.md has the same.
+const slackManifest = `display_information:
+  name: Steward
+features:
+  app_home:
+    messages_tab_enabled: true
+    messages_tab_read_only_enabled: false
+  bot_user:
+    display_name: steward
+    always_online: true
+oauth_config:
+  scopes:
+    bot:
+      - app_mentions:read
+      - channels:history
+      - channels:read
+      - chat:write
+      - files:read
+      - files:write
+      - groups:history
+      - groups:read
+      - im:history
+      - im:read
+      - im:write
+      - mpim:history
+      - mpim:read
+settings:
+  event_subscriptions:
+    bot_events:
+      - app_mention
+      - message.channels
+      - message.groups
+      - message.im
+      - message.mpim
+  interactivity:
+    is_enabled: true
+  socket_mode_enabled: true
+`
 
 // messengerSetting is a setting of the account.
 type messengerSetting struct {
@@ -108,8 +148,8 @@ func (v *visit) messengers() []messenger {
 			steps: []string{v.t("Register an account for Steward at your home server, such as @steward:example.org."), v.t("Log in as this account in Element, open All settings, Help & About, Advanced, and copy the access token."), v.t("Close the window without logging out, because logging out ends the token. Chat with the account without encryption.")},
 			token: v.t("Access token"), address: v.t("Address of the home server, if it is not matrix.org")},
 		{kind: "slack", title: "Slack", about: v.t("An app of yours in a Slack workspace."), link: "https://api.slack.com/apps",
-			steps: []string{v.t("Choose Create New App, From a manifest, and your workspace. The manifest is in the guide docs/guides/messengers-slack.md."), v.t("Install it to the workspace. Under OAuth & Permissions is the Bot User OAuth Token; it begins with xoxb-."), v.t("Under Basic Information, App-Level Tokens, create a token with the scope connections:write. It begins with xapp-."), v.t("Paste both tokens below, with a space between them.")},
-			token: v.t("Both tokens: xoxb-… xapp-…")},
+			steps: []string{v.t("Choose Create New App, From a manifest, and your workspace. Paste this manifest:"), v.t("Install it to the workspace. Under OAuth & Permissions is the Bot User OAuth Token; it begins with xoxb-."), v.t("Under Basic Information, App-Level Tokens, create a token with the scope connections:write. It begins with xapp-."), v.t("Paste both tokens below, with a space between them.")},
+			paste: slackManifest, token: v.t("Both tokens: xoxb-… xapp-…")},
 		{kind: "discord", title: "Discord", about: v.t("A bot of yours, in private messages and on servers."), link: "https://discord.com/developers/applications",
 			steps: []string{v.t("Choose New Application. On the page Bot, choose Reset Token and copy the token."), v.t("Leave the privileged gateway intents off: Steward needs none."), v.t("On the page Installation, choose the scope bot with the permissions View Channels, Send Messages, Send Messages in Threads, Read Message History, Attach Files and Embed Links. Open the link there and add the bot to a server of yours.")},
 			token: v.t("Token of the bot")},
@@ -145,6 +185,7 @@ func (v *visit) channelGuide(in json.RawMessage) (*reply, error) {
 	m := &list[i]
 	return v.dialog(v.t("Connect {name}", m.title), Form(Class("busy"), Data("do", "channel-add"), hiddenFields("kind", m.kind), AutoComplete("off"),
 		Ol(Class("steps"), g.Map(m.steps, func(s string) g.Node { return Li(g.Text(s)) })),
+		g.If(m.paste != "", Details(Class("covered"), Summary(g.Text(v.t("The manifest"))), Div(Class("copy"), Pre(g.Text(m.paste)), Button(Type("button"), Data("js", "code"), g.Text(v.t("Copy")))))),
 		g.If(m.link != "", P(A(Href(m.link), Rel("noreferrer noopener"), Target("_blank"), g.Text(v.t("Open {address}", m.link))))),
 		g.Map(m.settings, func(s messengerSetting) g.Node {
 			return Label(g.Text(s.label), Input(Name("set."+s.name), g.If(s.needed, Required()), g.If(s.example != "", Placeholder(s.example)), MaxLength("300"), AutoComplete("off")))
