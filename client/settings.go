@@ -166,6 +166,7 @@ type Policies struct {
 type PolicyFile struct {
 	Name string `json:"name"`
 	Text string `json:"text"`
+	New  bool   `json:"new,omitzero"` // of a file to try or to write: it must not replace another
 }
 
 // Policies returns the policies in force.

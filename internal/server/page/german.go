@@ -985,7 +985,6 @@ func german() map[string]string {
 		"The source has no such skill any more.":                                                 "Die Quelle hat keine solche Fertigkeit mehr.",
 		"Then: who else may use Steward, messengers and servers of tools are in the settings.":   "Danach: Wer Steward noch benutzen darf, Messenger und Server mit Werkzeugen stehen in den Einstellungen.",
 		"There are no skills. Add one from a folder, a .zip or the address of a git repository.": "Es gibt keine Fertigkeiten. Füge eine aus einem Ordner, einer .zip-Datei oder von der Adresse eines Git-Repositorys hinzu.",
-		"There is a file {name} already. Edit it, or choose another name.":                       "Es gibt schon eine Datei {name}. Bearbeite sie, oder wähle einen anderen Namen.",
 		"Token of the bot": "Token des Bots",
 		"Two steps; both can be changed later. Nothing is stored before it was tried.": "Zwei Schritte; beide lassen sich später ändern. Nichts wird gespeichert, bevor es ausprobiert ist.",
 		"Type this code there:": "Gib dort diesen Code ein:",

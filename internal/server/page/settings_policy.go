@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"steward/client"
-	"steward/internal/fault"
 
 	g "maragu.dev/gomponents"
 	. "maragu.dev/gomponents/html"
@@ -75,12 +74,9 @@ func (v *visit) policyTry(in json.RawMessage) (*reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := v.newPolicy(&x); err != nil {
-		return nil, err
-	}
-	t, err := v.api().TryPolicy(v.ctx(), client.PolicyFile{Name: x.Name, Text: x.Text})
+	t, err := v.api().TryPolicy(v.ctx(), x.file())
 	if err != nil {
-		return nil, atField(err, "policy_invalid", "text", "policy_name_invalid", "name")
+		return nil, atField(err, "policy_invalid", "text", "policy_file_invalid", "name", "policy_exists", "name")
 	}
 	verdict := map[string]string{"allow": v.t("allowed"), "ask": v.t("asked about"), "deny": v.t("denied")}
 	said := P(g.Text(v.t("Of your last {n} actions, all would be decided as before.", strconv.Itoa(t.Tried))))
@@ -97,22 +93,10 @@ func (v *visit) policyTry(in json.RawMessage) (*reply, error) {
 		Div(Class("row end"), Button(Type("submit"), Data("submit", "policy-ask"), g.Text(v.t("Back"))), Button(Type("button"), Data("js", "close"), g.Text(v.t("Cancel"))), Button(Type("submit"), Class("primary"), g.Text(v.t("Save")))))), nil
 }
 
-// newPolicy refuses a new file, or a new name of one, that would replace another.
-func (v *visit) newPolicy(x *policyFields) error {
-	x.Name = strings.TrimSpace(x.Name)
-	if x.Name == x.Old {
-		return nil
-	}
-	p, err := v.api().Policies(v.ctx())
-	if err != nil {
-		return err
-	}
-	for _, f := range p.Files {
-		if f.Name == x.Name {
-			return fault.New(fault.Conflict, "policy_exists", "%s", v.t("There is a file {name} already. Edit it, or choose another name.", x.Name)).Detail("field", "name")
-		}
-	}
-	return nil
+// file is the file of the fields. A new one, or one with a new name, must not replace another.
+func (x *policyFields) file() client.PolicyFile {
+	name := strings.TrimSpace(x.Name)
+	return client.PolicyFile{Name: name, Text: x.Text, New: name != x.Old}
 }
 
 func (v *visit) policySave(in json.RawMessage) (*reply, error) {
@@ -120,11 +104,8 @@ func (v *visit) policySave(in json.RawMessage) (*reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := v.newPolicy(&x); err != nil {
-		return nil, err
-	}
-	if err := v.api().WritePolicy(v.ctx(), client.PolicyFile{Name: x.Name, Text: x.Text}); err != nil {
-		return nil, err
+	if err := v.api().WritePolicy(v.ctx(), x.file()); err != nil {
+		return nil, atField(err, "policy_exists", "name")
 	}
 	return &reply{Go: "/settings/policy", Toast: v.t("Saved. The policies are in force in a moment.")}, nil
 }
