@@ -34,13 +34,12 @@ func (v *visit) budgetsShown(all bool) (g.Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	names := map[string]string{"limits.day_cost": v.t("Dollars of a person in a day"), "limits.day_tokens": v.t("Tokens of a person in a day"), "limits.cost": v.t("Dollars of one answer"), "limits.tokens": v.t("Tokens of one answer"),
-		"heartbeat.cost": v.t("Dollars of a person's heartbeat in a day"), "heartbeat.calls": v.t("Model calls of a person's heartbeat in a day"), "embed.day_cost": v.t("Dollars for the search by meaning in a day")}
-	limit := func(s client.Setting) g.Node {
-		name := names[s.Key]
-		if name == "" {
+	limit := func(x [2]string) g.Node {
+		i := slices.IndexFunc(set.Settings, func(s client.Setting) bool { return s.Key == x[0] })
+		if i < 0 {
 			return nil
 		}
+		s, name := set.Settings[i], x[1]
 		value := s.Value
 		if value == "0" {
 			value = v.t("no limit")
@@ -61,7 +60,8 @@ func (v *visit) budgetsShown(all bool) (g.Node, error) {
 	more := len(b.Users) > spendersShown || len(b.Agents) > spendersShown
 	return Div(ID("budgets"),
 		P(Class("quiet"), g.Text(v.t("When a budget is spent, models are not asked until the next day, which begins:")+" "), when(b.Ends)),
-		H2(g.Text(v.t("Limits"))), Ul(Class("list"), g.Map(set.Settings, limit)),
+		H2(g.Text(v.t("Limits"))), Ul(Class("list"), g.Map([][2]string{{"limits.day_cost", v.t("Dollars of a person in a day")}, {"limits.day_tokens", v.t("Tokens of a person in a day")}, {"limits.cost", v.t("Dollars of one answer")}, {"limits.tokens", v.t("Tokens of one answer")},
+			{"heartbeat.cost", v.t("Dollars of a person's heartbeat in a day")}, {"heartbeat.calls", v.t("Model calls of a person's heartbeat in a day")}, {"embed.day_cost", v.t("Dollars for the search by meaning in a day")}}, limit)),
 		H2(g.Text(v.t("People today"))), Ul(Class("list"), g.Map(shown(b.Users), func(s client.Spending) g.Node {
 			return Li(ID("budget-"+s.Name), Class("row"), Div(Class("grow"), A(Href("/settings/people/"+s.Name), ownText(s.Name)), g.If(s.Own, g.Group{g.Text(" "), Span(Class("state"), g.Text(v.t("own limit")))}), v.spent(&s)),
 				Button(Type("button"), Data("do", "budget-ask"), Data("field-user", s.Name), Aria("label", v.t("Change {name}", s.Name)), g.Text(v.t("Change"))))

@@ -191,7 +191,7 @@ func (v *visit) channelGuide(in json.RawMessage) (*reply, error) {
 			return Label(g.Text(s.label), Input(Name("set."+s.name), g.If(s.needed, Required()), g.If(s.example != "", Placeholder(s.example)), MaxLength("300"), AutoComplete("off")))
 		}),
 		g.If(m.address != "", Label(g.Text(m.address), Input(Type("url"), Name("base_url"), g.If(m.needsAddress, Required()), Placeholder("https://example.com"), MaxLength("500")))),
-		Label(g.Text(m.token), Input(Type("password"), Name("token"), Required(), AutoComplete("off"), MaxLength("4000"), g.Attr("spellcheck", "false"))),
+		Label(g.Text(m.token), Input(Type("password"), Name("token"), Required(), AutoComplete("off"), MaxLength("4000"), g.Attr("spellcheck", "false"), g.If(len(m.settings) == 0, AutoFocus()))),
 		P(Class("quiet"), g.Text(v.t("Steward keeps it as a secret on this machine. It is never shown again, and no model sees it."))),
 		Details(Summary(g.Text(v.t("More"))), Label(g.Text(v.t("Short name of the account, if you have several (letters and digits)")), Input(Name("name"), Placeholder(m.kind), MaxLength("32"), Pattern("[a-z][a-z0-9_\\-]{0,31}"))),
 			g.If(m.address == "" && m.kind != "email", Label(g.Text(v.t("Address of the service, if it is not the public one")), Input(Type("url"), Name("base_url"), MaxLength("500")))),

@@ -117,7 +117,7 @@ func (v *visit) serverKnownAsk(in json.RawMessage) (*reply, error) {
 			if strings.HasSuffix(s.Name, "_URL") {
 				kind = "text"
 			}
-			return Label(Code(g.Text(s.Name)), P(Class("quiet"), v.linked(s.About)), Input(Type(kind), Name("secret."+s.Name), AutoComplete("off"), MaxLength("4000"), g.Attr("spellcheck", "false")))
+			return Label(Code(g.Text(s.Name)), P(Class("quiet"), v.linked(s.About)), Input(Type(kind), Name("secret."+s.Name), AutoFocus(), AutoComplete("off"), MaxLength("4000"), g.Attr("spellcheck", "false")))
 		}),
 		g.If(len(k.Needs) > 0, P(Class("quiet"), g.Text(v.t("Steward keeps it as a secret on this machine. It is never shown again, and no model sees it.")))),
 		v.dialogButtons(v.t("Add")))), nil

@@ -155,6 +155,7 @@ function awaitNext() {
 }
 document.addEventListener("patched", awaitNext);
 
+document.querySelector(".tabs [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
 awaitNext();
 enhance(document);
 localTimes(document);
