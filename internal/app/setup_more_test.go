@@ -268,3 +268,15 @@ func TestBudgets(t *testing.T) {
 		t.Errorf("%+v", b)
 	}
 }
+
+// A server that does not answer, or is not listed yet, has a screen with what to do next.
+func TestADeadServerInTheBrowser(t *testing.T) {
+	a, l, _ := withoutModels(t)
+	boss := browse(t, a, l)("local")
+	boss.want("POST", "/do/server-add", `{"name":"dead","url":"http://127.0.0.1:9/mcp"}`, 200)
+	text := boss.want("GET", "/settings/agents/inspect?path=mcp:dead", "", 200, `data-do="server-remove-ask"`, "http://127.0.0.1:9/mcp")
+	if strings.Contains(text, "Back to the chat") {
+		t.Error("it is a dead end")
+	}
+	boss.want("GET", "/settings/agents/inspect?path=mcp:nobody", "", 404)
+}

@@ -10,6 +10,7 @@ import (
 
 	"steward/client"
 	"steward/internal/catalog"
+	"steward/internal/fault"
 )
 
 // agentsScreen lists agents, MCP servers and skills, those that wait for a decision first.
@@ -89,14 +90,17 @@ func chatWith(path string) string { return "/?agent=" + url.QueryEscape(path) }
 func (v *visit) agentScreen() (content, error) {
 	path := v.r.URL.Query().Get("path")
 	var x catalog.Inspection
-	if err := v.api().Call(v.ctx(), "POST /agents/inspect", nil, map[string]string{"path": path}, &x); err != nil {
-		return content{}, err
-	}
 	servers, err := v.serverStates()
 	if err != nil {
 		return content{}, err
 	}
-	server, isServer := servers[x.Path]
+	server, isServer := servers[path]
+	if err := v.api().Call(v.ctx(), "POST /agents/inspect", nil, map[string]string{"path": path}, &x); err != nil {
+		if isServer && !fault.Is(err, fault.Denied) {
+			return v.deadServer(path, &server, err), nil
+		}
+		return content{}, err
+	}
 	fields := []string{"path", x.Path, "hash", x.Hash}
 	open := x.Status != catalog.Approved || len(x.Waiting) > 0
 	return v.settingsPage("agents", x.Path, head(visible(x.Path)),
@@ -124,6 +128,16 @@ func (v *visit) agentScreen() (content, error) {
 			g.If(open, v.button("agent-refuse-ask", v.t("Deny …"), "danger", "path", x.Path, "verb", "deny")),
 			g.If(isServer && server.Removable, v.button("server-remove-ask", v.t("Remove"), "danger", "name", strings.TrimPrefix(x.Path, "mcp:"))),
 			g.If(x.Status == catalog.Approved, v.button("agent-refuse-ask", v.t("Revoke …"), "danger", "path", x.Path, "verb", "revoke")))), nil
+}
+
+// deadServer is the screen of a server of tools that does not answer.
+func (v *visit) deadServer(path string, s *client.Server, err error) content {
+	f := fault.Of(err)
+	return v.settingsPage("agents", path, head(visible(path)),
+		P(Span(Class("state"), g.Text(v.kindName(catalog.KindSource))), g.Text(" "), Span(Class("state bad"), g.Text(v.t("does not answer")))),
+		P(A(Href("/settings/agents"), g.Text("‹ "+v.t("All agents and servers")))),
+		P(Class("failure"), ownText(f.Message)), g.If(s.Lacks == "" && f.Remedy != "", P(Class("quiet"), ownText(f.Remedy))), v.serverState(s),
+		Div(Class("row foot"), A(Class("button"), Href(agentAddress(path)), g.Text(v.t("Try again"))), g.If(s.Removable, v.button("server-remove-ask", v.t("Remove"), "danger", "name", s.Name))))
 }
 
 func (v *visit) agentApprove(in json.RawMessage) (*reply, error) {
