@@ -11,6 +11,15 @@ type Setting struct {
 	Value string `json:"value"`
 	From  string `json:"from"` // default, or a file with the line, a variable or a flag
 	Doc   string `json:"doc,omitzero"`
+
+	Type    string   `json:"type,omitzero"` // what its values are, in words
+	Choices []string `json:"choices,omitempty"`
+	Default string   `json:"default,omitzero"`
+
+	Right  string `json:"right,omitzero"`   // who may change it here: admin, or owner for the machine's own user; empty: it is changed in the settings file
+	Fixed  string `json:"fixed,omitzero"`   // what sets it in place of the user's file, so that a change here would have no effect
+	AtOnce bool   `json:"at_once,omitzero"` // a change is in force at once, not from the next start on
+	Waits  bool   `json:"waits,omitzero"`   // it has changed, and this value is in force from the next start on
 }
 
 // Settings are all effective settings of this Steward.
@@ -23,6 +32,47 @@ type Settings struct {
 // Settings returns every effective setting and where it comes from. It requires an admin.
 func (c *Client) Settings(ctx context.Context) (Settings, error) {
 	return ask[Settings](ctx, c, "GET /settings", nil, nil)
+}
+
+// SetSetting changes a setting in the user's file. It requires an admin, and for some the machine's own user.
+func (c *Client) SetSetting(ctx context.Context, key, value string) (Setting, error) {
+	return ask[Setting](ctx, c, "PUT /settings/{key}", Params{"key": key}, map[string]string{"value": value})
+}
+
+// UnsetSetting removes a setting from the user's file, so that its default counts.
+func (c *Client) UnsetSetting(ctx context.Context, key string) (Setting, error) {
+	return ask[Setting](ctx, c, "DELETE /settings/{key}", Params{"key": key}, nil)
+}
+
+// Budget limits what models may use. Zero means no limit.
+type Budget struct {
+	Tokens int64   `json:"tokens,omitzero"` // in and out
+	Cost   float64 `json:"cost,omitzero"`   // USD
+}
+
+// Spending is what somebody has used of a budget today.
+type Spending struct {
+	Name   string  `json:"name"` // of the user or the agent
+	Calls  int     `json:"calls"`
+	Tokens int64   `json:"tokens"`
+	Cost   float64 `json:"cost"`         // USD
+	Limit  Budget  `json:"limit"`        // of a user in a day, of an agent in one run
+	Own    bool    `json:"own,omitzero"` // the limit is of this user alone
+}
+
+// Budgets are the limits of what models may use, and what was used today.
+type Budgets struct {
+	Answer Budget     `json:"answer"` // of one answer
+	Day    Budget     `json:"day"`    // of one user in a day, unless the user has a limit of their own
+	Begins time.Time  `json:"begins"` // of today
+	Ends   time.Time  `json:"ends"`
+	Users  []Spending `json:"users"` // only the caller, unless the caller is an admin
+	Agents []Spending `json:"agents"`
+}
+
+// Budgets returns the caller's budget and what is used of it; for an admin, those of all users.
+func (c *Client) Budgets(ctx context.Context) (Budgets, error) {
+	return ask[Budgets](ctx, c, "GET /budgets", nil, nil)
 }
 
 // Provider is a provider of models.
@@ -116,6 +166,7 @@ type Policies struct {
 type PolicyFile struct {
 	Name string `json:"name"`
 	Text string `json:"text"`
+	New  bool   `json:"new,omitzero"` // of a file to try or to write: it must not replace another
 }
 
 // Policies returns the policies in force.
@@ -151,23 +202,6 @@ func (c *Client) TestChannel(ctx context.Context, name string) (ChannelAccount, 
 // RemoveChannel turns an account off from the next start on, and forgets its token. It requires an admin.
 func (c *Client) RemoveChannel(ctx context.Context, name string) error {
 	return c.Call(ctx, "DELETE /channels/{name}", Params{"name": name}, nil, nil)
-}
-
-// NewServer is an MCP server that is reached over HTTP.
-type NewServer struct {
-	Name  string `json:"name"`
-	URL   string `json:"url"`
-	Token string `json:"token,omitzero"` // it is stored as a secret, and sent to this server
-}
-
-// AddServer adds an MCP server, whose tools are then approved as an agent is. It requires an admin.
-func (c *Client) AddServer(ctx context.Context, in NewServer) error {
-	return c.Call(ctx, "POST /mcp/servers", nil, in, nil)
-}
-
-// RemoveServer removes an MCP server. It requires an admin.
-func (c *Client) RemoveServer(ctx context.Context, name string) error {
-	return c.Call(ctx, "DELETE /mcp/servers/{name}", Params{"name": name}, nil, nil)
 }
 
 // PolicyTrial says what a changed file of policies would decide otherwise.

@@ -190,8 +190,8 @@ func (l *Local) wire(ctx context.Context, a *App, set *settings.Loaded, log *slo
 	if l.Found, err = a.Supply(ctx, set, l.Judge, log); err != nil {
 		return err
 	}
-	if set.Limits.DayTokens > 0 || set.Limits.DayCost > 0 {
-		if err := l.Found.recall(ctx, l.engine); err != nil {
+	if limitsDays(set) {
+		if err := l.Found.recall(ctx, l.engine, time.Now()); err != nil {
 			return err
 		}
 	}
@@ -363,7 +363,7 @@ func (l *Local) Close() error {
 		}
 		return nil
 	}
-	return closeWithin(grace+cmp.Or(l.beyond, 30*time.Second), l.Log, part{"the chat", talks}, part{"the node", suspend}, part{"the API", l.Own.Close},
+	return closeWithin(grace+cmp.Or(l.beyond, 30*time.Second), l.Log, part{"the chat", talks}, part{"the node", suspend}, part{"the API", l.Own.Close}, part{"the sign-ins", l.closeSetup},
 		part{"the browsers", l.closeBrowsers}, part{"the home", l.closeHome},
 		part{"the agents", l.Catalog.Close}, part{"the services of agents", l.services.Close}, part{"the policies", l.ClosePolicies},
 		part{"the secrets", l.secrets.Close}, part{"the index of the search", l.index.Close}, part{"the index of the documents", l.papers.Close}, part{"the data folder", l.Store.Close})

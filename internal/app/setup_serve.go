@@ -8,20 +8,20 @@ import (
 	"log/slog"
 	"net/url"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"steward/client"
+	"steward/internal/conversation"
 	"steward/internal/fault"
 	"steward/internal/llm"
 	"steward/internal/policy"
 	"steward/internal/provider/wire"
 	"steward/internal/secret"
 	"steward/internal/settings"
-	"steward/internal/source/mcp"
 )
 
 // setupService lets administrators see the settings and choose models while Steward runs. A change is written to
@@ -33,13 +33,28 @@ type setupService struct {
 	log    *slog.Logger
 	models *llm.Models // of the node
 
-	mu  sync.Mutex // of changes, one at a time
-	now *Supply
-	set *settings.Loaded
+	engine *conversation.Engine
+	start  time.Time        // what was used before is not in the ledger of the day
+	began  *settings.Loaded // what is in force, except for models
+
+	mu       sync.Mutex // of changes, one at a time
+	now      *Supply
+	set      *settings.Loaded
+	recalled bool // the ledger has what was used before the start
+
+	signing signIns
 }
 
 func newSetup(a *App, set *settings.Loaded, l *Local) *setupService {
-	return &setupService{app: a, judge: l.Judge, log: l.Log, models: l.Found.Models, now: l.Found, set: set}
+	return &setupService{app: a, judge: l.Judge, log: l.Log, models: l.Found.Models, now: l.Found, set: set, engine: l.engine, start: time.Now(), began: set, recalled: limitsDays(set)}
+}
+
+// closeSetup ends what the settings have begun.
+func (l *Local) closeSetup() error {
+	if s, ok := l.setup.(*setupService); ok {
+		return s.signing.close()
+	}
+	return nil
 }
 
 // fresh reads the settings from their sources.
@@ -101,26 +116,15 @@ func (s *setupService) reload(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if limitsDays(set) && !s.recalled {
+		if err := found.recall(ctx, s.engine, s.start); err != nil {
+			return err
+		}
+		s.recalled = true
+	}
 	s.models.Replace(found.Models)
 	s.now, s.set = found, set
 	return nil
-}
-
-// Settings implements api.Setup.
-func (s *setupService) Settings(context.Context) (client.Settings, error) {
-	_, set, err := s.fresh()
-	if err != nil {
-		return client.Settings{}, err
-	}
-	docs := map[string]string{}
-	for k := range settings.Keys() {
-		docs[k.Path] = k.Doc
-	}
-	out := client.Settings{Files: append([]string{}, set.Files...), Notices: append([]string{}, set.Notices...)}
-	for _, v := range set.Values() {
-		out.Settings = append(out.Settings, client.Setting{Key: v.Key, Value: v.Value, From: v.Source.String(), Doc: docs[v.Key]})
-	}
-	return out, nil
 }
 
 // Providers implements api.Setup.
@@ -427,38 +431,4 @@ func (s *setupService) RemoveChannel(ctx context.Context, user, name string) err
 		}
 		return RemoveChannel(set, file, name, x)
 	})
-}
-
-// AddServer implements api.Setup. It takes only servers that are reached over HTTP, so that nobody can have a
-// program started from a browser.
-func (s *setupService) AddServer(_ context.Context, user string, in client.NewServer) error {
-	_, set := s.current()
-	u, err := url.Parse(in.URL)
-	switch {
-	case !providerName.MatchString(in.Name):
-		return fault.New(fault.Invalid, "mcp_name_invalid", "%.40q cannot be the name of a server", in.Name).WithHint("use lower-case letters, digits, - and _")
-	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || strings.Contains(in.URL, "${") || len(in.URL) > 1000:
-		return fault.New(fault.Invalid, "mcp_url_invalid", "%.100q is not the address of a server", in.URL).WithHint("write https://HOST/mcp; programs are added with steward mcp add")
-	}
-	d := mcp.Decl{URL: in.URL}
-	if in.Token != "" {
-		if err := secret.Check(in.Token); err != nil {
-			return err
-		}
-		s.app.Hide(in.Token, "token of an MCP server")
-		name := strings.ToUpper("mcp_" + strings.ReplaceAll(in.Name, "-", "_") + "_token")
-		if err := secret.NewStore(secret.Folder(set.Data)).Set(name, in.Token); err != nil {
-			return err
-		}
-		d.Headers = map[string]string{"Authorization": "Bearer ${" + name + "}"}
-	}
-	s.log.Info("an MCP server was added", "by", user, "name", in.Name)
-	return mcp.AddServer(filepath.Join(set.Data, "mcp.json"), in.Name, d)
-}
-
-// RemoveServer implements api.Setup.
-func (s *setupService) RemoveServer(_ context.Context, user, name string) error {
-	_, set := s.current()
-	s.log.Info("an MCP server was removed", "by", user, "name", name)
-	return mcp.RemoveServer(filepath.Join(set.Data, "mcp.json"), name)
 }

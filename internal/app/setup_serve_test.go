@@ -183,11 +183,11 @@ func (b *signedIn) want(method, path, body string, status int, parts ...string) 
 	b.t.Helper()
 	got, text := b.do(method, path, body)
 	if got != status {
-		b.t.Errorf("%s %s: %d %s", method, path, got, text)
+		b.t.Errorf("%s %s: %d %.600s", method, path, got, text)
 	}
 	for _, p := range parts {
 		if !strings.Contains(text, p) {
-			b.t.Errorf("%s %s: %q is not in %s", method, path, p, text)
+			b.t.Errorf("%s %s %s: %q is not in %.2000s", method, path, body, p, text)
 		}
 	}
 	return text
@@ -214,7 +214,7 @@ func TestSettingsInTheBrowser(t *testing.T) {
 		return b
 	}
 	boss := signIn("local")
-	boss.want("GET", "/", "", 200, `id="connect"`, `href="/settings/models"`)
+	boss.want("GET", "/", "", 200, `id="connect"`, `href="/settings/start"`)
 	boss.want("GET", "/settings", "", 200, `data-do="sign-out"`, `data-change="language"`)
 	boss.want("GET", "/settings/models", "", 200, `data-do="provider-ask"`, `id="local"`)
 	boss.want("GET", "/settings/people", "", 200, `href="/settings/people/local"`)

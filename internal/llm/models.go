@@ -36,9 +36,10 @@ type Config struct {
 	Windows   map[string]int    // context windows in tokens by "provider/model"; they override what providers report
 	Retry     RetryPolicy
 
-	PerRequest Budget     // of one request and everything it leads to: of one Meter
-	PerDay     Budget     // of a user per day
-	Ledger     *DayLedger // of PerDay; nil: one of UTC days
+	PerRequest Budget            // of one request and everything it leads to: of one Meter
+	PerDay     Budget            // of a user per day
+	PerUser    map[string]Budget // of single users per day, in place of PerDay
+	Ledger     *DayLedger        // of PerDay; nil: one of UTC days
 
 	// Allow decides whether a model ("provider/model") may be called. An error (model_not_allowed,
 	// see NotAllowed) says why not; the chain then tries its next model. Allow is called before
@@ -120,7 +121,7 @@ func New(cfg Config) (*Models, error) {
 		prices:    prices,
 		aliases:   map[string]Resolved{},
 		direct:    map[string]Resolved{},
-		gate:      &gate{perRequest: cfg.PerRequest, perDay: cfg.PerDay, ledger: cfg.Ledger},
+		gate:      &gate{perRequest: cfg.PerRequest, perDay: cfg.PerDay, perUser: cfg.PerUser, ledger: cfg.Ledger},
 		large:     newPlaces(),
 	}
 	for _, p := range cfg.Providers {

@@ -81,6 +81,12 @@ func (t *Trial) Decide(at policy.Point, input json.RawMessage) (now, then policy
 	return now, then, err
 }
 
+// Has reports whether the user has a file of policies, in force or not.
+func (j *Authorizer) Has(name string) bool {
+	_, err := os.Lstat(filepath.Join(j.opt.Dir, filepath.Base(name)))
+	return err == nil
+}
+
 // Write writes a file of the user's, if the policies compile with it. The watch over the folder puts it in force.
 // Codes as for Try, and policy_unwritable.
 func (j *Authorizer) Write(_ context.Context, name, text string) error {

@@ -8,6 +8,7 @@ import (
 	"steward/client"
 	"steward/internal/catalog"
 	"steward/internal/explain"
+	"steward/internal/fault"
 	"steward/internal/identity"
 	"steward/internal/policy/rego"
 	"steward/internal/requests"
@@ -23,9 +24,15 @@ func (f *server) agents() auth.Agents {
 	return auth.Agents{Catalog: f.Agents, Authorizer: f.Authorizer}
 }
 
-func (f *server) listAgents(ctx context.Context, c *call, _ struct{}) (map[string][]catalog.Listing, error) {
+// agentList are the agents that a caller sees.
+type agentList struct {
+	Agents  []catalog.Listing `json:"agents"`
+	Decides bool              `json:"decides"` // the caller decides about agents and sources
+}
+
+func (f *server) listAgents(ctx context.Context, c *call, _ struct{}) (agentList, error) {
 	list, err := f.agents().List(ctx, c.Caller)
-	return the("agents", list), err
+	return agentList{list, f.agents().Decides(ctx, c.Caller)}, err
 }
 
 func (f *server) inspectAgent(ctx context.Context, c *call, in struct {
@@ -116,14 +123,17 @@ type policyFile struct {
 	Body client.PolicyFile `body:"" size:"1048576"`
 }
 
-// writable returns the policies, if the caller may change them.
-func (f *server) writable(c *call) (*rego.Authorizer, error) {
+// writable returns the policies, if the caller may change a file of them.
+func (f *server) writable(c *call, file *client.PolicyFile) (*rego.Authorizer, error) {
 	if err := admins(c, "only admins change policies", "ask an admin"); err != nil {
 		return nil, err
 	}
 	p, ok := f.Authorizer.(*rego.Authorizer)
 	if !ok {
 		return nil, unsupported("policy", "this Steward has no policies")
+	}
+	if file.New && p.Has(file.Name) {
+		return nil, fault.New(fault.Conflict, "policy_exists", "there is a file %.80s already", file.Name).WithHint("edit it, or choose another name")
 	}
 	return p, nil
 }
@@ -134,7 +144,7 @@ const maxTried = 100
 // tryPolicy decides the caller's newest actions again, as if a file of policies were another.
 func (f *server) tryPolicy(ctx context.Context, c *call, in policyFile) (client.PolicyTrial, error) {
 	out := client.PolicyTrial{Changes: []client.PolicyChange{}}
-	p, err := f.writable(c)
+	p, err := f.writable(c, &in.Body)
 	if err != nil {
 		return out, err
 	}
@@ -166,7 +176,7 @@ func (f *server) tryPolicy(ctx context.Context, c *call, in policyFile) (client.
 
 // writePolicy writes a file of policies, which is then in force.
 func (f *server) writePolicy(ctx context.Context, c *call, in policyFile) (noContent, error) {
-	p, err := f.writable(c)
+	p, err := f.writable(c, &in.Body)
 	if err != nil {
 		return noContent{}, err
 	}

@@ -25,6 +25,9 @@ func (v *visit) composer(conv *client.Conversation, atWork bool) g.Node {
 	if conv != nil {
 		which, agent, model = conv.ID, conv.Agent, conv.Model
 	}
+	if conv == nil {
+		agent = v.r.URL.Query().Get("agent") // of a link that begins a chat with one
+	}
 	if agent == kits.DefaultAgent {
 		agent = ""
 	}

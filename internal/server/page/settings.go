@@ -20,14 +20,28 @@ func (v *visit) settingsPage(tab, title string, main ...g.Node) content {
 	tabs := []entry{{"you", "", "/settings", v.t("You")}}
 	if v.caller.Admin {
 		tabs = append(tabs,
-			entry{"models", "", "/settings/models", v.t("Models")}, entry{"people", "", "/settings/people", v.t("People")},
-			entry{"agents", "", "/settings/agents", v.t("Agents and servers")}, entry{"channels", "", "/settings/channels", v.t("Channels")},
+			entry{"models", "", "/settings/models", v.t("Models")}, entry{"budgets", "", "/settings/budgets", v.t("Budgets")}, entry{"people", "", "/settings/people", v.t("People")},
+			entry{"agents", "", "/settings/agents", v.t("Agents and servers")})
+		if v.caller.User == identity.Local {
+			tabs = append(tabs, entry{"skills", "", "/settings/skills", v.t("Skills")})
+		}
+		tabs = append(tabs, entry{"channels", "", "/settings/channels", v.t("Channels")},
 			entry{"policy", "", "/settings/policy", v.t("Policies")}, entry{"all", "", "/settings/all", v.t("All settings")})
 	}
 	return content{title: title, nav: "settings", main: Div(Class("settings"),
 		Nav(Class("tabs"), Aria("label", v.t("Settings")), g.Map(tabs, func(e entry) g.Node {
 			return A(Href(e.href), g.If(e.name == tab, Aria("current", "page")), g.Text(e.label))
 		})), g.Group(main))}
+}
+
+// atField says at which field of its form an error stands. codes are code, field, code, field, …
+func atField(err error, codes ...string) error {
+	for i := 0; i+1 < len(codes); i += 2 {
+		if fault.HasCode(err, codes[i]) {
+			return fault.Of(err).Detail("field", codes[i+1])
+		}
+	}
+	return err
 }
 
 // option is one of a select.
@@ -55,6 +69,7 @@ func (v *visit) youScreen() (content, error) {
 		Section(Class("item pick"),
 			Label(g.Text(v.t("Language")), Select(Data("change", "language"), option("", v.t("As in the browser"), language), option("en", "English", language), option("de", "Deutsch", language))),
 			Label(g.Text(v.t("Colours")), Select(Data("change", "theme"), option("", v.t("As in the system"), v.theme()), option("light", v.t("Light"), v.theme()), option("dark", v.t("Dark"), v.theme())))),
+		v.ownBudget(),
 		H2(g.Text(v.t("Signed-in browsers"))), v.sessionList(sessions, "")), nil
 }
 
@@ -171,7 +186,7 @@ func (v *visit) allSettingsScreen() (content, error) {
 	}
 	files := P(Class("quiet"), g.Text(v.t("There is no settings file yet. All settings have their default values.")))
 	if len(set.Files) > 0 {
-		files = P(Class("quiet"), g.Text(v.t("Read from:")+" "), g.Map(set.Files, func(f string) g.Node { return g.Group{Code(g.Text(f)), g.Text(" ")} }), g.Text(v.t("Other changes to these files take effect at the next start.")))
+		files = P(Class("quiet"), g.Text(v.t("Read from:")+" "), g.Map(set.Files, func(f string) g.Node { return g.Group{Code(g.Text(f)), g.Text(" ")} }), g.Text(v.t("What could start a program, name a key or open Steward to others is changed only there, and takes effect at the next start.")))
 	}
 	return v.settingsPage("all", v.t("All settings"), head(v.t("All settings")), files,
 		g.Map(set.Notices, func(n string) g.Node { return P(Class("notice"), v.icon("warn"), ownText(n)) }),
@@ -181,15 +196,7 @@ func (v *visit) allSettingsScreen() (content, error) {
 		g.If(len(groups) == 0, empty(v.t("No setting matches."))),
 		g.Map(groups, func(group string) g.Node {
 			return Section(H2(Code(g.Text(group))), Dl(Class("all"), g.Map(by[group], func(s client.Setting) g.Node {
-				from := ""
-				if s.From == "default" {
-					from = " quiet"
-				}
-				value := s.Value
-				if value == "" {
-					value = "–"
-				}
-				return g.Group{Dt(Code(g.Text(s.Key))), Dd(Span(Class("value"), ownText(value)), g.Text(" "), Span(Class("state"+from), g.Text(s.From)), g.If(s.Doc != "", P(Class("quiet"), g.Text(s.Doc))))}
+				return g.Group{Dt(Code(g.Text(s.Key))), v.settingValue(&s)}
 			})))
 		})), nil
 }

@@ -2,11 +2,14 @@ package page
 
 import (
 	"encoding/json"
+	"slices"
+	"strings"
 
 	g "maragu.dev/gomponents"
 	. "maragu.dev/gomponents/html"
 
 	"steward/client"
+	"steward/internal/fault"
 )
 
 // channelsScreen shows the accounts at messengers, and who is known there.
@@ -56,8 +59,10 @@ func (v *visit) pair(in json.RawMessage) (*reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, err = v.api().Pair(v.ctx(), x.Code, x.User)
-	return &reply{Go: "/settings/channels"}, err
+	if _, err := v.api().Pair(v.ctx(), strings.TrimSpace(x.Code), x.User); err != nil {
+		return nil, atField(err, "code_unknown", "code", "user_not_found", "user")
+	}
+	return &reply{Go: "/settings/channels"}, nil
 }
 
 func (v *visit) unpairAsk(in json.RawMessage) (*reply, error) {
@@ -76,14 +81,122 @@ func (v *visit) unpair(in json.RawMessage) (*reply, error) {
 	return &reply{Go: "/settings/channels"}, v.api().Unpair(v.ctx(), x.ID)
 }
 
-// channelAsk asks for an account at a messenger.
+// messenger is what a person has to know to connect an account.
+type messenger struct {
+	kind, title, about string
+	steps              []string // what to do there
+	paste              string   // a text to paste there
+	token              string   // what the token is called there
+	address            string   // what base_url is; empty: it is not asked for
+	needsAddress       bool
+	link               string // where to do it
+	settings           []messengerSetting
+}
+
+// slackManifest describes an app for Slack; docs/guides/messengers-slack.md has the same.
+const slackManifest = `display_information:
+  name: Steward
+features:
+  app_home:
+    messages_tab_enabled: true
+    messages_tab_read_only_enabled: false
+  bot_user:
+    display_name: steward
+    always_online: true
+oauth_config:
+  scopes:
+    bot:
+      - app_mentions:read
+      - channels:history
+      - channels:read
+      - chat:write
+      - files:read
+      - files:write
+      - groups:history
+      - groups:read
+      - im:history
+      - im:read
+      - im:write
+      - mpim:history
+      - mpim:read
+settings:
+  event_subscriptions:
+    bot_events:
+      - app_mention
+      - message.channels
+      - message.groups
+      - message.im
+      - message.mpim
+  interactivity:
+    is_enabled: true
+  socket_mode_enabled: true
+`
+
+// messengerSetting is a setting of the account.
+type messengerSetting struct {
+	name, label, example string
+	needed               bool
+}
+
+// messengers are the kinds of accounts, the easiest first.
+func (v *visit) messengers() []messenger {
+	return []messenger{
+		{kind: "telegram", title: "Telegram", about: v.t("A bot of yours, alone or in a group. The easiest one."), link: "https://t.me/BotFather",
+			steps: []string{v.t("Open Telegram, search for @BotFather, and send it /newbot."), v.t("Choose a name, and a user name that ends in bot."), v.t("BotFather answers with a token such as 123456789:AAF…. Paste it below.")},
+			token: v.t("Token of the bot")},
+		{kind: "matrix", title: "Matrix", about: v.t("An account of its own at any Matrix home server."), link: "https://app.element.io",
+			steps: []string{v.t("Register an account for Steward at your home server, such as @steward:example.org."), v.t("Log in as this account in Element, open All settings, Help & About, Advanced, and copy the access token."), v.t("Close the window without logging out, because logging out ends the token. Chat with the account without encryption.")},
+			token: v.t("Access token"), address: v.t("Address of the home server, if it is not matrix.org")},
+		{kind: "slack", title: "Slack", about: v.t("An app of yours in a Slack workspace."), link: "https://api.slack.com/apps",
+			steps: []string{v.t("Choose Create New App, From a manifest, and your workspace. Paste this manifest:"), v.t("Install it to the workspace. Under OAuth & Permissions is the Bot User OAuth Token; it begins with xoxb-."), v.t("Under Basic Information, App-Level Tokens, create a token with the scope connections:write. It begins with xapp-."), v.t("Paste both tokens below, with a space between them.")},
+			paste: slackManifest, token: v.t("Both tokens: xoxb-… xapp-…")},
+		{kind: "discord", title: "Discord", about: v.t("A bot of yours, in private messages and on servers."), link: "https://discord.com/developers/applications",
+			steps: []string{v.t("Choose New Application. On the page Bot, choose Reset Token and copy the token."), v.t("Leave the privileged gateway intents off: Steward needs none."), v.t("On the page Installation, choose the scope bot with the permissions View Channels, Send Messages, Send Messages in Threads, Read Message History, Attach Files and Embed Links. Open the link there and add the bot to a server of yours.")},
+			token: v.t("Token of the bot")},
+		{kind: "email", title: v.t("E-mail"), about: v.t("A mailbox that belongs to Steward alone."),
+			steps: []string{v.t("Get a mailbox for Steward. Many providers want an app password for other mail programs."), v.t("Look at the source of an e-mail in the mailbox: the topmost field Authentication-Results begins with the name of the server that checks senders, such as mx.google.com. Without it Steward believes no sender.")},
+			token: v.t("Password of the mailbox"), settings: []messengerSetting{{"address", v.t("E-mail address of the mailbox"), "steward@example.com", true}, {"trust", v.t("Name of the server that checks senders"), "mx.google.com", false},
+				{"imap", v.t("IMAP server, unless the provider is a large one"), "mail.example.com:993", false}, {"smtp", v.t("SMTP server, unless the provider is a large one"), "mail.example.com:465", false}, {"user", v.t("Name to log in with, if it is not the address"), "", false}}},
+		{kind: "webhook", title: "Webhook", about: v.t("Any other program, over HTTP: a door station, an SMS gateway, a chat of your own."),
+			steps: []string{v.t("Make up a secret of at least 16 characters. Your program signs with it what it posts, and checks what Steward posts."), v.t("The form of what is posted is in the guide docs/guides/messengers.md.")},
+			token: v.t("Shared secret"), address: v.t("Address that Steward posts to"), needsAddress: true},
+	}
+}
+
+// channelAsk asks for the messenger.
 func (v *visit) channelAsk(json.RawMessage) (*reply, error) {
-	return v.dialog(v.t("Connect a messenger"), Form(Class("busy"), Data("do", "channel-add"), AutoComplete("off"),
-		Label(g.Text(v.t("Messenger, such as telegram or webhook")), Input(Name("kind"), Required(), Value("telegram"), MaxLength("32"))),
-		Label(g.Text(v.t("Token")), Input(Type("password"), Name("token"), Required(), AutoComplete("off"), MaxLength("4000"), AutoFocus())),
-		Details(Summary(g.Text(v.t("More"))), Label(g.Text(v.t("Short name (letters and digits)")), Input(Name("name"), MaxLength("32"))), Label(g.Text(v.t("Address")), Input(Type("url"), Name("base_url"))),
+	return v.dialog(v.t("Connect a messenger"), Div(Class("choice"), P(Class("quiet"), g.Text(v.t("The next step says what to create where, and which token is needed."))),
+		Ul(ID("choices"), g.Map(v.messengers(), func(m messenger) g.Node {
+			return Li(Button(Type("button"), Data("do", "channel-guide"), Data("field-kind", m.kind), Strong(g.Text(m.title)), Span(Class("quiet"), g.Text(m.about))))
+		})), Div(Class("row end"), Button(Type("button"), Data("js", "close"), g.Text(v.t("Cancel")))))), nil
+}
+
+// channelGuide says what to do at a messenger, and asks for the token.
+func (v *visit) channelGuide(in json.RawMessage) (*reply, error) {
+	x, err := read[struct{ Kind string }](in)
+	if err != nil {
+		return nil, err
+	}
+	list := v.messengers()
+	i := slices.IndexFunc(list, func(m messenger) bool { return m.kind == x.Kind })
+	if i < 0 {
+		return nil, fault.New(fault.Invalid, "channel_kind_unknown", "there is no kind of channel %.40q", x.Kind)
+	}
+	m := &list[i]
+	return v.dialog(v.t("Connect {name}", m.title), Form(Class("busy"), Data("do", "channel-add"), hiddenFields("kind", m.kind), AutoComplete("off"),
+		Ol(Class("steps"), g.Map(m.steps, func(s string) g.Node { return Li(g.Text(s)) })),
+		g.If(m.paste != "", Details(Class("covered"), Summary(g.Text(v.t("The manifest"))), Div(Class("copy"), Pre(g.Text(m.paste)), Button(Type("button"), Data("js", "code"), g.Text(v.t("Copy")))))),
+		g.If(m.link != "", P(A(Href(m.link), Rel("noreferrer noopener"), Target("_blank"), g.Text(v.t("Open {address}", m.link))))),
+		g.Map(m.settings, func(s messengerSetting) g.Node {
+			return Label(g.Text(s.label), Input(Name("set."+s.name), g.If(s.needed, Required()), g.If(s.example != "", Placeholder(s.example)), MaxLength("300"), AutoComplete("off")))
+		}),
+		g.If(m.address != "", Label(g.Text(m.address), Input(Type("url"), Name("base_url"), g.If(m.needsAddress, Required()), Placeholder("https://example.com"), MaxLength("500")))),
+		Label(g.Text(m.token), Input(Type("password"), Name("token"), Required(), AutoComplete("off"), MaxLength("4000"), g.Attr("spellcheck", "false"), g.If(len(m.settings) == 0, AutoFocus()))),
+		P(Class("quiet"), g.Text(v.t("Steward keeps it as a secret on this machine. It is never shown again, and no model sees it."))),
+		Details(Summary(g.Text(v.t("More"))), Label(g.Text(v.t("Short name of the account, if you have several (letters and digits)")), Input(Name("name"), Placeholder(m.kind), MaxLength("32"), Pattern("[a-z][a-z0-9_\\-]{0,31}"))),
+			g.If(m.address == "" && m.kind != "email", Label(g.Text(v.t("Address of the service, if it is not the public one")), Input(Type("url"), Name("base_url"), MaxLength("500")))),
 			Label(Input(Type("checkbox"), Name("unchecked"), Data("flag", "")), g.Text(" "+v.t("Keep it even if the test fails")))),
-		v.dialogButtons(v.t("Test and connect")))), nil
+		Div(Class("row end"), v.button("channel-ask", v.t("Back"), ""), Button(Type("button"), Data("js", "close"), g.Text(v.t("Cancel"))), Button(Type("submit"), Class("primary"), g.Text(v.t("Test and connect")))))), nil
 }
 
 func (v *visit) channelAdd(in json.RawMessage) (*reply, error) {
@@ -91,12 +204,28 @@ func (v *visit) channelAdd(in json.RawMessage) (*reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	a, err := v.api().AddChannel(v.ctx(), x)
+	fields, err := read[map[string]any](in)
 	if err != nil {
 		return nil, err
 	}
-	return v.dialog(v.t("Stored"), Div(P(ownText(a.Account)), P(g.Text(v.t("The messenger is connected when Steward has been started again. Then write to the account and enter the code that you get here."))),
-		Div(Class("row end"), Button(Type("button"), Class("primary"), Data("js", "close"), g.Text(v.t("Close")))))), nil
+	x.Settings = map[string]string{}
+	for name, value := range fields {
+		key, is := strings.CutPrefix(name, "set.")
+		if text, ok := value.(string); is && ok && strings.TrimSpace(text) != "" {
+			x.Settings[key] = strings.TrimSpace(text)
+		}
+	}
+	x.Token = strings.TrimSpace(x.Token)
+	a, err := v.api().AddChannel(v.ctx(), x)
+	if err != nil {
+		return nil, atField(err, "channel_exists", "name", "channel_name_invalid", "name", "token_invalid", "token", "secret_short", "token", "secret_invalid", "token", "channel_failed", "token")
+	}
+	account := a.Account
+	if account == "" {
+		account = x.Kind
+	}
+	return v.dialog(v.t("Stored"), Div(P(Strong(ownText(account))), P(g.Text(v.t("The messenger is connected when Steward has been started again. Then write to the account and enter the code that you get here."))),
+		Div(Class("row end"), A(Class("button primary"), Href("/settings/channels"), g.Text(v.t("Close")))))), nil
 }
 
 func (v *visit) channelTest(in json.RawMessage) (*reply, error) {

@@ -12,6 +12,7 @@ import (
 	. "maragu.dev/gomponents/html"
 
 	"steward/client"
+	"steward/internal/fault"
 )
 
 // offlineProvider is the name of the provider that is built in, which is no language model.
@@ -28,7 +29,7 @@ func (v *visit) connectCard() g.Node {
 	}
 	return Div(ID("connect"), Class("item connect"), H3(g.Text(v.t("Connect a language model"))),
 		P(g.Text(v.t("Until then Steward answers by simple rules and understands little. You need a key of a provider, or a model on this machine."))),
-		A(Class("button primary"), Href("/settings/models"), g.Text(v.t("Connect a model"))))
+		A(Class("button primary"), Href("/settings/start"), g.Text(v.t("Connect a model"))))
 }
 
 // modelsScreen shows the providers of models, and what answers by default.
@@ -37,28 +38,7 @@ func (v *visit) modelsScreen() (content, error) {
 	if err != nil {
 		return content{}, err
 	}
-	budgets, err := v.budgets()
-	return v.settingsPage("models", v.t("Models"), main, budgets), err
-}
-
-// budgets shows the limits of what models may cost.
-func (v *visit) budgets() (g.Node, error) {
-	set, err := v.api().Settings(v.ctx())
-	if err != nil {
-		return nil, err
-	}
-	names := map[string]string{"limits.tokens": v.t("Tokens of one answer"), "limits.cost": v.t("Dollars of one answer"), "limits.day_tokens": v.t("Tokens of a person in a day"), "limits.day_cost": v.t("Dollars of a person in a day")}
-	return Section(H2(g.Text(v.t("Budgets"))), Dl(g.Map(set.Settings, func(s client.Setting) g.Node {
-		name := names[s.Key]
-		if name == "" {
-			return nil
-		}
-		value := s.Value
-		if value == "0" {
-			value = v.t("no limit")
-		}
-		return g.Group{Dt(g.Text(name)), Dd(g.Text(value), g.Text(" "), Code(Class("quiet"), g.Text(s.Key)))}
-	})), P(Class("quiet"), g.Text(v.t("Set them in the settings file. When a budget is spent, models are not asked until the next day.")))), nil
+	return v.settingsPage("models", v.t("Models"), main), nil
 }
 
 // providers is the part of the screen that changes when a provider is connected.
@@ -88,9 +68,14 @@ func (v *visit) providers() (g.Node, error) {
 	if len(connected) > 0 {
 		body = append(body, H2(g.Text(v.t("Connected providers"))), Div(Class("cards"), g.Map(connected, func(x client.Provider) g.Node { return v.providerCard(x, p.Offline) })))
 	}
-	body = append(body, Section(ID("local"), H2(g.Text(v.t("A model on this machine"))),
-		P(g.Text(v.t("Nothing leaves the machine. Ollama, llama.cpp, LM Studio and other servers are found by themselves when they run here.")), g.Text(" "),
-			A(Href(p.LocalFrom), Rel("noreferrer noopener"), Target("_blank"), g.Text(v.t("Install Ollama"))), g.Text(", "), g.Text(v.t("then run:"))),
+	body = append(body, Section(ID("local"), H2(g.Text(v.t("A model on this machine"))), v.localAdvice(&p), P(v.button("models-again", v.t("Look again"), ""))))
+	return Div(append([]g.Node{ID("models")}, body...)...), nil
+}
+
+// localAdvice says what a model on this machine needs, and how to get one.
+func (v *visit) localAdvice(p *client.Providers) g.Node {
+	return g.Group{P(g.Text(v.t("Nothing leaves the machine. Ollama, llama.cpp, LM Studio and other servers are found by themselves when they run here.")), g.Text(" "),
+		A(Href(p.LocalFrom), Rel("noreferrer noopener"), Target("_blank"), g.Text(v.t("Install Ollama"))), g.Text(", "), g.Text(v.t("then run:"))),
 		Div(Class("copy"), Code(g.Text(p.LocalHow)), Button(Type("button"), Data("js", "code"), g.Text(v.t("Copy")))),
 		Div(Class("scrolls"), TabIndex("0"), Role("region"), Aria("label", v.t("A model on this machine")), Table(THead(Tr(Th(g.Text(v.t("Model"))), Th(g.Text(v.t("Download"))), Th(g.Text(v.t("Working memory"))), Th(g.Text(v.t("Here"))))),
 			TBody(g.Map(p.Local, func(m client.LocalModel) g.Node {
@@ -99,9 +84,7 @@ func (v *visit) providers() (g.Node, error) {
 					fits = Span(Class("state bad"), g.Text(v.t("too large for this machine")))
 				}
 				return Tr(Td(Code(g.Text(m.Name))), Td(g.Textf("%.1f GB", m.Download)), Td(g.Textf("%.0f GB", m.Memory)), Td(fits))
-			})))),
-		P(v.button("models-again", v.t("Look again"), ""))))
-	return Div(append([]g.Node{ID("models")}, body...)...), nil
+			}))))}
 }
 
 func (v *visit) providerCard(x client.Provider, offline bool) g.Node {
@@ -133,9 +116,16 @@ func (v *visit) changed(toast string) (*reply, error) {
 	return &reply{Patches: []patch{v.closed(), put("models", "", n)}, Toast: toast}, nil
 }
 
-func (v *visit) modelsAgain(json.RawMessage) (*reply, error) {
+func (v *visit) modelsAgain(in json.RawMessage) (*reply, error) {
+	x, err := read[struct{ On string }](in)
+	if err != nil {
+		return nil, err
+	}
 	if err := v.api().FindModels(v.ctx()); err != nil {
 		return nil, err
+	}
+	if x.On == "start" {
+		return v.startChanged("")
 	}
 	return v.changed("")
 }
@@ -151,40 +141,41 @@ func (v *visit) providerAsk(in json.RawMessage) (*reply, error) {
 		return nil, err
 	}
 	return v.dialog(v.t("Connect a provider"), Form(Class("busy"), Data("do", "provider-connect"), AutoComplete("off"),
-		Label(g.Text(v.t("Provider")), Select(Name("provider"), option("", v.t("Recognise it by the key"), x.Name), g.Map(p.Providers, func(o client.Provider) g.Node {
-			if o.Access == "built in" || o.Access == "local" && !o.Connected {
-				return nil
-			}
-			return option(o.Name, o.Title, x.Name)
-		}), option("other", v.t("Another server …"), x.Name))),
+		Label(g.Text(v.t("Provider")), v.providerSelect(&p, x.Name)),
 		Label(g.Text(v.t("Key")), Input(Type("password"), Name("key"), AutoComplete("off"), g.Attr("spellcheck", "false"), MaxLength("4000"), AutoFocus(), Aria("describedby", "key-help"))),
 		P(ID("key-help"), Class("quiet"), g.Text(v.t("Steward keeps it as a secret on this machine. It is never shown again, and no model sees it."))),
-		Details(Summary(g.Text(v.t("More"))),
-			Label(g.Text(v.t("Address of the API, for another server")), Input(Type("url"), Name("url"), Placeholder("https://models.example.com/v1"))),
-			Label(g.Text(v.t("Name of the server, such as office")), Input(Name("name"), Pattern("[a-z][a-z0-9_\\-]{0,31}"), MaxLength("32"))),
-			Label(g.Text(v.t("Model to try and to use, such as gpt-5.4-mini")), Input(Name("model"), MaxLength("200"))),
-			Label(Input(Type("checkbox"), Name("unchecked"), Data("flag", "")), g.Text(" "+v.t("Keep it even if the test fails")))),
+		Details(Summary(g.Text(v.t("More"))), v.ownServer()),
 		v.dialogButtons(v.t("Test and connect")))), nil
 }
 
 func (v *visit) providerConnect(in json.RawMessage) (*reply, error) {
+	t, err := v.connect(in)
+	if err != nil {
+		return nil, err
+	}
+	return v.changed(v.triedText(t))
+}
+
+// connect connects a provider with the fields of a form.
+func (v *visit) connect(in json.RawMessage) (client.Tried, error) {
 	x, err := read[struct {
 		Provider, Key, URL, Name, Model string
 		Unchecked                       bool
 	}](in)
 	if err != nil {
-		return nil, err
+		return client.Tried{}, err
 	}
-	c := client.Connection{Provider: x.Provider, Key: x.Key, BaseURL: x.URL, Unchecked: x.Unchecked}
-	if x.Provider == "other" {
-		c.Provider = x.Name
+	c := client.Connection{Provider: x.Provider, Key: strings.TrimSpace(x.Key), BaseURL: strings.TrimSpace(x.URL), Model: strings.TrimSpace(x.Model), Unchecked: x.Unchecked}
+	switch {
+	case x.Provider == "other" || x.Provider == "" && x.URL != "":
+		if c.Provider = x.Name; c.Provider == "" {
+			return client.Tried{}, atField(fault.New(fault.Invalid, "name_missing", "%s", v.t("Give the server a name, such as office.")), "name_missing", "name")
+		}
+	case x.Provider == "" && c.Key == "":
+		return client.Tried{}, atField(fault.New(fault.Invalid, "key_missing", "%s", v.t("Paste a key, or choose a server of your own.")), "key_missing", "key")
 	}
-	c.Model = x.Model
 	t, err := v.api().ConnectProvider(v.ctx(), c)
-	if err != nil {
-		return nil, err
-	}
-	return v.changed(v.triedText(t))
+	return t, atField(err, "key_refused", "key", "key_invalid", "key", "key_missing", "key", "secret_short", "key", "secret_invalid", "key", "provider_unknown", "provider", "provider_name_invalid", "name", "base_url_missing", "url", "base_url_invalid", "url", "provider_unreachable", "url", "no_models", "model", "model_not_found", "model")
 }
 
 // triedText says what came of a test.
@@ -227,25 +218,30 @@ func (v *visit) modelAsk(json.RawMessage) (*reply, error) {
 }
 
 func (v *visit) modelUse(in json.RawMessage) (*reply, error) {
+	said, err := v.use(in)
+	if err != nil {
+		return nil, err
+	}
+	return v.changed(said)
+}
+
+// use tries the model of a form, and makes it the one that answers by default.
+func (v *visit) use(in json.RawMessage) (said string, err error) {
 	x, err := read[struct {
 		Model  string
 		Anyway bool
 	}](in)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	said := ""
 	t, err := v.api().TestModel(v.ctx(), x.Model)
 	switch {
 	case err == nil:
 		said = v.triedText(t)
 	case !x.Anyway:
-		return nil, err
+		return "", atField(err, fault.Of(err).Code, "model")
 	}
-	if err := v.api().UseModel(v.ctx(), x.Model); err != nil {
-		return nil, err
-	}
-	return v.changed(said)
+	return said, v.api().UseModel(v.ctx(), x.Model)
 }
 
 func (v *visit) providerRemoveAsk(in json.RawMessage) (*reply, error) {

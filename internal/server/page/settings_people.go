@@ -125,7 +125,7 @@ func (v *visit) userAdd(in json.RawMessage) (*reply, error) {
 		return nil, err
 	}
 	if _, err := v.api().AddUser(v.ctx(), x.User, map[string]any{"display": x.Display, "roles": []string{x.Role}}); err != nil {
-		return nil, err
+		return nil, atField(err, "user_exists", "user", "user_invalid", "user", "user_reserved", "user", "display_invalid", "display", "role_unknown", "role")
 	}
 	return &reply{Go: "/settings/people/" + x.User}, nil
 }
@@ -172,7 +172,7 @@ func (v *visit) userRemove(in json.RawMessage) (*reply, error) {
 		return nil, err
 	}
 	if x.User != x.Confirm {
-		return nil, fault.New(fault.Invalid, "fields_invalid", "%s", v.t("The name is not the same."))
+		return nil, fault.New(fault.Invalid, "fields_invalid", "%s", v.t("The name is not the same.")).Detail("field", "confirm")
 	}
 	return &reply{Go: "/settings/people"}, v.api().DeleteUser(v.ctx(), x.User)
 }
@@ -195,7 +195,7 @@ func (v *visit) keyAdd(in json.RawMessage) (*reply, error) {
 	var until time.Time
 	if x.Expires != "" {
 		if until, err = time.Parse(time.DateOnly, x.Expires); err != nil {
-			return nil, fault.New(fault.Invalid, "time_invalid", "%.40q is not a day", x.Expires)
+			return nil, fault.New(fault.Invalid, "time_invalid", "%.40q is not a day", x.Expires).Detail("field", "expires")
 		}
 	}
 	k, err := v.api().CreateKey(v.ctx(), x.User, x.Name, until)
@@ -233,7 +233,7 @@ func (v *visit) groupAdd(in json.RawMessage) (*reply, error) {
 		return nil, err
 	}
 	_, err = v.api().AddGroup(v.ctx(), client.NewGroup{Name: x.Name, Display: x.Display, Members: []string{v.caller.User}, Managers: []string{v.caller.User}})
-	return &reply{Go: "/settings/people"}, err
+	return &reply{Go: "/settings/people"}, atField(err, "group_exists", "name", "group_invalid", "name", "group_left", "name")
 }
 
 func (v *visit) groupJoin(in json.RawMessage) (*reply, error) {

@@ -38,13 +38,17 @@ func (v *visit) policyScreen() (content, error) {
 		})), nil
 }
 
+// policyFields are what the forms about a file of policies have.
+type policyFields struct{ Name, Text, Old string } // Old is the file that is edited; empty: a new one
+
 // policyAsk shows a file of policies to edit.
 func (v *visit) policyAsk(in json.RawMessage) (*reply, error) {
-	x, err := read[client.PolicyFile](in)
+	x, err := read[policyFields](in)
 	if err != nil {
 		return nil, err
 	}
 	if x.Name != "" && x.Text == "" {
+		x.Old = x.Name
 		p, err := v.api().Policies(v.ctx())
 		if err != nil {
 			return nil, err
@@ -56,9 +60,9 @@ func (v *visit) policyAsk(in json.RawMessage) (*reply, error) {
 		}
 	}
 	if x.Name == "" {
-		x = client.PolicyFile{Name: "house.rego", Text: "package steward\n\n# deny contains \"no mail at all\" if startswith(input.tool.name, \"mail.\")\n"}
+		x = policyFields{Name: "house.rego", Text: "package steward\n\n# deny contains \"no mail at all\" if startswith(input.tool.name, \"mail.\")\n"}
 	}
-	return v.dialog(v.t("Edit policies"), Form(Class("busy"), Data("do", "policy-try"),
+	return v.dialog(v.t("Edit policies"), Form(Class("busy"), Data("do", "policy-try"), hiddenFields("old", x.Old),
 		Label(g.Text(v.t("File")), Input(Name("name"), Value(x.Name), Required(), Pattern("[A-Za-z0-9_\\-]+\\.rego"), MaxLength("64"))),
 		Label(g.Text(v.t("Rules in Rego")), Textarea(Class("code"), Name("text"), Rows("16"), g.Attr("spellcheck", "false"), AutoFocus(), g.Text(x.Text))),
 		v.dialogButtons(v.t("Test")))), nil
@@ -66,13 +70,13 @@ func (v *visit) policyAsk(in json.RawMessage) (*reply, error) {
 
 // policyTry shows what a file would decide otherwise, before it is saved.
 func (v *visit) policyTry(in json.RawMessage) (*reply, error) {
-	x, err := read[client.PolicyFile](in)
+	x, err := read[policyFields](in)
 	if err != nil {
 		return nil, err
 	}
-	t, err := v.api().TryPolicy(v.ctx(), x)
+	t, err := v.api().TryPolicy(v.ctx(), x.file())
 	if err != nil {
-		return nil, err
+		return nil, atField(err, "policy_invalid", "text", "policy_file_invalid", "name", "policy_exists", "name")
 	}
 	verdict := map[string]string{"allow": v.t("allowed"), "ask": v.t("asked about"), "deny": v.t("denied")}
 	said := P(g.Text(v.t("Of your last {n} actions, all would be decided as before.", strconv.Itoa(t.Tried))))
@@ -82,17 +86,26 @@ func (v *visit) policyTry(in json.RawMessage) (*reply, error) {
 	if len(t.Changes) > 0 {
 		said = P(g.Text(v.t("Of your last {n} actions, these would be decided otherwise:", strconv.Itoa(t.Tried))))
 	}
-	return v.dialog(v.t("Put these policies in force?"), Form(Data("do", "policy-save"), hiddenFields("name", x.Name), Textarea(Name("text"), Hidden(""), Aria("label", v.t("Rules in Rego")), g.Text(x.Text)), said,
+	return v.dialog(v.t("Put these policies in force?"), Form(Data("do", "policy-save"), hiddenFields("name", x.Name, "old", x.Old), Textarea(Name("text"), Hidden(""), Aria("label", v.t("Rules in Rego")), g.Text(x.Text)), said,
 		Ul(Class("list"), g.Map(t.Changes, func(c client.PolicyChange) g.Node {
 			return Li(ownText(c.About), g.Text(" "), when(c.At), P(Span(Class("state"), g.Text(verdict[c.Now])), g.Text(" → "), Strong(g.Text(verdict[c.Then]))), g.If(c.Reason != "", P(Class("quiet"), ownText(c.Reason))))
 		})),
-		v.dialogButtons(v.t("Save")))), nil
+		Div(Class("row end"), Button(Type("submit"), Data("submit", "policy-ask"), g.Text(v.t("Back"))), Button(Type("button"), Data("js", "close"), g.Text(v.t("Cancel"))), Button(Type("submit"), Class("primary"), g.Text(v.t("Save")))))), nil
+}
+
+// file is the file of the fields. A new one, or one with a new name, must not replace another.
+func (x *policyFields) file() client.PolicyFile {
+	name := strings.TrimSpace(x.Name)
+	return client.PolicyFile{Name: name, Text: x.Text, New: name != x.Old}
 }
 
 func (v *visit) policySave(in json.RawMessage) (*reply, error) {
-	x, err := read[client.PolicyFile](in)
+	x, err := read[policyFields](in)
 	if err != nil {
 		return nil, err
 	}
-	return &reply{Patches: []patch{v.closed()}, Toast: v.t("Saved. The policies are in force in a moment.")}, v.api().WritePolicy(v.ctx(), x)
+	if err := v.api().WritePolicy(v.ctx(), x.file()); err != nil {
+		return nil, atField(err, "policy_exists", "name")
+	}
+	return &reply{Go: "/settings/policy", Toast: v.t("Saved. The policies are in force in a moment.")}, nil
 }

@@ -92,6 +92,23 @@ function keep(old, now) {
   });
 }
 
+// complain shows what is wrong with a field below it, and reports whether the form has the field.
+function complain(form, name, text) {
+  const field = name && form?.elements[name];
+  if (!(field instanceof HTMLElement) || field.type === "hidden") return false;
+  for (let d = field.closest("details"); d; d = d.parentElement.closest("details")) d.open = true;
+  const say = document.createElement("p");
+  say.className = "error field-error";
+  say.id = "field-error";
+  say.setAttribute("role", "alert");
+  say.textContent = text;
+  (field.closest("label") || field).after(say);
+  field.setAttribute("aria-invalid", "true");
+  field.setAttribute("aria-errormessage", say.id);
+  field.focus();
+  return true;
+}
+
 export function toast(text, bad) {
   const box = document.getElementById("toasts");
   if (!box || !text) return;
@@ -120,7 +137,7 @@ async function answered(r) {
     return null;
   }
   const out = await r.json();
-  if (!r.ok) throw new Error([out.error?.message, out.error?.remedy].filter(Boolean).join(" – ") || t("That did not work"));
+  if (!r.ok) throw Object.assign(new Error([out.error?.message, out.error?.remedy].filter(Boolean).join(" – ") || t("That did not work")), { field: out.error?.details?.field });
   apply(out.patches);
   toast(out.toast);
   if (out.go) go(out.go);
@@ -154,7 +171,8 @@ export async function act(name, data, from, quiet) {
     from.disabled = true;
     asked = from;
   } else asked = document.activeElement;
-  document.querySelector("dialog[open] .dialog-error")?.remove();
+  for (const old of document.querySelectorAll("dialog[open] .dialog-error, .field-error")) old.remove();
+  for (const old of document.querySelectorAll("[aria-errormessage=field-error]")) ["aria-invalid", "aria-errormessage"].forEach((a) => old.removeAttribute(a));
   try {
     if (name === "sign-out") { // drafts and what waits: the next person at this browser may be another
       localStorage.clear();
@@ -163,7 +181,7 @@ export async function act(name, data, from, quiet) {
     const r = await fetch("/do/" + name, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(data) });
     return await answered(r);
   } catch (e) {
-    if (!quiet) toast(failed(e), true);
+    if (!quiet && !complain(from?.form, e.field, e.message)) toast(failed(e), true);
     return e instanceof TypeError ? undefined : null;
   } finally {
     if (from) from.disabled = false;

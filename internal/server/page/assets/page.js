@@ -90,7 +90,7 @@ document.addEventListener("submit", (e) => {
     else out[name] = value;
   }
   for (const box of form.querySelectorAll("input[type=checkbox][data-flag]")) out[box.name] = box.checked;
-  act(form.dataset.do, out, e.submitter);
+  act(e.submitter?.dataset.submit || form.dataset.do, out, e.submitter);
 });
 
 // A control with data-change does its action when it changes.
@@ -187,6 +187,18 @@ document.addEventListener("keydown", (e) => {
 // A page that a browser has kept is asked for anew: the person may have signed out.
 addEventListener("pageshow", (e) => e.persisted && location.reload());
 
+// An element with data-await asks for what comes next, until the answer is without one.
+function awaitNext() {
+  for (const at of document.querySelectorAll("[data-await]")) {
+    const name = at.dataset.await;
+    delete at.dataset.await;
+    act(name, fields(at), null, true);
+  }
+}
+document.addEventListener("patched", awaitNext);
+
+document.querySelector(".tabs [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
+awaitNext();
 enhance(document);
 localTimes(document);
 copyButtons(document);
