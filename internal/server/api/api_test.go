@@ -199,7 +199,7 @@ func TestRefusals(t *testing.T) {
 		method, path, _ := strings.Cut(path, " ")
 		w.want("ana", method, path, `{"path":"x"}`, 422, code)
 	}
-	w.want("ana", "GET", "/agents", "", 200, `{"agents":[]}`)
+	w.want("ana", "GET", "/agents", "", 200, `{"agents":[],"decides":false}`)
 }
 
 // Every route of the table refuses parameters and members that it would otherwise ignore.
