@@ -29,7 +29,7 @@ func (v *visit) channelsScreen() (content, error) {
 			if !c.Connected.IsZero() {
 				state = g.Group{Span(Class("state good"), g.Text(v.t("connected"))), Span(Class("state"), when(c.Connected))}
 			}
-			return Div(Class("item"), H3(ownText(c.Account), g.Text(" "), Span(Class("state"), g.Text(c.Kind))), P(state), g.If(c.Error != "", P(Class("error"), ownText(c.Error))),
+			return Div(Class("item"), H2(ownText(c.Account), g.Text(" "), Span(Class("state"), g.Text(c.Kind))), P(state), g.If(c.Error != "", P(Class("error"), ownText(c.Error))),
 				Dl(Dt(g.Text(v.t("Waiting for an answer"))), Dd(g.Textf("%d", c.Received)), Dt(g.Text(v.t("Waiting to be sent"))), Dd(g.Textf("%d", c.Unsent)), Dt(g.Text(v.t("Failed or uncertain"))), Dd(g.Textf("%d", c.Unsettled))),
 				Div(Class("row"), v.button("channel-test", v.t("Test"), "", "name", c.Account), v.button("channel-remove-ask", v.t("Disconnect"), "danger", "name", c.Account)))
 		})),

@@ -21,7 +21,7 @@ func (v *visit) skillsScreen() (content, error) {
 		P(Class("quiet"), g.Text(v.t("A skill is a folder with instructions for a kind of work (SKILL.md). Your assistant reads it when it needs it, and only what you have approved."))),
 		g.If(len(list) == 0, empty(v.t("There are no skills. Add one from a folder, a .zip or the address of a git repository."))),
 		Div(Class("cards"), g.Map(list, func(s client.Skill) g.Node {
-			return Div(Class("item"), H3(A(Href("/settings/skills/"+url.PathEscape(s.Name)), ownText(s.Name))), P(ownText(s.Description)),
+			return Div(Class("item"), H2(A(Href("/settings/skills/"+url.PathEscape(s.Name)), ownText(s.Name))), P(ownText(s.Description)),
 				g.If(s.Changed != "", P(Class("error"), ownText(s.Changed))), P(Class("quiet"), g.Text(v.t("approved")+" "), when(s.Approved)))
 		}))), nil
 }
