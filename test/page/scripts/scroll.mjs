@@ -37,7 +37,7 @@ await part("the reader comes to the first message and back", async () => {
     up();
   }));
   assert.equal(await page.locator(".msg").count(), 2 * given.turns);
-  const said = await page.locator(".msg.user .typed").allInnerTexts();
+  const said = await page.locator(".msg.user .typed").allTextContents();
   assert.deepEqual(said, Array.from({ length: given.turns }, (_, i) => "Question " + i));
   await page.locator("#scroll").press("Home");
   await page.locator(".msg").first().waitFor();
