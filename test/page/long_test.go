@@ -41,7 +41,12 @@ func TestApprovals(t *testing.T) { play(t, "approvals") }
 func TestPlans(t *testing.T) { play(t, "plans") }
 
 // TestMemory is about facts, documents, the graph and the context window.
-func TestMemory(t *testing.T) { play(t, "memory") }
+func TestMemory(t *testing.T) {
+	play(t, "memory", func(w *world) map[string]any {
+		w.settings += "memory: {rest: 1s}\n" // how long a conversation rests before it is read for facts
+		return nil
+	})
+}
 
 // TestJobs is about jobs and the heartbeat.
 func TestJobs(t *testing.T) { play(t, "jobs") }

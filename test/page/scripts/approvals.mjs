@@ -7,7 +7,7 @@ const page = await open();
 const question = page.locator(".talk .question");
 const button = (name) => question.getByRole("button", { name, exact: true });
 const file = (name) => join(process.env.PAGE_HOME, "docs", name + ".txt");
-const writes = (name, content) => call("files.write", { path: "docs/" + name + ".txt", content });
+const writes = (name, content) => call("files.write", { path: "docs/" + name + ".txt", content, overwrite: true });
 const ask = async (text, ...rounds) => {
   await model.answers(text, ...rounds);
   await say(page, text);
@@ -44,7 +44,7 @@ await part("edit the arguments", async () => {
   await args.fill("{ not JSON");
   await dialog(page).getByRole("button", { name: "Allow once" }).click();
   await dialog(page).locator(".dialog-error").waitFor();
-  await args.fill(JSON.stringify({ path: "docs/three.txt", content: "right" }));
+  await args.fill(JSON.stringify({ path: "docs/three.txt", content: "right", overwrite: true }));
   await accessible(page, "edit");
   await picture(page, "edit");
   await confirm(page, "Allow once");

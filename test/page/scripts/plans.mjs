@@ -2,7 +2,7 @@
 import { open, model, say, answered, call, hold, part, done, accessible, picture, assert, url, dialog, confirm } from "./page.mjs";
 
 const page = await open();
-const task = (name, purpose, ...after) => ({ name, purpose, after });
+const task = (name, purpose, ...after) => ({ name, purpose, after, selected_tools: ["time.now"] });
 const start = (...subtasks) => call("plan.start", { analysis: "several things", plan: "one after the other", confidence: 0.9, subtasks });
 const node = (name) => page.locator(".planned", { has: page.locator(".name", { hasText: name }) });
 const state = (name, is) => page.locator(`.planned[data-state="${is}"]`, { has: page.locator(".name", { hasText: name }) }).waitFor();
