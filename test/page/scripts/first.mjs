@@ -34,7 +34,7 @@ await part("a server with another address is refused with the reason, and what w
 await part("the right address connects it", async () => {
   await dialog(page).getByLabel("Address of the API").fill(given.models);
   await confirm(page, "Test and connect");
-  await page.locator(".item", { hasText: "Answers by default" }).getByText("office/gpt-test").waitFor();
+  await page.locator(".item", { hasText: "Answers by default" }).getByText("office/gpt-test").first().waitFor();
   await accessible(page, "connected");
   assert.ok(!(await page.content()).includes(key), "the key is shown");
   await page.getByRole("button", { name: "Connect a provider" }).click();
