@@ -71,6 +71,10 @@ func TestLooks(t *testing.T) {
 	})
 }
 
+// TestPicturesForTheDocs makes the pictures that the README and the guide to the page show: with PAGE_PICTURES, in
+// that folder.
+func TestPicturesForTheDocs(t *testing.T) { play(t, "docs") }
+
 // withHome connects a double of Home Assistant.
 func withHome(w *world) map[string]any {
 	house := homeassistant.Start(w.T, []homeassistant.Area{{ID: "hall", Name: "Hall"}, {ID: "kitchen", Name: "Kitchen"}},

@@ -109,7 +109,7 @@ await part("language and colours", async () => {
 await part("models are tested", async () => {
   await go("/models");
   await page.locator(".item", { hasText: "Answers by default" }).getByRole("button", { name: "Test" }).click();
-  await page.locator("#toasts", { hasText: "gpt-test answers" }).waitFor();
+  await page.locator("#toasts", { hasText: "openai/gpt-5.4 answers" }).waitFor();
   await accessible(page, "models");
   await picture(page, "models");
 });
