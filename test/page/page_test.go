@@ -30,8 +30,8 @@ func TestMain(m *testing.M) { os.Exit(edge.Main(m)) }
 // patience bounds a script, on any machine.
 const patience = 8 * time.Minute
 
-// TestPage is the short form: signing in, a chat with a tool, an approval, a reload in the middle of an answer,
-// stop.
+// TestPage is the short form: signing in, a chat with a tool, what a person allows and denies, a reload in the middle
+// of an answer, stop, a plan to its end, and a fact that is edited and forgotten.
 func TestPage(t *testing.T) { play(t, "short") }
 
 // world is what a script has.
