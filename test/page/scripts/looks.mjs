@@ -21,7 +21,7 @@ for (const [colorScheme, size, locale] of [["light", "desk", "en"], ["light", "p
     await picture(page, which + "-" + what);
     const wide = await page.evaluate(() => {
       // what scrolls within its own box, or is meant for screen readers, may be wider
-      const within = (e) => e.closest("pre, table, .scroll-x, .scrolls, .picture, .hidden, .skip, svg, dialog:not([open]), #conversations:not(.shown)");
+      const within = (e) => e.closest("pre, table, .tabs, .scroll-x, .scrolls, .picture, .hidden, .skip, svg, dialog:not([open]), #conversations:not(.shown)");
       const over = [...document.querySelectorAll("body *")].filter((e) => e.getClientRects().length && !within(e) && Math.round(e.getBoundingClientRect().right) > innerWidth);
       return { page: document.documentElement.scrollWidth - innerWidth, parts: over.map((e) => e.outerHTML.slice(0, 120)) };
     });
