@@ -43,7 +43,7 @@ await part("edit the arguments", async () => {
   const args = dialog(page).locator("textarea[name=args]");
   await args.fill("{ not JSON");
   await dialog(page).getByRole("button", { name: "Allow once" }).click();
-  await dialog(page).locator(".dialog-error").waitFor();
+  await dialog(page).locator(".dialog-error", { hasText: "not JSON" }).waitFor();
   await args.fill(JSON.stringify({ path: "docs/three.txt", content: "right", overwrite: true }));
   await accessible(page, "edit");
   await picture(page, "edit");
@@ -58,6 +58,7 @@ await part("for this conversation", async () => {
   await page.getByRole("button", { name: "write files in docs" }).click();
   await dialog(page).locator(".widths button.chosen", { hasText: "write files in docs" }).waitFor();
   const pattern = await dialog(page).locator("pre").first().innerText();
+  assert.match(pattern, /path like docs/);
   assert.ok(!pattern.includes("four"), "the pattern is no wider than the call: " + pattern);
   assert.ok(await dialog(page).getByLabel("in this conversation").isChecked());
   await accessible(page, "for this conversation");
