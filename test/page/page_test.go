@@ -27,8 +27,8 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(edge.Main(m)) }
 
-// patience bounds a script, on any machine.
-const patience = 8 * time.Minute
+// patience bounds a script, on any machine: the longest looks at every screen five times.
+const patience = 15 * time.Minute
 
 // TestPage is the short form: signing in, a chat with a tool, what a person allows and denies, a reload in the middle
 // of an answer, stop, a plan to its end, and a fact that is edited and forgotten.

@@ -145,6 +145,9 @@ document.addEventListener("keydown", (e) => {
   if (e.key === "n") location.assign("/");
 });
 
+// On a phone, tabs are wider than the window: the current one is shown.
+document.querySelector(".tabs [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
+
 enhance(document);
 localTimes(document);
 copyButtons(document);
