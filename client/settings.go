@@ -117,7 +117,7 @@ type Connection struct {
 	Provider  string `json:"provider,omitzero"` // empty: it is recognised by the key
 	Key       string `json:"key,omitzero"`      // it is stored as a secret, and never returned
 	BaseURL   string `json:"base_url,omitzero"`
-	Model     string `json:"model,omitzero"`     // to try; empty: the provider's default
+	Model     string `json:"model,omitzero"`     // to try, with or without the name of the provider before it; empty: the provider's default
 	Unchecked bool   `json:"unchecked,omitzero"` // store it even if the trial call fails
 }
 

@@ -226,6 +226,9 @@ func checked(in client.Connection) (client.Connection, error) {
 	case in.Key == "" && in.BaseURL == "" && v.Access != llm.ByLocal:
 		return bad("key_missing", "%s needs a key", cmp.Or(v.Title, in.Provider))
 	}
+	if in.Model != "" && !strings.HasPrefix(in.Model, in.Provider+"/") { // a person writes the name that the provider gives it
+		in.Model = in.Provider + "/" + in.Model
+	}
 	return in, nil
 }
 

@@ -6,6 +6,7 @@
 package page_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -15,6 +16,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -24,17 +27,18 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(edge.Main(m)) }
 
-// patience bounds a script, on any machine.
-const patience = 8 * time.Minute
+// patience bounds a script, on any machine: the longest looks at every screen five times.
+const patience = 15 * time.Minute
 
-// TestPage is the short form: signing in, a chat with a tool, an approval, a reload in the middle of an answer,
-// stop.
+// TestPage is the short form: signing in, a chat with a tool, what a person allows and denies, a reload in the middle
+// of an answer, stop, a plan to its end, and a fact that is edited and forgotten.
 func TestPage(t *testing.T) { play(t, "short") }
 
 // world is what a script has.
 type world struct {
 	*edge.Node
-	model *model
+	model    *model
+	settings string // the content of steward.yaml
 }
 
 // play runs scripts/NAME.mjs with a Steward that may write in the folder docs. prepare, if given, adds to it before
@@ -44,13 +48,14 @@ func play(t *testing.T, name string, prepare ...func(w *world) map[string]any) {
 	w := &world{model: newModel(t)}
 	w.Node = edge.New(t, edge.Options{Model: w.model.handler(t)})
 	docs := filepath.Dir(w.Write("milk\n", "docs", "list.txt"))
-	w.Write(fmt.Sprintf("folders: [{name: docs, path: %q, write: true}]\n", docs), ".config", "steward", "steward.yaml")
+	w.settings = fmt.Sprintf("folders: [{name: docs, path: %q, write: true}]\n", docs)
 	control := httptest.NewServer(w.model.control())
 	t.Cleanup(control.Close)
 	given := map[string]any{}
 	for _, p := range prepare {
 		maps.Copy(given, p(w))
 	}
+	w.Write(w.settings, ".config", "steward", "steward.yaml")
 	w.Serve()
 	more, err := json.Marshal(given)
 	if err != nil {
@@ -83,7 +88,8 @@ type step struct {
 }
 
 // model is a double of a model: an OpenAI-compatible server (edge.Script) that answers as a script has told it,
-// by the text of the user's message. Other messages are repeated.
+// by the text of the user's message, or by its first line: that of a task of a plan. Other messages are repeated.
+// In a conversation that it is to read for facts, it finds those that a script has told it.
 type model struct {
 	mu       sync.Mutex
 	change   chan struct{}       // closed at the next change
@@ -91,6 +97,8 @@ type model struct {
 	held     map[string]bool     // the answer has come to this point
 	released map[string]bool
 	gone     map[string]bool // the client has left while this was held
+	facts    []string        // that it finds where a user has said them
+	seen     []string        // the requests that it has got
 }
 
 func newModel(t *testing.T) *model {
@@ -126,9 +134,17 @@ func (m *model) until(ctx context.Context, so func() bool) error {
 
 func (m *model) handler(t *testing.T) http.Handler {
 	return edge.Script(t, func(in edge.Asked) edge.Reply {
+		m.set(func() { m.seen = append(m.seen, string(in.Body)) })
 		m.mu.Lock()
-		rounds := m.answers[in.User()]
+		rounds, ok := m.answers[in.User()]
+		if first, _, _ := strings.Cut(in.User(), "\n"); !ok {
+			rounds = m.answers[first]
+		}
+		facts := m.facts
 		m.mu.Unlock()
+		if bytes.Contains(in.Body, []byte(`"name":"facts"`)) {
+			return edge.Reply{Text: readFacts(in.Body, facts)}
+		}
 		steps := []step{{Text: "You said: " + in.User()}}
 		if in.Rounds() < len(rounds) {
 			steps = rounds[in.Rounds()]
@@ -138,6 +154,21 @@ func (m *model) handler(t *testing.T) http.Handler {
 			m.write(w, r, len(in.Messages), steps)
 		}}
 	})
+}
+
+// readFacts is the answer to the request to find facts in a conversation.
+func readFacts(body []byte, facts []string) string {
+	found := []any{}
+	for _, f := range facts {
+		if bytes.Contains(body, []byte(f)) {
+			found = append(found, map[string]any{"message": 1, "subject": "user", "text": f, "type": "fact", "importance": 0.7, "replaces": []string{}})
+		}
+	}
+	text, err := json.Marshal(map[string]any{"facts": found})
+	if err != nil {
+		panic(err) // texts: cannot fail
+	}
+	return string(text)
 }
 
 func (m *model) write(w http.ResponseWriter, r *http.Request, messages int, steps []step) {
@@ -183,6 +214,21 @@ func (m *model) control() http.Handler {
 	})
 	mux.HandleFunc("POST /release/{hold}", func(_ http.ResponseWriter, r *http.Request) {
 		m.set(func() { m.released[r.PathValue("hold")] = true })
+	})
+	mux.HandleFunc("POST /facts", func(w http.ResponseWriter, r *http.Request) {
+		var in []string
+		if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		m.set(func() { m.facts = in })
+	})
+	mux.HandleFunc("GET /seen/{text}", func(w http.ResponseWriter, r *http.Request) {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if !slices.ContainsFunc(m.seen, func(s string) bool { return strings.Contains(s, r.PathValue("text")) }) {
+			http.Error(w, "no request to the model has this text", http.StatusNotFound)
+		}
 	})
 	wait := func(what map[string]bool) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {

@@ -9,6 +9,7 @@ import (
 
 	"steward/client"
 	"steward/internal/effect"
+	"steward/internal/fault"
 	"steward/internal/intent"
 	"steward/internal/requests"
 	"steward/internal/store"
@@ -80,6 +81,9 @@ func (v *visit) answerQuestion(in json.RawMessage) (*reply, error) {
 		a.Pattern = json.RawMessage(x.Pattern)
 	}
 	if x.Args != "" {
+		if !json.Valid([]byte(x.Args)) {
+			return nil, fault.New(fault.Invalid, "arguments_invalid", "%s", v.t("The arguments are not JSON. Look for a missing quote, comma or brace."))
+		}
 		a.Args = json.RawMessage(x.Args)
 	}
 	if err := v.api().AnswerApproval(v.ctx(), x.ID, a); err != nil {
@@ -149,7 +153,7 @@ func (v *visit) always(in json.RawMessage) (*reply, error) {
 		}
 		return v.button("always", w.Name, map[bool]string{true: "chosen"}[string(p) == string(now)], "id", x.ID, "pattern", string(p))
 	}))
-	body := Div(P(g.Text(v.t("Steward will not ask again for calls of {tool} that fit this:", q.Tool))), choices, patternText(q.Pattern),
+	body := Div(P(g.Text(v.t("Steward will not ask again for calls of {tool} that fit this:", q.Tool))), choices, v.pattern(q.Pattern),
 		Form(Data("do", "answer"), hiddenFields("id", x.ID, "hash", q.Hash, "verdict", "allow", "pattern", string(now)),
 			FieldSet(Legend(g.Text(v.t("For how long?"))),
 				Label(Input(Type("radio"), Name("standing"), Value("conversation"), Checked()), g.Text(v.t("in this conversation"))),
@@ -159,9 +163,13 @@ func (v *visit) always(in json.RawMessage) (*reply, error) {
 	return v.dialog(v.t("Always allow"), body), nil
 }
 
-// patternText shows the pattern of a standing approval, one argument a line.
-func patternText(p intent.Pattern) g.Node {
-	return Pre(Dir("ltr"), g.Text(tool.Visible(strings.Join(p.Lines(), "\n"))))
+// pattern shows which calls a standing approval covers.
+func (v *visit) pattern(p intent.Pattern) g.Node {
+	lines := strings.Join(p.Lines(), "\n")
+	if lines == "" {
+		lines = v.t("calls without arguments")
+	}
+	return Pre(Dir("ltr"), g.Text(tool.Visible(lines)))
 }
 
 // editArguments lets the person change what will be done.

@@ -226,7 +226,7 @@ func (v *visit) older(in json.RawMessage) (*reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &reply{Patches: []patch{{ID: "older"}, {In: threadID, First: true, HTML: text(g.Group(append([]g.Node{v.olderButton(x.Conversation, next)}, nodes...)))}}}, nil
+	return &reply{Patches: []patch{{ID: "older"}, {In: threadID, First: true, HTML: text(g.Group{v.olderButton(x.Conversation, next), Div(Class("earlier"), g.Group(nodes))})}}}, nil
 }
 
 // dialog opens a dialog.

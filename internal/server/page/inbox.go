@@ -142,11 +142,7 @@ func (v *visit) covers(x *effect.GrantView) g.Node {
 	if len(x.Lineage) > 0 {
 		agent += " ← " + strings.Join(x.Lineage, " ← ")
 	}
-	pattern := strings.Join(x.Pattern.Lines(), "\n")
-	if pattern == "" {
-		pattern = v.t("calls without arguments")
-	}
-	return Dl(Dt(g.Text(v.t("Covers"))), Dd(Pre(Dir("ltr"), g.Text(visible(pattern)))), Dt(g.Text(v.t("Where"))), Dd(g.Text(where)), Dt(g.Text(v.t("Until"))), Dd(until),
+	return Dl(Dt(g.Text(v.t("Covers"))), Dd(v.pattern(x.Pattern)), Dt(g.Text(v.t("Where"))), Dd(g.Text(where)), Dt(g.Text(v.t("Until"))), Dd(until),
 		g.If(agent != "", g.Group{Dt(g.Text(v.t("Agent"))), Dd(g.Text(agent))}),
 		Dt(g.Text(v.t("Even after reading"))), Dd(g.Text(v.labels(x.Labels))), Dt(g.Text(v.t("Given"))), Dd(when(x.Created)))
 }

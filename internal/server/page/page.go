@@ -155,6 +155,14 @@ func (s *server) routes() (list []route) {
 	return list
 }
 
+// Screens returns the paths of all screens, for the tests that look at each.
+func Screens() (list []string) {
+	for _, x := range (&server{}).screens() {
+		list = append(list, x.path)
+	}
+	return list
+}
+
 // Routes returns everything that the page serves: the patterns of its routes, such as "GET /jobs/{name}" and
 // "POST /do/send", and for each thing that a stream can follow "GET /live?of=NAME". The tests of test/crossing
 // compare it with what they try.

@@ -54,6 +54,8 @@ export const model = {
   answers: (user, ...rounds) => ask("POST", "/answers", { user, rounds: rounds.map((r) => r.map((s) => (typeof s === "string" ? { text: s } : s))) }),
   release: (hold) => ask("POST", "/release/" + hold),
   held: (hold) => ask("GET", "/held/" + hold), // waits until the answer has come to this point
+  facts: (...texts) => ask("POST", "/facts", texts), // what it finds where a user has said it
+  seen: (text) => ask("GET", "/seen/" + encodeURIComponent(text)), // fails if no request to the model had this text
   gone: (hold) => ask("GET", "/gone/" + hold), // waits until Steward has ended the request there
 };
 export const hold = (name) => ({ hold: name });
@@ -74,6 +76,22 @@ export async function answered(page, text) {
   await last.waitFor();
   await page.locator("#state:not([data-busy=true])").waitFor({ state: "attached" });
   return last;
+}
+
+// act does an action of the page's without its buttons, to prepare what a script is not about.
+export const act = (page, name, fields) =>
+  page.evaluate(async ([name, fields]) => {
+    const r = await fetch("/do/" + name, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(fields) });
+    const out = await r.json();
+    if (!r.ok) throw new Error(name + ": " + JSON.stringify(out));
+    return out;
+  }, [name, fields]);
+
+// dialog is the one that is open, and confirm does what it asks about.
+export const dialog = (page) => page.locator("dialog[open]");
+export async function confirm(page, name) {
+  await dialog(page).locator("form").getByRole("button", { name, exact: true }).click();
+  await dialog(page).waitFor({ state: "detached" });
 }
 
 // words is what an answer says, without the space between its blocks.

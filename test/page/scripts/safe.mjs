@@ -1,6 +1,6 @@
 // What must not happen: a hostile answer that runs something, one person who sees another's things, an action that
 // was denied.
-import { open, link, model, say, answered, call, part, done, accessible, assert, url, expected, steward } from "./page.mjs";
+import { open, link, model, act, say, answered, call, part, done, accessible, assert, url, expected, steward } from "./page.mjs";
 
 const hostile = [
   "<script>window.ranHostile = true</script>", "<img src=x onerror=\"window.ranHostile=true\">", "<svg onload=\"window.ranHostile=true\"><a href=\"javascript:window.ranHostile=true\">x</a></svg>",
@@ -89,6 +89,27 @@ await part("two people see nothing of each other", async () => {
   await ada.goto(url + "/");
   await say(ada, "Hello from Ada");
   await answered(ada, "Hello from Ada");
+  await act(ada, "fact-save", { text: "Ada keeps a diary", type: "fact" });
+  await act(ada, "effort-save", { kind: "goals", title: "Ada learns Go", description: "", due: "" });
+  await act(ada, "job-save", { edit: "", job: JSON.stringify({ name: "adas-job", text: "Ask for Ada", cron: "0 7 * * *" }) });
+  await model.answers("Ada writes", [call("files.write", { path: "docs/ada.txt", content: "Ada" })], ["Written."]);
+  await say(ada, "Ada writes");
+  await ada.locator(".talk .question").waitFor();
+  const hers = new URL(ada.url()).pathname;
+  await ada.goto(url + "/memory");
+  const fact = await ada.locator("#facts a").first().getAttribute("href");
+  await ada.goto(url + "/goals");
+  const goal = await ada.locator(".item h3 a").getAttribute("href");
+  for (const path of ["/", "/approvals", "/plans", "/activity", "/activity/log", "/activity/decisions", "/memory", "/memory/profile", "/goals", "/jobs", "/archive", "/search?q=Ada"]) {
+    await mine.goto(url + path);
+    await mine.locator("#main").waitFor();
+    const text = await mine.locator("#main").innerText();
+    assert.ok(!/Ada keeps|Ada learns|adas-job|Ada writes|Hello from Ada/.test(text), path + " shows what is another's");
+  }
+  assert.equal(await mine.locator("#waiting").getAttribute("data-count"), "0");
+  for (const path of [fact, goal, "/jobs/adas-job", hers]) {
+    assert.equal((await mine.request.get(url + path, { headers: { Accept: "text/html" } })).status(), 404, path);
+  }
   await mine.goto(url + "/");
   assert.equal(await mine.getByText("Hello from Ada").count(), 0);
   await ada.context().close();

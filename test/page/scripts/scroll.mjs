@@ -1,5 +1,5 @@
 // A conversation with 10,000 messages: it opens with the newest, and earlier ones come as the reader goes up.
-import { open, part, done, assert, given, picture } from "./page.mjs";
+import { open, say, answered, part, done, assert, given, picture } from "./page.mjs";
 
 const page = await open();
 const newest = "Answer " + (given.turns - 1) + " ";
@@ -27,6 +27,23 @@ await part("earlier messages come on scrolling up, and what is read stays in its
   }
   assert.ok(await page.evaluate(() => getComputedStyle(document.querySelector(".msg")).contentVisibility === "auto"));
   await picture(page, "long");
+});
+
+await part("the reader comes to the first message and back", async () => {
+  // Each page loads the next one while the reader stays at the top.
+  await page.evaluate(() => new Promise((ok) => {
+    const s = document.getElementById("scroll");
+    const up = () => (document.getElementById("older") ? ((s.scrollTop = 0), requestAnimationFrame(up)) : ok());
+    up();
+  }));
+  assert.equal(await page.locator(".msg").count(), 2 * given.turns);
+  const said = await page.locator(".msg.user .typed").allTextContents();
+  assert.deepEqual(said, Array.from({ length: given.turns }, (_, i) => "Question " + i));
+  await page.locator("#scroll").press("Home");
+  await page.locator(".msg").first().waitFor();
+  await say(page, "Still here?");
+  await answered(page, "You said: Still here?");
+  await page.waitForFunction(() => { const s = document.getElementById("scroll"); return s.scrollHeight - s.scrollTop - s.clientHeight < 3; });
 });
 
 await done();

@@ -1,5 +1,5 @@
 // The short form: what must work after every change.
-import { open, model, say, answered, words, hold, call, part, done, accessible, picture, assert } from "./page.mjs";
+import { open, model, say, answered, words, hold, call, part, done, accessible, picture, assert, url, dialog, confirm } from "./page.mjs";
 
 let page;
 
@@ -32,6 +32,16 @@ await part("an approval", async () => {
   await answered(page, "Done.");
   await question.waitFor({ state: "detached" });
   await page.locator("#waiting[data-count='0']").waitFor({ state: "attached" });
+});
+
+await part("deny", async () => {
+  await model.answers("Write it again", [call("files.write", { path: "docs/again.txt", content: "42\n" })], ["Not written."]);
+  await say(page, "Write it again");
+  await page.locator(".question").getByRole("button", { name: "Deny …" }).click();
+  await dialog(page).locator("input[name=reason]").fill("Once is enough");
+  await confirm(page, "Deny");
+  await answered(page, "Not written.");
+  await model.seen("Once is enough");
 });
 
 await part("a reload in the middle of an answer", async () => {
@@ -73,6 +83,41 @@ await part("stop", async () => {
   assert.equal(await page.getByText("and so on").count(), 0);
   await say(page, "Still there?");
   await answered(page, "You said: Still there?");
+});
+
+await part("a plan to its end", async () => {
+  await page.goto(url + "/");
+  await model.answers("Compute twice", [call("plan.start", { analysis: "two sums", plan: "compute both", confidence: 0.9, subtasks: [{ name: "one", purpose: "Compute 1+1" }, { name: "two", purpose: "Compute 2+2", after: ["one"] }] })], ["Both are computed."]);
+  await model.answers("Compute 1+1", [hold("one"), "2"]);
+  await page.locator(".toggle").click();
+  await say(page, "Compute twice");
+  await page.locator(".question.plan").getByRole("button", { name: "Carry out", exact: true }).click();
+  await page.locator("#plan-link").click();
+  await page.waitForURL("**/plans/*");
+  await page.locator(".planned[data-state=running]", { hasText: "one" }).waitFor();
+  await model.release("one");
+  await page.locator(".planned[data-state=done]", { hasText: "two" }).waitFor();
+  await page.locator("#plan-summary .state.good").waitFor();
+  await accessible(page, "plan");
+});
+
+await part("a fact is edited and forgotten", async () => {
+  await page.goto(url + "/memory");
+  await page.getByRole("button", { name: "Add a fact" }).first().click();
+  await dialog(page).getByLabel("What shall be remembered?").fill("I like tea");
+  await dialog(page).getByRole("button", { name: "Add", exact: true }).click();
+  await page.waitForURL("**/memory/facts/*");
+  await page.goto(url + "/memory");
+  await page.locator("#facts").getByRole("button", { name: "Edit" }).click();
+  await dialog(page).getByLabel("What shall be remembered?").fill("I like green tea");
+  await confirm(page, "Save");
+  await page.locator("#facts .fact", { hasText: "I like green tea" }).waitFor();
+  await accessible(page, "memory");
+  await page.locator("#facts").getByRole("button", { name: "Forget …" }).click();
+  await confirm(page, "Forget");
+  await page.locator("#facts .fact").waitFor({ state: "detached" });
+  await page.reload();
+  await page.locator(".empty").waitFor();
 });
 
 await done();

@@ -120,7 +120,7 @@ document.addEventListener("keydown", (e) => {
 
 // A file that is chosen is sent as it is; the answer is that of an action.
 document.addEventListener("change", (e) => {
-  const at = e.target.closest("[data-upload]");
+  const at = e.target.closest("input[data-upload]");
   if (!at?.files.length) return;
   const file = at.files[0];
   upload("/" + at.dataset.upload + "?" + new URLSearchParams({ name: file.name }), file);
@@ -197,6 +197,7 @@ function awaitNext() {
 }
 document.addEventListener("patched", awaitNext);
 
+// On a phone, tabs are wider than the window: the current one is shown.
 document.querySelector(".tabs [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
 awaitNext();
 enhance(document);
