@@ -310,7 +310,7 @@ func (v *visit) liveChat(ctx context.Context, out *stream) error {
 			if len(missed) == 0 {
 				continue
 			}
-			if err := t.send(missed); err != nil {
+			if err := out.send("", missed...); err != nil {
 				return err
 			}
 		}

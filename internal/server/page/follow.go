@@ -219,13 +219,15 @@ func (t *follower) caughtUp() ([]patch, error) {
 		return nil, err
 	}
 	var out []patch
-	recent := map[string]bool{} // the messages of the calls
+	recent := map[string]bool{} // the interactions of the calls
 	for call, x := range intents {
 		if x.State != string(intent.Done) || time.Since(x.Changed) > caughtUpFrom {
 			continue
 		}
 		msg, _, _ := strings.Cut(call, "/")
-		recent[msg] = true
+		if e, err := t.find(t.conv.String(), msg); err == nil {
+			recent[e.Interaction.String()] = true
+		}
 		out = append(out, put(stateID(call), "", Span(ID(stateID(call)), Class("state good"), g.Text(t.t("done")))))
 	}
 	if len(recent) == 0 {
@@ -236,7 +238,7 @@ func (t *follower) caughtUp() ([]patch, error) {
 		return nil, err
 	}
 	for i := range m.Saved {
-		if at, err := resource.Parse(m.Saved[i].Source); err == nil && recent[record.IDOf(at, record.TypeMessage).String()] {
+		if at, err := resource.Parse(m.Saved[i].Source); err == nil && recent[record.IDOf(at, record.TypeInteraction).String()] {
 			out = append(out, put(memoryLineID(m.Saved[i].ID), threadID, t.factLine(client.MemorySaved, &m.Saved[i])))
 		}
 	}
