@@ -282,7 +282,7 @@ func (v *visit) liveChat(ctx context.Context, out *stream) error {
 			}
 		}
 	}()
-	soonAfter := time.After(caughtUpIn)
+	soonAfter, again := time.After(caughtUpIn), time.After(10*caughtUpIn) // on a slow machine, following begins late
 	tick := time.NewTimer(time.Hour)
 	defer tick.Stop()
 	for {
@@ -305,14 +305,11 @@ func (v *visit) liveChat(ctx context.Context, out *stream) error {
 				return err
 			}
 		case <-soonAfter:
-			missed, err := t.caughtUp()
-			if err != nil {
+			if err := t.catchUp(); err != nil {
 				return err
 			}
-			if len(missed) == 0 {
-				continue
-			}
-			if err := t.send(missed); err != nil {
+		case <-again:
+			if err := t.catchUp(); err != nil {
 				return err
 			}
 		}

@@ -213,40 +213,42 @@ func (t *follower) show(f *turn.Frame) error {
 }
 
 // Calls that work beside the conversation may end after the page was made and before it is followed. Their ends are
-// not in the log, so once, soon after the stream has begun, what has changed just before it is told again.
+// not in the log, so what has changed just before is told again soon after the stream has begun.
 const (
 	caughtUpIn   = 500 * time.Millisecond
 	caughtUpFrom = 2 * time.Minute
 )
 
-func (t *follower) caughtUp() ([]patch, error) {
+func (t *follower) catchUp() error {
 	intents, err := t.intentsByCall(client.IntentQuery{Conversation: t.conv.String()})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	var out []patch
-	recent := map[string]bool{} // the messages of the calls
+	recent := map[string]bool{} // the interactions of the calls
 	for call, x := range intents {
 		if x.State != string(intent.Done) || time.Since(x.Changed) > caughtUpFrom {
 			continue
 		}
 		msg, _, _ := strings.Cut(call, "/")
-		recent[msg] = true
+		if e, err := t.find(t.conv.String(), msg); err == nil {
+			recent[e.Interaction.String()] = true
+		}
 		out = append(out, put(stateID(call), "", Span(ID(stateID(call)), Class("state good"), g.Text(t.t("done")))))
 	}
 	if len(recent) == 0 {
-		return nil, nil
+		return nil
 	}
 	m, err := t.api().ConversationMemory(t.ctx(), t.conv.String())
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for i := range m.Saved {
-		if at, err := resource.Parse(m.Saved[i].Source); err == nil && recent[record.IDOf(at, record.TypeMessage).String()] {
+		if at, err := resource.Parse(m.Saved[i].Source); err == nil && recent[record.IDOf(at, record.TypeInteraction).String()] {
 			out = append(out, put(memoryLineID(m.Saved[i].ID), threadID, t.factLine(client.MemorySaved, &m.Saved[i])))
 		}
 	}
-	return out, nil
+	return t.out.send("", out...) // without a position: none has been reached
 }
 
 // task shows the progress of a call that works beside the conversation, the question that it waits for, and its end.

@@ -82,10 +82,11 @@ await part("who reads further up stays there", async () => {
   await page.locator("#scroll").hover();
   await page.mouse.wheel(0, -700);
   await page.locator("#newest").waitFor();
-  const at = await page.locator("#scroll").evaluate((s) => s.scrollTop);
+  const place = () => page.getByText("line 40", { exact: true }).first().evaluate((e) => e.getBoundingClientRect().top);
+  const at = await place();
   await model.release("long");
   await answered(page, "the end.");
-  assert.equal(await page.locator("#scroll").evaluate((s) => s.scrollTop), at);
+  assert.ok(Math.abs((await place()) - at) < 4, "what is read has moved");
   await accessible(page, "newest");
   await picture(page, "newest");
   await page.locator("#newest").click();

@@ -23,6 +23,9 @@ export function apply(patches) {
     }
     const fresh = fragment(p.html);
     enhance(fresh);
+    // A message that changes is near what is read: its height must not be guessed, or the thread would jump.
+    const message = fresh.firstElementChild;
+    if (message?.classList.contains("msg")) message.style.contentVisibility = "visible";
     if (old) {
       const now = fresh.firstElementChild;
       if (now && now.tagName !== "DIALOG" && now.isEqualNode(old)) continue;

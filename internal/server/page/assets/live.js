@@ -61,6 +61,8 @@ function connected(yes) {
   if (yes) toast(t("Connected again"));
 }
 
+let failure = "";
+
 // follow opens the stream. A browser opens it again by itself if the connection breaks, and goes on after the last
 // event; if the server refuses, because it is just starting, we do.
 function follow(params) {
@@ -78,7 +80,10 @@ function follow(params) {
     apply(JSON.parse(e.data));
     waiting();
   });
-  stream.addEventListener("failed", (e) => toast(JSON.parse(e.data).message, true));
+  stream.addEventListener("failed", (e) => { // the browser opens the stream again: the same failure is told once
+    if (failure !== e.data) toast(JSON.parse(e.data).message, true);
+    failure = e.data;
+  });
   stream.addEventListener("branched", () => { // what this page sends itself loads it again when it is taken
     if (!document.querySelector("#pending .chip")) location.reload();
   });
