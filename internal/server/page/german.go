@@ -455,7 +455,7 @@ func german() map[string]string {
 		"Show me a plan before anything is done": "Erst einen Plan zeigen, bevor etwas getan wird",
 		"Show more":                              "Mehr zeigen",
 		"Sign in":                                "Anmelden",
-		"You are signed in as {name}. Sign in with this link instead?":         "Du bist als {name} angemeldet. Stattdessen mit diesem Link anmelden?",
+		"You are signed in as {name}, and this link is for {other}.":           "Du bist als {name} angemeldet, und dieser Link ist für {other}.",
 		"To see what {name} does, Steward asks it, which may start a program.": "Um zu sehen, was {name} kann, fragt Steward nach, und startet dafür vielleicht ein Programm.",
 		"Look at it":                "Ansehen",
 		"Sign out":                  "Abmelden",
