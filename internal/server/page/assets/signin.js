@@ -3,6 +3,7 @@ import { t } from "./act.js";
 
 export function signIn() {
   const go = document.getElementById("sign-in-go");
+  if (go) addEventListener("hashchange", () => location.reload()); // a link that is pasted while this page is shown
   if (!go || location.pathname !== "/in" || location.hash.length < 10) return;
   const link = location.hash.slice(1);
   history.replaceState(null, "", "/in");
