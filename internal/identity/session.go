@@ -122,21 +122,11 @@ func (r *Registry) NewLink(ctx context.Context, by, user string, within time.Dur
 // SignIn makes a session of a link, which is then used up, and returns the session's secret. Errors:
 // link_unknown, link_expired (Unauthentic), user_disabled, and the store's.
 func (r *Registry) SignIn(ctx context.Context, link, browser string) (Session, string, error) {
-	found, err := r.findSession(ctx, TypeLink, digestOf(link))
-	if err != nil {
-		return Session{}, "", err
-	}
-	if found == nil {
-		return Session{}, "", noLink("link_unknown", "the link was used already, or never existed")
-	}
-	l, _, err := readSession(*found)
+	l, found, err := r.findLink(ctx, link)
 	if err != nil {
 		return Session{}, "", err
 	}
 	now := time.Now().UTC().Truncate(time.Microsecond)
-	if !now.Before(l.Expires) {
-		return Session{}, "", noLink("link_expired", "the link expired on %s", l.Expires.Format(time.RFC3339))
-	}
 	if err := r.checkEnabled(ctx, l.User); err != nil {
 		return Session{}, "", err
 	}
@@ -162,6 +152,28 @@ func (r *Registry) SignIn(ctx context.Context, link, browser string) (Session, s
 		return Session{}, "", err
 	}
 	return s.public(x), secret, nil
+}
+
+// LinkUser returns whom a link would sign in, and does not use it up. Errors: link_unknown, link_expired
+// (Unauthentic), and the store's.
+func (r *Registry) LinkUser(ctx context.Context, link string) (string, error) {
+	l, _, err := r.findLink(ctx, link)
+	return l.User, err
+}
+
+// findLink returns a link that is valid, and its resource.
+func (r *Registry) findLink(ctx context.Context, link string) (l storedSession, found *resource.Resource, err error) {
+	found, err = r.findSession(ctx, TypeLink, digestOf(link))
+	if err == nil && found == nil {
+		err = noLink("link_unknown", "the link was used already, or never existed")
+	}
+	if err != nil {
+		return l, nil, err
+	}
+	if l, _, err = readSession(*found); err == nil && !time.Now().Before(l.Expires) {
+		err = noLink("link_expired", "the link expired on %s", l.Expires.Format(time.RFC3339))
+	}
+	return l, found, err
 }
 
 func noLink(code, format string, args ...any) error {

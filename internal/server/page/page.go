@@ -17,8 +17,8 @@
 //
 // A link with a secret signs a browser in (identity.Registry.SignIn). The secret is in the fragment of the
 // address, which browsers send neither to us nor as a referrer; a module exchanges it for the cookie of a session.
-// In a browser that is signed in this needs a click, because a link that somebody else has made would have the
-// person write into the account of somebody else. The cookie is HttpOnly and SameSite=Strict, and over TLS its name
+// In a browser that is signed in as somebody else this needs a click, because a link that was sent would have the
+// person write into another account. The cookie is HttpOnly and SameSite=Strict, and over TLS its name
 // begins with __Host-. A key opens the API alone, and a cookie the page alone.
 //
 // auth.Guard.Browser refuses what pages of other origins ask for. GET changes nothing and starts nothing; an action

@@ -19,11 +19,6 @@ func SignInLink(url, secret string) string { return url + "/in#" + secret }
 // signInPage explains how to sign in, and does so if the address has a secret.
 func (s *server) signInPage(w http.ResponseWriter, r *http.Request) {
 	v := &visit{server: s, r: r, lang: languageOf(r)}
-	// A link that somebody else has made would sign this person in as somebody else: it needs a click then.
-	signedIn := ""
-	if c, err := auth.From(r.Context()); err == nil {
-		signedIn = v.t("You are signed in as {name}. Sign in with this link instead?", c.User)
-	}
 	status := http.StatusOK
 	if r.URL.Path != "/in" {
 		status = http.StatusUnauthorized
@@ -34,14 +29,29 @@ func (s *server) signInPage(w http.ResponseWriter, r *http.Request) {
 		P(ID("sign-in-text"), g.Text(v.t("Open the link that Steward has printed where it was started, or that you were sent."))),
 		P(Class("quiet"), g.Text(v.t("A new link is printed by the command:")), g.Text(" "), Code(g.Text("steward link"))),
 		P(ID("sign-in-error"), Class("error"), Role("alert")),
-		Button(ID("sign-in-go"), Class("primary"), Hidden(""), g.If(signedIn != "", Data("as", signedIn)), g.Text(v.t("Sign in"))))))
+		Button(ID("sign-in-go"), Class("primary"), Hidden(""), g.Text(v.t("Sign in"))))))
 }
 
 func (s *server) signIn(w http.ResponseWriter, r *http.Request) {
-	var in struct{ Link string }
+	var in struct {
+		Link string
+		Sure bool
+	}
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 4<<10)).Decode(&in); err != nil {
 		s.fail(w, r, fault.New(fault.Invalid, "json_invalid", "the request is not JSON: %w", err))
 		return
+	}
+	if c, err := auth.From(r.Context()); err == nil && !in.Sure {
+		// A link that somebody else has made and sent would have this person write into the account of somebody else.
+		user, err := s.People.LinkUser(r.Context(), in.Link)
+		if err == nil && user != c.User {
+			v := &visit{server: s, r: r, lang: languageOf(r)}
+			err = fault.New(fault.Conflict, "signed_in_otherwise", "%s", v.t("You are signed in as {name}, and this link is for {other}.", c.User, user))
+		}
+		if err != nil {
+			s.fail(w, r, err)
+			return
+		}
 	}
 	_, secret, err := s.People.SignIn(r.Context(), in.Link, r.UserAgent())
 	if err != nil {

@@ -116,6 +116,26 @@ await part("two people see nothing of each other", async () => {
   await mine.context().close();
 });
 
+await part("a link of somebody else asks, and signing out forgets", async () => {
+  const page = await open({ link: link() });
+  await page.goto(url + "/");
+  await page.locator("#text").fill("a draft of mine");
+  await page.goto(url + "/in");
+  await page.goto(link("ada"));
+  await page.locator("#sign-in-error", { hasText: "this link is for ada" }).waitFor();
+  await accessible(page, "another account");
+  await page.locator("#sign-in-go").click();
+  await page.locator("#composer").waitFor();
+  await page.goto(url + "/settings");
+  await page.getByText("You are signed in as ada").waitFor();
+  await page.locator("[data-do=sign-out]").first().click();
+  await page.locator("#sign-in").waitFor();
+  assert.equal(await page.evaluate(() => localStorage.length), 0);
+  await page.goBack();
+  await page.locator("#sign-in").waitFor();
+  await page.context().close();
+});
+
 await part("a link works once, and nobody without one gets in", async () => {
   const once = link();
   const page = await open({ link: once });
