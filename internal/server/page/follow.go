@@ -21,7 +21,10 @@ const flushEvery = 70 * time.Millisecond
 // follower turns what happens in a conversation into patches.
 type follower struct {
 	*visit
-	out    *stream
+	tell func(event []byte) error
+	// tellText tells what has changed of the texts that are being written. whole has all of them.
+	tellText func(event []byte, whole func() []byte) error
+
 	conv   id.ID
 	seq    uint64 // of the last frame: a stream that begins again begins here
 	texts  map[string]*growing
@@ -29,6 +32,10 @@ type follower struct {
 	opened map[id.ID]bool
 	due    bool                 // a flush is due
 	began  map[string]time.Time // of the calls that run, by their id
+}
+
+func newFollower(v *visit, conv id.ID) *follower {
+	return &follower{visit: v, conv: conv, texts: map[string]*growing{}, opened: map[id.ID]bool{}, began: map[string]time.Time{}}
 }
 
 // growing is a text that is being written.
@@ -78,12 +85,13 @@ func (t *follower) flush() error {
 		x.fresh = false
 		out = append(out, t.open(x.message)...)
 		if x.reasoning {
-			out = append(out, put(at, bodyID(x.message), t.reasoning(x.message, x.block, string(x.text))))
+			out = append(out, t.whole(at))
 			continue
 		}
 		blocks := t.markdown.blocks(string(x.text))
 		if x.shown == nil {
-			out = append(out, put(at, bodyID(x.message), Div(ID(at), Class("text"), g.Group(parts(at, blocks)))))
+			x.shown = blocks
+			out = append(out, t.whole(at))
 		} else {
 			for i, b := range blocks {
 				if i >= len(x.shown) || x.shown[i] != b {
@@ -99,13 +107,29 @@ func (t *follower) flush() error {
 	if len(out) == 0 {
 		return nil
 	}
-	return t.send(append(out, t.busy(true)))
+	busy := t.busy(true)
+	return t.tellText(patchEvent(t.position(), append(out, busy)), func() []byte {
+		var all []patch
+		for _, at := range t.order {
+			all = append(all, t.whole(at))
+		}
+		return patchEvent(t.position(), append(all, busy))
+	})
+}
+
+// whole shows all of a text.
+func (t *follower) whole(at string) patch {
+	x := t.texts[at]
+	if x.reasoning {
+		return put(at, bodyID(x.message), t.reasoning(x.message, x.block, string(x.text)))
+	}
+	return put(at, bodyID(x.message), Div(ID(at), Class("text"), g.Group(parts(at, x.shown))))
 }
 
 // send sends patches with the position that the stream has reached.
-func (t *follower) send(list []patch) error {
-	return t.out.send(strconv.FormatUint(t.seq, 10), list...)
-}
+func (t *follower) send(list []patch) error { return t.tell(patchEvent(t.position(), list)) }
+
+func (t *follower) position() string { return strconv.FormatUint(t.seq, 10) }
 
 // open makes the article of an answer that is being written, once.
 func (t *follower) open(m id.ID) []patch {

@@ -68,6 +68,7 @@ type server struct {
 	build    string // over all assets: part of their addresses
 	mux      *http.ServeMux
 	pending  *pendings
+	hub      hub
 }
 
 // file is an asset.
@@ -182,6 +183,11 @@ type patch struct {
 	In    string `json:"in,omitzero"`    // the id of the element that it is added to
 	First bool   `json:"first,omitzero"` // it is added before the others
 	HTML  string `json:"html,omitzero"`
+
+	// Of a list that a look returns. The patch with a shape has those that follow and are within it in its HTML: it
+	// is sent if the shape has changed, and they are sent otherwise.
+	shape  string
+	within bool
 }
 
 // put returns a patch that shows a node with an id.
