@@ -114,6 +114,7 @@ func (b *bench) measure(s *steward, plain *server) error {
 	if err != nil {
 		return err
 	}
+	time.Sleep(b.rest) // what the conversations of these people led to has ended, such as indexing
 	after := s.settledMemory()
 	spent, err := s.spend(func() error { time.Sleep(b.rest); return nil })
 	if err != nil {

@@ -2,6 +2,7 @@ package page
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,8 +20,9 @@ import (
 
 // Times of an event stream.
 const (
-	beatEvery    = 25 * time.Second // a comment keeps proxies from ending it
+	beatEvery    = 25 * time.Second // an event keeps proxies from ending it
 	recheckEvery = time.Minute      // whether the person is still signed in
+	rightsEvery  = 30 * time.Second // which places of the log the person may read, while nothing happens
 	writeWithin  = 30 * time.Second
 )
 
@@ -71,7 +73,11 @@ func (s *server) live(w http.ResponseWriter, r *http.Request) {
 	h.Set("X-Accel-Buffering", "no")
 	out := &stream{w: w, rc: http.NewResponseController(w), queue: newQueue()}
 	err = v.follow(out)
-	if r.Context().Err() == nil && err != nil && !errors.Is(err, errSlow) && !errors.Is(err, errGone) {
+	switch {
+	case err == nil || r.Context().Err() != nil || errors.Is(err, errSlow) || errors.Is(err, errGone):
+	case errors.Is(err, errSignedOut):
+		out.write(event("", "ended", nil)) //nolint:errcheck // the page has gone
+	default:
 		s.Logger.Info("a page cannot be kept up to date", "error", err)
 		b, _ := json.Marshal(map[string]string{"message": fault.Of(err).Message}) //nolint:errcheck // a map of strings
 		out.write(event("", "failed", b))                                         //nolint:errcheck // the page has gone
@@ -87,6 +93,10 @@ func (v *visit) follow(out *stream) error {
 		_, leave = join(of(v).name, func(v *visit, s *source) error { return v.watch(s, of(v)) })
 		return leave
 	}
+	_, leave := v.hub.join("beat", out.queue, beat)
+	defer leave()
+	_, leave = v.hub.join(v.key(v.session()), out.queue, v.followSession)
+	defer leave()
 	defer watch((*visit).liveWaiting)()
 	of := v.r.URL.Query().Get("of")
 	if sub := lives()[of]; sub != nil {
@@ -114,29 +124,61 @@ func (v *visit) follow(out *stream) error {
 
 // sendQueued sends what sources have put into the queue.
 func (v *visit) sendQueued(out *stream) error {
-	beat, check := time.NewTicker(beatEvery), time.NewTicker(recheckEvery)
-	defer beat.Stop()
-	defer check.Stop()
 	for {
-		var events [][]byte
 		select {
 		case <-v.ctx().Done():
 			return nil
 		case <-out.queue.wake:
-			var ended bool
-			var err error
-			if events, ended, err = out.queue.take(); ended {
-				return errors.Join(out.write(events...), err)
-			}
-		case <-beat.C:
-			events = [][]byte{event("", "beat", nil)}
-		case <-check.C:
-			if v.caller.Recheck(v.ctx()) != nil {
-				return out.write(event("", "ended", nil))
+			events, ended, err := out.queue.take()
+			if failed := out.write(events...); ended || failed != nil {
+				return errors.Join(failed, err)
 			}
 		}
-		if err := out.write(events...); err != nil {
-			return err
+	}
+}
+
+// beat is a source that tells all pages from time to time that it is there, at once: that wakes the machine less
+// often.
+func beat(ctx context.Context, s *source) error {
+	return every(ctx, beatEvery, func() error {
+		s.tell(event("", "beat", nil))
+		return nil
+	})
+}
+
+// errSignedOut ends the pages of a session that has ended, or whose person may do something else by now.
+var errSignedOut = errors.New("signed out")
+
+// session is the name of a source that ends with the session of the browser.
+func (v *visit) session() string {
+	name := ""
+	if c, err := v.r.Cookie(auth.CookieName(v.r)); err == nil {
+		name = fmt.Sprintf("%x", sha256.Sum256([]byte(c.Value)))
+	}
+	return "session " + name
+}
+
+func (v *visit) followSession(ctx context.Context, _ *source) error {
+	return every(ctx, recheckEvery, func() error {
+		if err := v.caller.Recheck(ctx); err != nil && ctx.Err() == nil {
+			return fmt.Errorf("%w: %w", errSignedOut, err)
+		}
+		return nil
+	})
+}
+
+// every does something from time to time, until it fails or ctx ends.
+func every(ctx context.Context, pause time.Duration, do func() error) error {
+	tick := time.NewTicker(pause)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+			if err := do(); err != nil {
+				return err
+			}
 		}
 	}
 }
@@ -250,7 +292,7 @@ func (v *visit) watch(s *source, sub subject) error {
 // reportLog is a source that reports that it has begun, and then what is new in the log.
 func (v *visit) reportLog(ctx context.Context, s *source, types []string) error {
 	first := true
-	for b, err := range v.Node.Subscribe(ctx, v.caller.User, events.Filter{Types: types}, events.Now) {
+	for b, err := range v.Node.Subscribe(ctx, v.caller.User, events.Filter{Types: types, Recheck: rightsEvery}, events.Now) {
 		if err != nil {
 			return err
 		}
