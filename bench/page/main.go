@@ -107,6 +107,7 @@ func (b *bench) measure(s *steward, plain *server) error {
 	if others, err = b.openIdle(s); err != nil {
 		return err
 	}
+	time.Sleep(b.rest) // what the conversations of these people led to has ended, such as indexing
 	if err := row(b.watchers[0], b.idle); err != nil {
 		return err
 	}
@@ -114,7 +115,6 @@ func (b *bench) measure(s *steward, plain *server) error {
 	if err != nil {
 		return err
 	}
-	time.Sleep(b.rest) // what the conversations of these people led to has ended, such as indexing
 	after := s.settledMemory()
 	spent, err := s.spend(func() error { time.Sleep(b.rest); return nil })
 	if err != nil {
