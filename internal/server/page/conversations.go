@@ -128,7 +128,9 @@ func (v *visit) liveConversations() subject {
 		list = []patch{put("conversation-list", "", v.conversationItems(s, current))}
 		for _, c := range append(s.pinned, s.recent...) {
 			if c.ID == current {
-				list = append(list, put("title", "", H1(ID("title"), ownText(v.titleOf(&c)))))
+				// The messages say at once whether the assistant is at work. This is for a page that was made just
+				// before the end of an answer, and opened after it.
+				list = append(list, put("title", "", H1(ID("title"), ownText(v.titleOf(&c)))), v.busy(s.busy[current]))
 			}
 		}
 		if s.working {

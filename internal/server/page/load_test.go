@@ -12,7 +12,7 @@ import (
 // all modules, the icons and the manifest.
 func TestFirstLoadIsSmall(t *testing.T) {
 	const most = 100_000
-	h := newHouse(t)
+	h := newHouse(t, scripted{})
 	chat := h.say("ana", strings.Repeat("A message of some length, as people write them. ", 20), "")
 	loaded, total := map[string]int{}, 0
 	var load func(path string)
