@@ -76,14 +76,15 @@ func (t *follower) grow(f *turn.Frame) {
 // flush sends what has changed of the texts.
 func (t *follower) flush() error {
 	t.due = false
-	var out []patch
+	var out, opened []patch
 	for _, at := range t.order {
 		x := t.texts[at]
 		if !x.fresh {
 			continue
 		}
 		x.fresh = false
-		out = append(out, t.open(x.message)...)
+		article := t.open(x.message)
+		out, opened = append(out, article...), append(opened, article...)
 		if x.reasoning {
 			out = append(out, t.whole(at))
 			continue
@@ -109,7 +110,7 @@ func (t *follower) flush() error {
 	}
 	busy := t.busy(true)
 	return t.tellText(patchEvent(t.position(), append(out, busy)), func() []byte {
-		var all []patch
+		all := opened // the other articles were there when the page joined, or were told since
 		for _, at := range t.order {
 			all = append(all, t.whole(at))
 		}
