@@ -19,6 +19,12 @@ import (
 // missing. If a crash lost part of a message that the cursor had seen, a
 // FrameReset announces it.
 func (e *Engine) Watch(ctx context.Context, user string, conv id.ID, from Cursor) iter.Seq2[Frame, error] {
+	return e.WatchReady(ctx, user, conv, from, func() {})
+}
+
+// WatchReady is Watch. It calls ready once when it has caught up: whoever calls CatchUp after that, and takes what
+// is yielded after that, misses nothing.
+func (e *Engine) WatchReady(ctx context.Context, user string, conv id.ID, from Cursor, ready func()) iter.Seq2[Frame, error] {
 	return func(yield func(Frame, error) bool) {
 		c, leave, err := e.enterExisting(ctx, user, conv)
 		if err != nil {
@@ -30,12 +36,15 @@ func (e *Engine) Watch(ctx context.Context, user string, conv id.ID, from Cursor
 		defer c.Feed.Leave(w)
 		at := e.position(ctx, user, conv, from, yield)
 		var frames []Frame
-		for {
+		for first := true; ; first = false {
 			if err := e.catchUp(ctx, c, w, at); err != nil || at.stopped {
 				if err != nil && ctx.Err() == nil {
 					yield(Frame{}, err)
 				}
 				return
+			}
+			if first {
+				ready()
 			}
 			for ok := true; ok; {
 				if frames, ok = c.Feed.take(w, frames[:0]); len(frames) == 0 && ok {

@@ -280,7 +280,6 @@ func (v *visit) followChat(s *source, conv id.ID) error {
 	if err != nil {
 		return err
 	}
-	close(s.ready) // who catches up after this sees what came before it
 	v.conversation = conv
 	t := newFollower(v, conv)
 	t.tell = func(event []byte) error { s.tell(event); return nil }
@@ -288,7 +287,7 @@ func (v *visit) followChat(s *source, conv id.ID) error {
 	frames := make(chan turn.Frame, 64)
 	go func() {
 		defer close(frames)
-		for f, err := range v.Node.Watch(ctx, v.caller.User, conv, turn.Cursor{Seq: at.Seq}) {
+		for f, err := range v.Node.WatchReady(ctx, v.caller.User, conv, turn.Cursor{Seq: at.Seq}, func() { close(s.ready) }) {
 			if err != nil {
 				cancel(err)
 				return

@@ -178,6 +178,16 @@ func (b *browser) thread() string {
 	return strings.Join(strings.Fields(out.String()), " ")
 }
 
+// answers counts the answers that are complete.
+func (b *browser) answers() (n int) {
+	for x := range b.byID("thread").Descendants() {
+		if slices.Contains(x.Attr, html.Attribute{Key: "data-do", Val: "regenerate"}) {
+			n++
+		}
+	}
+	return n
+}
+
 // Pages that are opened, closed and reconnected at any time, while an answer is being written, show all of it once.
 func TestReloadingWhileAnAnswerIsWritten(t *testing.T) {
 	model := typist{pieces: make(chan string)}
@@ -218,10 +228,7 @@ func TestReloadingWhileAnAnswerIsWritten(t *testing.T) {
 		late := h.browse("ana", chat)
 		defer late.close()
 		for _, p := range append(pages, late) {
-			p.until(func() bool {
-				state := p.byID("state")
-				return strings.Count(p.thread(), "type") == 1 && slices.Contains(state.Attr, html.Attribute{Key: "data-busy", Val: "false"})
-			})
+			p.until(func() bool { return p.answers() == 2 })
 		}
 		fresh := h.browse("ana", chat)
 		defer fresh.close()

@@ -11,7 +11,8 @@
 // attribute data-do sends its fields as JSON to POST /do/NAME; the answer is a list of patches: fragments with
 // ids, which replace the elements with these ids or are added to others (patch). A screen that changes by
 // itself has one event stream, GET /live, which carries the same patches. A patch may be applied any number of
-// times, so that a stream that begins again loses and doubles nothing.
+// times, so that a stream that begins again loses and doubles nothing. The pages of a person that show the same
+// share what they show (source).
 //
 // # Who is asking
 //
