@@ -50,15 +50,17 @@ type growing struct {
 
 // take takes a frame. It reports whether something waits for a flush that is not planned yet.
 func (t *follower) take(f *turn.Frame) (soon bool, err error) {
-	t.seq = f.Cursor.Seq
 	if f.Kind == turn.FrameToken || f.Kind == turn.FrameReasoning {
+		t.seq = f.Cursor.Seq
 		t.grow(f)
 		soon, t.due = !t.due, true
 		return soon, nil
 	}
+	// The text goes out with the position before this frame: a page that closes between the two must see the frame.
 	if err := t.flush(); err != nil {
 		return false, err
 	}
+	t.seq = f.Cursor.Seq
 	return false, t.show(f)
 }
 
