@@ -28,10 +28,11 @@ test:
 check:
 	@GO='$(GO)' scripts/check
 
-## bench: Steward beside a bare loop, and one very long conversation
+## bench: Steward beside a bare loop, one very long conversation, and 1,000 open pages
 bench:
 	@$(GO) run ./bench
 	@$(GO) run ./bench/long
+	@$(GO) run ./bench/page
 
 ## fuzz: each fuzz target for FUZZTIME
 fuzz:

@@ -88,6 +88,13 @@ func (c Caller) Recheck(ctx context.Context) error {
 	return c.again(ctx)
 }
 
+// Lasting returns the caller for work that outlives its request. Whoever uses it makes sure that the caller may
+// still do it: it is not checked again, and takes no share of the Intake.
+func (c Caller) Lasting() Caller {
+	c.again, c.share = nil, nil
+	return c
+}
+
 type callerKey struct{}
 
 // With returns ctx carrying the caller.

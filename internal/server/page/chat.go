@@ -6,7 +6,6 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"sync"
 	"time"
 
 	g "maragu.dev/gomponents"
@@ -238,59 +237,94 @@ func (v *visit) dialogButtons(label string) g.Node {
 	return Div(Class("row end"), Button(Type("button"), Data("js", "close"), g.Text(v.t("Cancel"))), Button(Type("submit"), Class("primary"), g.Text(label)))
 }
 
-// liveChat follows a conversation.
-func (v *visit) liveChat(ctx context.Context, out *stream) error {
+// chatPosition returns the conversation whose messages a page follows, and the position of the log up to which it
+// has them.
+func (v *visit) chatPosition() (conv id.ID, seq uint64, err error) {
 	q := v.r.URL.Query()
-	conv, err := conversationID(q.Get("conversation"))
-	if err != nil {
-		return err
+	if conv, err = conversationID(q.Get("conversation")); err != nil {
+		return conv, 0, err
 	}
 	from := q.Get("cursor")
 	if last := v.r.Header.Get("Last-Event-ID"); last != "" {
 		from = last
 	}
-	seq, err := strconv.ParseUint(from, 10, 63)
+	if seq, err = strconv.ParseUint(from, 10, 63); err != nil {
+		err = fault.New(fault.Invalid, "cursor_invalid", "%.80q is not a cursor", from)
+	}
+	return conv, seq, err
+}
+
+// catchUp sends a page what it has not seen of a conversation. It has joined the source before, so that nothing is
+// missing. What the source tells at the same time follows: that may be a little older, but ends with what is new.
+func (v *visit) catchUp(out *stream, conv id.ID, seq uint64) error {
+	v.conversation = conv
+	t := newFollower(v, conv)
+	t.tell = func(event []byte) error { return out.write(event) }
+	t.tellText = func(event []byte, _ func() []byte) error { return out.write(event) }
+	var err error
+	if _, t.branch, err = v.Node.Branches(v.ctx(), v.caller.User, conv); err != nil {
+		return err
+	}
+	// It begins at a position of the log, never within a message: the text of a message that is being written is
+	// sent from its beginning, and takes the place of what is shown of it.
+	for f, err := range v.Node.CatchUp(v.ctx(), v.caller.User, conv, turn.Cursor{Seq: seq}) {
+		if err != nil {
+			return err
+		}
+		if _, err := t.take(&f); err != nil {
+			return err
+		}
+	}
+	if err := t.flush(); err != nil {
+		return err
+	}
+	return t.endedBefore()
+}
+
+// followChat is the life of the source that tells what happens in a conversation, from now on.
+func (v *visit) followChat(s *source, conv id.ID) error {
+	ctx, cancel := context.WithCancelCause(v.ctx())
+	defer cancel(nil)
+	at, err := v.Node.Position(ctx, v.caller.User, conv)
 	if err != nil {
-		return fault.New(fault.Invalid, "cursor_invalid", "%.80q is not a cursor", from)
+		return err
 	}
 	v.conversation = conv
-	t := &follower{visit: v, out: out, conv: conv, texts: map[string]*growing{}, opened: map[id.ID]bool{}, began: map[string]time.Time{}}
+	t := newFollower(v, conv)
+	t.tell = func(event []byte) error { s.tell(event); return nil }
+	t.tellText = func(event []byte, whole func() []byte) error { s.tellNew(event, whole); return nil }
 	if _, t.branch, err = v.Node.Branches(ctx, v.caller.User, conv); err != nil {
 		return err
 	}
 	frames := make(chan turn.Frame, 64)
-	ctx, cancel := context.WithCancelCause(ctx)
-	var beside sync.WaitGroup
-	defer beside.Wait()
-	defer cancel(nil)
-	beside.Go(func() {
-		cancel(v.alive(func() error { return v.liveConversations(ctx, out, conv.String()) }))
-	})
 	go func() {
 		defer close(frames)
-		// The stream begins at a position of the log, never within a message: its text is then sent from its
-		// beginning, and takes the place of what is shown of it.
-		for f, err := range v.Node.Watch(ctx, v.caller.User, conv, turn.Cursor{Seq: seq}) {
-			if err != nil {
-				cancel(err)
-				return
+		err := alive(v.Logger, func() error {
+			for f, err := range v.Node.WatchReady(ctx, v.caller.User, conv, turn.Cursor{Seq: at.Seq}, func() { close(s.ready) }) {
+				if err != nil {
+					return err
+				}
+				select {
+				case frames <- f:
+				case <-ctx.Done():
+					return nil
+				}
 			}
-			select {
-			case frames <- f:
-			case <-ctx.Done():
-				return
-			}
+			return nil
+		})
+		if err != nil {
+			cancel(err)
 		}
 	}()
-	soonAfter, again := time.After(caughtUpIn), time.After(10*caughtUpIn) // on a slow machine, following begins late
 	tick := time.NewTimer(time.Hour)
 	defer tick.Stop()
-	for {
+	for last := time.Now(); ; {
 		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
 		case f, ok := <-frames:
 			if !ok {
+				if v.ctx().Err() != nil {
+					return nil
+				}
 				return context.Cause(ctx)
 			}
 			soon, err := t.take(&f)
@@ -298,18 +332,11 @@ func (v *visit) liveChat(ctx context.Context, out *stream) error {
 				return err
 			}
 			if soon {
-				tick.Reset(t.wait())
+				tick.Reset(t.wait() - time.Since(last))
 			}
 		case <-tick.C:
+			last = time.Now()
 			if err := t.flush(); err != nil {
-				return err
-			}
-		case <-soonAfter:
-			if err := t.catchUp(); err != nil {
-				return err
-			}
-		case <-again:
-			if err := t.catchUp(); err != nil {
 				return err
 			}
 		}

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	g "maragu.dev/gomponents"
@@ -16,7 +15,6 @@ import (
 
 	"steward/client"
 	"steward/internal/effect"
-	"steward/internal/events"
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/message"
@@ -114,90 +112,43 @@ func (v *visit) titleOf(c *client.Conversation) string {
 }
 
 // liveConversations keeps the list of conversations up to date, and the title of the open one.
-func (v *visit) liveConversations(ctx context.Context, out *stream, current string) error {
-	changed := make(chan struct{}, 1)
-	var work sync.WaitGroup
-	defer work.Wait()
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	work.Go(func() {
-		for b, err := range v.Node.Subscribe(ctx, v.caller.User, events.Filter{Types: []string{record.TypeConversation}}, events.Now) {
-			if err != nil {
-				cancel(err)
-				return
-			}
-			if len(b.Events) > 0 {
-				select {
-				case changed <- struct{}{}:
-				default:
-				}
-			}
-		}
-	})
+func (v *visit) liveConversations() subject {
+	current := v.r.URL.Query().Get("conversation")
 	var conversations []client.Conversation
+	deleted := false // the open one
 	var questions []effect.Question
-	told, title := "", ""
-	for readList, readQuestions := true, true; ; {
-		asked, rested := v.Node.Effects.Changed(), time.After(listEvery)
-		var err error
-		if readList {
+	return subject{name: "conversations " + current, pause: listEvery, asks: true, types: []string{record.TypeConversation}, look: func(ctx context.Context, why cause) (list []patch, again time.Duration, err error) {
+		if why.joined || why.logged {
 			conversations, err = v.api().Conversations(ctx, looked)
 		}
-		if err == nil && readQuestions {
+		if err == nil && (why.joined || why.asked) {
 			questions, err = v.Node.Effects.Questions(ctx, v.caller.User)
 		}
 		if err != nil {
-			return err
+			return nil, 0, err
 		}
 		s := v.arrange(conversations, questions)
-		var list []patch
-		if readList && current != "" && !slices.ContainsFunc(conversations, func(c client.Conversation) bool { return c.ID == current }) {
-			if _, err := v.api().Conversation(ctx, current); fault.Is(err, fault.NotFound) {
-				list = append(list, put("failure", "end", Div(ID("failure"), Class("failure"), Role("alert"),
-					P(g.Text(v.t("This conversation was deleted."))), P(A(Href("/"), g.Text(v.t("New chat")))))), v.busy(false))
-			}
+		list = []patch{put("conversation-list", "", v.conversationItems(s, current))}
+		if (why.joined || why.logged) && current != "" && !slices.ContainsFunc(conversations, func(c client.Conversation) bool { return c.ID == current }) {
+			_, err := v.api().Conversation(ctx, current)
+			deleted = fault.Is(err, fault.NotFound)
 		}
-		if p := put("conversation-list", "", v.conversationItems(s, current)); p.HTML != told {
-			list, told = append(list, p), p.HTML
+		if deleted {
+			list = append(list, put("failure", "end", Div(ID("failure"), Class("failure"), Role("alert"),
+				P(g.Text(v.t("This conversation was deleted."))), P(A(Href("/"), g.Text(v.t("New chat")))))), v.busy(false))
 		}
 		for _, c := range append(s.pinned, s.recent...) {
-			if c.ID != current {
-				continue
-			}
-			if p := put("title", "", H1(ID("title"), ownText(v.titleOf(&c)))); p.HTML != title {
-				list, title = append(list, p), p.HTML
-			}
-		}
-		if len(list) > 0 {
-			if err := out.send("", list...); err != nil {
-				return err
+			if c.ID == current {
+				// The messages say at once whether the assistant is at work. This is for a page that was made just
+				// before the end of an answer, and opened after it.
+				list = append(list, put("title", "", H1(ID("title"), ownText(v.titleOf(&c)))), v.busy(s.busy[current]))
 			}
 		}
-		var again <-chan time.Time
 		if s.working {
-			again = time.After(lookAgainIn)
+			again = lookAgainIn
 		}
-		readList, readQuestions = false, false
-		select {
-		case <-changed:
-			readList = true
-		case <-asked:
-			readQuestions = true
-		case <-again:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-		select {
-		case <-rested:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-		select { // it may have changed beside the conversations, or since
-		case <-asked:
-			readQuestions = true
-		default:
-		}
-	}
+		return list, again, nil
+	}}
 }
 
 // chatMenu is what can be done with a conversation.

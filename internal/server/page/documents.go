@@ -15,6 +15,7 @@ import (
 	. "maragu.dev/gomponents/html"
 
 	"steward/client"
+	"steward/internal/record"
 )
 
 // How often an open page looks whether documents have changed: while a folder is read, and otherwise.
@@ -184,31 +185,18 @@ func (v *visit) documentRemove(in json.RawMessage) (*reply, error) {
 	return &reply{Go: "/documents"}, nil
 }
 
-// liveDocuments follows how documents are read.
-func (v *visit) liveDocuments(ctx context.Context, out *stream) error {
+// liveDocuments follows the folders and documents, and how far they are read.
+func (v *visit) liveDocuments() subject {
 	shown := atLeast(v.r.URL.Query().Get("shown"), documentPage)
-	wait := time.NewTimer(0)
-	defer wait.Stop()
-	var before string
-	for {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-wait.C:
-		}
+	return subject{name: "documents " + strconv.Itoa(shown), pause: documentsSoon, types: []string{record.TypeDocument}, look: func(ctx context.Context, _ cause) ([]patch, time.Duration, error) {
 		list, err := v.api().Documents(ctx)
 		if err != nil {
-			return err
+			return nil, 0, err
 		}
-		if now := text(v.documentList(&list, shown)); now != before {
-			before = now
-			if err := out.send("", patch{ID: "documents", HTML: now}); err != nil {
-				return err
-			}
-		}
-		wait.Reset(documentsLater)
+		again := documentsLater
 		if slices.ContainsFunc(list.Folders, func(f client.DocumentFolder) bool { return f.Reading != "" || f.Read+f.Refused < f.Found }) {
-			wait.Reset(documentsSoon)
+			again = documentsSoon
 		}
-	}
+		return []patch{put("documents", "", v.documentList(&list, shown))}, again, nil
+	}}
 }

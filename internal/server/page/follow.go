@@ -30,7 +30,10 @@ func (t *follower) wait() time.Duration { return min(max(flushEvery, 10*t.cost),
 // follower turns what happens in a conversation into patches.
 type follower struct {
 	*visit
-	out    *stream
+	tell func(event []byte) error
+	// tellText tells what has changed of the texts that are being written. whole has all of them.
+	tellText func(event []byte, whole func() []byte) error
+
 	conv   id.ID
 	seq    uint64 // of the last frame: a stream that begins again begins here
 	texts  map[string]*growing
@@ -51,7 +54,11 @@ func (t *follower) branched() error {
 		return err
 	}
 	t.branch = now
-	return t.out.event("", "branched", "{}")
+	return t.tell(event("", "branched", []byte("{}")))
+}
+
+func newFollower(v *visit, conv id.ID) *follower {
+	return &follower{visit: v, conv: conv, texts: map[string]*growing{}, opened: map[id.ID]bool{}, began: map[string]time.Time{}}
 }
 
 // growing is a text that is being written.
@@ -66,15 +73,17 @@ type growing struct {
 
 // take takes a frame. It reports whether something waits for a flush that is not planned yet.
 func (t *follower) take(f *turn.Frame) (soon bool, err error) {
-	t.seq = f.Cursor.Seq
 	if f.Kind == turn.FrameToken || f.Kind == turn.FrameReasoning {
+		t.seq = f.Cursor.Seq
 		t.grow(f)
 		soon, t.due = !t.due, true
 		return soon, nil
 	}
+	// The text goes out with the position before this frame: a page that closes between the two must see the frame.
 	if err := t.flush(); err != nil {
 		return false, err
 	}
+	t.seq = f.Cursor.Seq
 	return false, t.show(f)
 }
 
@@ -93,21 +102,23 @@ func (t *follower) grow(f *turn.Frame) {
 func (t *follower) flush() error {
 	t.due = false
 	defer func(began time.Time) { t.cost = time.Since(began) }(time.Now())
-	var out []patch
+	var out, opened []patch
 	for _, at := range t.order {
 		x := t.texts[at]
 		if !x.fresh {
 			continue
 		}
 		x.fresh = false
-		out = append(out, t.open(x.message)...)
+		article := t.open(x.message)
+		out, opened = append(out, article...), append(opened, article...)
 		if x.reasoning {
-			out = append(out, put(at, bodyID(x.message), t.reasoning(x.message, x.block, string(x.text))))
+			out = append(out, t.whole(at))
 			continue
 		}
 		blocks := t.markdown.blocks(string(x.text))
 		if x.shown == nil {
-			out = append(out, put(at, bodyID(x.message), Div(ID(at), Class("text"), g.Group(parts(at, blocks)))))
+			x.shown = blocks
+			out = append(out, t.whole(at))
 		} else {
 			for i, b := range blocks {
 				if i >= len(x.shown) || x.shown[i] != b {
@@ -123,13 +134,29 @@ func (t *follower) flush() error {
 	if len(out) == 0 {
 		return nil
 	}
-	return t.send(append(out, t.busy(true)))
+	busy := t.busy(true)
+	return t.tellText(patchEvent(t.position(), append(out, busy)), func() []byte {
+		all := opened // the other articles were there when the page joined, or were told since
+		for _, at := range t.order {
+			all = append(all, t.whole(at))
+		}
+		return patchEvent(t.position(), append(all, busy))
+	})
+}
+
+// whole shows all of a text.
+func (t *follower) whole(at string) patch {
+	x := t.texts[at]
+	if x.reasoning {
+		return put(at, bodyID(x.message), t.reasoning(x.message, x.block, string(x.text)))
+	}
+	return put(at, bodyID(x.message), Div(ID(at), Class("text"), g.Group(parts(at, x.shown))))
 }
 
 // send sends patches with the position that the stream has reached.
-func (t *follower) send(list []patch) error {
-	return t.out.send(strconv.FormatUint(t.seq, 10), list...)
-}
+func (t *follower) send(list []patch) error { return t.tell(patchEvent(t.position(), list)) }
+
+func (t *follower) position() string { return strconv.FormatUint(t.seq, 10) }
 
 // open makes the article of an answer that is being written, once.
 func (t *follower) open(m id.ID) []patch {
@@ -212,14 +239,12 @@ func (t *follower) show(f *turn.Frame) error {
 	return nil
 }
 
-// Calls that work beside the conversation may end after the page was made and before it is followed. Their ends are
-// not in the log, so what has changed just before is told again soon after the stream has begun.
-const (
-	caughtUpIn   = 500 * time.Millisecond
-	caughtUpFrom = 2 * time.Minute
-)
+// endedFrom is how long before a stream began ends are told again.
+const endedFrom = 2 * time.Minute
 
-func (t *follower) catchUp() error {
+// endedBefore tells a page about calls that worked beside the conversation and ended after the page was made and
+// before it was followed. Their ends are not in the log of the conversation.
+func (t *follower) endedBefore() error {
 	intents, err := t.intentsByCall(client.IntentQuery{Conversation: t.conv.String()})
 	if err != nil {
 		return err
@@ -227,7 +252,7 @@ func (t *follower) catchUp() error {
 	var out []patch
 	recent := map[string]bool{} // the interactions of the calls
 	for call, x := range intents {
-		if x.State != string(intent.Done) || time.Since(x.Changed) > caughtUpFrom {
+		if x.State != string(intent.Done) || time.Since(x.Changed) > endedFrom {
 			continue
 		}
 		msg, _, _ := strings.Cut(call, "/")
@@ -248,7 +273,7 @@ func (t *follower) catchUp() error {
 			out = append(out, put(memoryLineID(m.Saved[i].ID), threadID, t.factLine(client.MemorySaved, &m.Saved[i])))
 		}
 	}
-	return t.out.send("", out...) // without a position: none has been reached
+	return t.tell(patchEvent("", out)) // without a position: none has been reached
 }
 
 // task shows the progress of a call that works beside the conversation, the question that it waits for, and its end.

@@ -151,34 +151,31 @@ func (v *visit) actionWords(a string) string {
 	return cmp.Or(words[a], strings.ReplaceAll(a, "_", " "))
 }
 
-// liveHome follows the states. As long as the devices are the same, only those are sent that have changed.
-func (v *visit) liveHome(ctx context.Context, out *stream) error {
+// liveHome follows the devices that are shown.
+func (v *visit) liveHome() subject {
 	query, shown := v.r.URL.Query().Get("query"), max(devicesShown, v.number("shown"))
-	var names string
-	return v.poll(ctx, out, homeEvery, func() ([]patch, error) {
+	return subject{name: "home " + strconv.Itoa(shown) + " " + query, pause: homeEvery, look: func(ctx context.Context, _ cause) ([]patch, time.Duration, error) {
 		h, err := v.api().Home(ctx, query, shown)
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
+		if fault.HasCode(err, "home_off") { // until Steward is started again
+			return []patch{put("home", "", v.noHome(err))}, 0, nil
 		}
 		if err != nil {
-			names = ""
-			return []patch{put("home", "", v.noHome(err))}, nil
+			return []patch{put("home", "", v.noHome(err))}, homeEvery, ctx.Err()
 		}
-		var now []string
-		var tiles []patch
+		var names []string
+		list := []patch{put("home", "", v.rooms(&h, query, shown))}
 		for _, a := range h.Areas {
-			now = append(now, a.Name)
+			names = append(names, a.Name)
 			for _, d := range a.Devices {
-				now = append(now, d.ID)
-				tiles = append(tiles, put(deviceID(&d), "", v.device(&d)))
+				names = append(names, d.ID)
+				tile := put(deviceID(&d), "", v.device(&d))
+				tile.within = true
+				list = append(list, tile)
 			}
 		}
-		if all := strings.Join(now, "\n") + strconv.Itoa(h.Total); all != names {
-			names = all
-			return append([]patch{put("home", "", v.rooms(&h, query, shown))}, tiles...), nil
-		}
-		return tiles, nil
-	})
+		list[0].shape = strings.Join(names, "\n") + "\n" + strconv.Itoa(h.Total)
+		return list, homeEvery, nil
+	}}
 }
 
 func (v *visit) homeDo(in json.RawMessage) (*reply, error) {

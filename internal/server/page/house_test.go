@@ -92,7 +92,7 @@ func (errand) Undo(context.Context, tool.Invocation, tool.Result) (tool.Result, 
 	return tool.Text("undone"), nil
 }
 
-func newHouse(t *testing.T) *house {
+func newHouse(t *testing.T, model llm.Provider) *house {
 	t.Helper()
 	must := func(err error) {
 		t.Helper()
@@ -107,7 +107,7 @@ func newHouse(t *testing.T) *house {
 	judge, err := rego.Open(rego.Options{Dir: t.TempDir(), Directory: people, Log: log, Settings: map[string]any{"approve": "actions"}})
 	must(err)
 	one := llm.Alias{Models: []string{"test/one"}}
-	models, err := llm.New(llm.Config{Providers: []llm.Provider{scripted{}}, Aliases: map[string]llm.Alias{"default": one, "strong": one, "fast": one}})
+	models, err := llm.New(llm.Config{Providers: []llm.Provider{model}, Aliases: map[string]llm.Alias{"default": one, "strong": one, "fast": one}})
 	must(err)
 	tools := &tool.Registry{}
 	must(tools.Add(errand{}))

@@ -80,17 +80,15 @@ func (v *visit) conversationLink(ctx context.Context, conv string) g.Node {
 	return A(Href("/chat/"+conv), ownText(title))
 }
 
-// liveApprovals follows the questions of all conversations.
-func (v *visit) liveApprovals(ctx context.Context, out *stream) error {
-	for list, err := range v.Node.FollowApprovals(ctx, v.caller.User) {
+// liveApprovals follows the questions that wait for the person.
+func (v *visit) liveApprovals() subject {
+	return subject{name: "approvals", asks: true, look: func(ctx context.Context, _ cause) ([]patch, time.Duration, error) {
+		list, err := v.Node.Effects.Questions(ctx, v.caller.User)
 		if err != nil {
-			return err
+			return nil, 0, err
 		}
-		if err := out.send("", put("questions", "", v.questions(ctx, list))); err != nil {
-			return err
-		}
-	}
-	return ctx.Err()
+		return []patch{put("questions", "", v.questions(ctx, list))}, 0, nil
+	}}
 }
 
 // grants lists the standing approvals that hold.

@@ -18,9 +18,10 @@ import (
 
 // Limits of the screens of jobs.
 const (
-	maxJobsShown = 60 // on one page of the list
-	historyShown = 50 // occurrences of a job, at first
-	jobsEvery    = 3 * time.Second
+	maxJobsShown = 60              // on one page of the list
+	historyShown = 50              // occurrences of a job, at first
+	jobsEvery    = 3 * time.Second // at least between two looks
+	jobsAgain    = time.Minute     // until the next look if nothing happens: a day may have begun
 )
 
 // jobsScreen lists the jobs, and shows the heartbeat.
@@ -281,64 +282,35 @@ func (v *visit) occurrence(o *client.Occurrence) g.Node {
 		g.If(cause != "" || len(facts) > 0, P(Class("quiet"), ownText(cause), g.If(cause != "" && len(facts) > 0, g.Text(" · ")), g.Text(strings.Join(facts, " · ")))))
 }
 
-// poll sends patches whenever what render shows has changed, until the page is closed.
-func (v *visit) poll(ctx context.Context, out *stream, every time.Duration, render func() ([]patch, error)) error {
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	before := map[string]string{}
-	for {
-		list, err := render()
-		if err != nil {
-			return err
-		}
-		var fresh []patch
-		for _, p := range list {
-			if before[p.ID] != p.HTML {
-				before[p.ID] = p.HTML
-				fresh = append(fresh, p)
-			}
-		}
-		if len(fresh) > 0 {
-			if err := out.send("", fresh...); err != nil {
-				return err
-			}
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-tick.C:
-		}
-	}
-}
-
-func (v *visit) liveJobs(ctx context.Context, out *stream) error {
+// liveJobs follows the jobs, reminders and the heartbeat.
+func (v *visit) liveJobs() subject {
 	shown, runs := max(maxJobsShown, v.number("shown")), lastRuns{}
-	return v.poll(ctx, out, jobsEvery, func() ([]patch, error) {
+	return subject{name: "jobs " + strconv.Itoa(shown), pause: jobsEvery, types: anything, look: func(context.Context, cause) ([]patch, time.Duration, error) {
 		list, err := v.jobList(shown, runs)
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 		beat, err := v.heartbeat()
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 		alarms, err := v.alarms()
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
-		return []patch{put("jobs", "", list), put("alarms", "", alarms), put("heartbeat", "", beat)}, nil
-	})
+		return []patch{put("jobs", "", list), put("alarms", "", alarms), put("heartbeat", "", beat)}, jobsAgain, nil
+	}}
 }
 
-func (v *visit) liveJob(ctx context.Context, out *stream) error {
+func (v *visit) liveJob() subject {
 	name, shown := v.r.URL.Query().Get("name"), max(historyShown, v.number("shown"))
-	return v.poll(ctx, out, jobsEvery, func() ([]patch, error) {
+	return subject{name: "job " + strconv.Itoa(shown) + " " + name, pause: jobsEvery, types: anything, look: func(context.Context, cause) ([]patch, time.Duration, error) {
 		n, err := v.jobNow(name, shown)
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
-		return []patch{put("job-now", "", n)}, nil
-	})
+		return []patch{put("job-now", "", n)}, jobsAgain, nil
+	}}
 }
 
 type jobName struct{ Name string }

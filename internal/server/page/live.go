@@ -3,8 +3,11 @@ package page
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"runtime/debug"
 	"slices"
@@ -16,58 +19,44 @@ import (
 	. "maragu.dev/gomponents/html"
 
 	"steward/internal/effect"
+	"steward/internal/events"
 	"steward/internal/fault"
+	"steward/internal/server/auth"
 )
 
 // Times of an event stream.
 const (
-	beatEvery    = 25 * time.Second // a comment keeps proxies from ending it
+	beatEvery    = 25 * time.Second // an event keeps proxies from ending it
 	recheckEvery = time.Minute      // whether the person is still signed in
-	writeWithin  = 30 * time.Second
+	rightsEvery  = 30 * time.Second // which places of the log the person may read, while nothing happens
 )
 
-// stream is the event stream of one open page. Safe for concurrent use.
-type stream struct {
-	mu sync.Mutex
-	w  http.ResponseWriter
-	rc *http.ResponseController
+// look is how a source that looks from time to time sees what it shows. It returns all of it, as patches that take
+// the place of elements, and after which time it looks again (0: never) even if nothing is reported before.
+type look func(ctx context.Context, why cause) (list []patch, again time.Duration, err error)
+
+// cause is why a source looks.
+type cause struct{ joined, logged, asked bool }
+
+// subject is something that changes by itself. Its source looks when a page joins, and when something is reported.
+type subject struct {
+	name  string // with everything that what is shown depends on, besides the person and the language
+	look  look
+	pause time.Duration // at least between two looks
+	asks  bool          // it is reported when the questions change that wait for the person
+	// Entries of the log about resources of these types that the person may read are reported; nil: none.
+	types []string
 }
 
-// send sends patches. With an id, a stream that begins again after a break goes on after this event.
-func (s *stream) send(id string, patches ...patch) error {
-	b, err := json.Marshal(patches)
-	if err != nil {
-		return err
-	}
-	return s.event(id, "patch", string(b))
-}
-
-func (s *stream) event(id, name, data string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := s.rc.SetWriteDeadline(time.Now().Add(writeWithin)); err != nil {
-		return err
-	}
-	if id != "" {
-		id = "id: " + id + "\n"
-	}
-	if name != "" {
-		name = "event: " + name + "\n"
-	}
-	if _, err := fmt.Fprintf(s.w, "%s%sdata: %s\n\n", id, name, data); err != nil {
-		return err
-	}
-	return s.rc.Flush()
-}
+// anything is reported that is new in the log.
+var anything = []string{} // read-only
 
 // lives are what pages follow, by the parameter "of".
-func (s *server) lives() map[string]func(v *visit, ctx context.Context, out *stream) error {
-	return map[string]func(v *visit, ctx context.Context, out *stream) error{
-		"chat":      (*visit).liveChat,
+func lives() map[string]func(v *visit) subject {
+	return map[string]func(v *visit) subject{
+		"chat":      (*visit).liveConversations, // and the messages: see followChat
+		"chats":     (*visit).liveConversations,
 		"approvals": (*visit).liveApprovals,
-		"chats": func(v *visit, ctx context.Context, out *stream) error {
-			return v.liveConversations(ctx, out, v.r.URL.Query().Get("conversation"))
-		},
 		"plans":     (*visit).livePlans,
 		"plan":      (*visit).livePlan,
 		"jobs":      (*visit).liveJobs,
@@ -77,58 +66,117 @@ func (s *server) lives() map[string]func(v *visit, ctx context.Context, out *str
 	}
 }
 
-// live is the event stream of a page: what it follows, and on every page how many questions wait for the person.
+// live is the event stream of a page: what it shows, and on every page how many questions wait for the person.
 func (s *server) live(w http.ResponseWriter, r *http.Request) {
 	v, err := s.visit(r)
 	if err != nil {
 		s.fail(w, r, err)
 		return
 	}
-	follow := s.lives()[r.URL.Query().Get("of")]
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("X-Accel-Buffering", "no")
-	out := &stream{w: w, rc: http.NewResponseController(w)}
-	ctx, cancel := context.WithCancelCause(r.Context())
-	defer cancel(nil)
-	var work sync.WaitGroup
-	defer work.Wait()
-	defer cancel(nil)
-	work.Go(func() { cancel(s.alive(func() error { return v.liveWaiting(ctx, out) })) })
-	if follow != nil {
-		work.Go(func() {
-			err := s.alive(func() error { return follow(v, ctx, out) })
-			if err != nil && ctx.Err() == nil {
-				s.Logger.Info("a page cannot be kept up to date", "error", err)
-				b, _ := json.Marshal(map[string]string{"message": fault.Of(err).Message}) //nolint:errcheck // a map of strings
-				cancel(out.event("", "failed", string(b)))
-				return
-			}
-		})
+	out := &stream{w: w, rc: http.NewResponseController(w), queue: newQueue()}
+	err = v.follow(out)
+	switch {
+	case err == nil || r.Context().Err() != nil || errors.Is(err, errSlow) || errors.Is(err, errGone):
+	case errors.Is(err, errSignedOut):
+		out.write(event("", "ended", nil)) //nolint:errcheck // the page has gone
+	default:
+		s.Logger.Info("a page cannot be kept up to date", "error", err)
+		b, _ := json.Marshal(map[string]string{"message": fault.Of(err).Message}) //nolint:errcheck // a map of strings
+		out.write(event("", "failed", b))                                         //nolint:errcheck // the page has gone
 	}
-	still := func() error {
-		err := v.caller.Recheck(ctx)
+}
+
+// follow joins the sources of a page and sends what they tell, until the page is closed or one of them ends.
+func (v *visit) follow(out *stream) error {
+	join := func(name string, run func(v *visit, s *source) error) (*source, func()) {
+		return v.hub.join(v.key(name), out.queue, func(ctx context.Context, s *source) error { return run(v.lasting(ctx), s) })
+	}
+	watch := func(of func(*visit) subject) (leave func()) {
+		_, leave = join(of(v).name, func(v *visit, s *source) error { return v.watch(s, of(v)) })
+		return leave
+	}
+	_, leave := v.hub.join("beat", out.queue, beat)
+	defer leave()
+	_, leave = v.hub.join(v.key(v.session()), out.queue, v.followSession)
+	defer leave()
+	defer watch((*visit).liveWaiting)()
+	of := v.r.URL.Query().Get("of")
+	if sub := lives()[of]; sub != nil {
+		defer watch(sub)()
+	}
+	if of == "chat" {
+		conv, seq, err := v.chatPosition()
 		if err != nil {
-			err = fmt.Errorf("%w; %w", err, out.event("", "ended", ""))
+			return err
 		}
-		return err
+		s, leave := join("messages "+conv.String(), func(v *visit, s *source) error { return v.followChat(s, conv) })
+		defer leave()
+		select {
+		case <-s.ready:
+		case <-s.done: // the queue has its error
+		case <-v.ctx().Done():
+			return nil
+		}
+		if err := v.catchUp(out, conv, seq); err != nil {
+			return err
+		}
 	}
-	beat, check := time.NewTicker(beatEvery), time.NewTicker(recheckEvery)
-	defer beat.Stop()
-	defer check.Stop()
+	return v.sendQueued(out)
+}
+
+// sendQueued sends what sources have put into the queue.
+func (v *visit) sendQueued(out *stream) error {
 	for {
 		select {
-		case <-ctx.Done():
-			return
-		case <-beat.C:
-			err = out.event("", "beat", "")
-		case <-check.C:
-			err = still()
-		case <-s.ended.told():
-			err = still()
+		case <-v.ctx().Done():
+			return nil
+		case <-out.queue.wake:
+			events, ended, err := out.queue.take()
+			if failed := out.write(events...); ended || failed != nil {
+				return errors.Join(failed, err)
+			}
 		}
-		if err != nil {
-			return
+	}
+}
+
+// beat is a source that tells all pages from time to time that it is there, at once: that wakes the machine less
+// often.
+func beat(ctx context.Context, s *source) error {
+	return every(ctx, beatEvery, func() error {
+		s.tell(event("", "beat", nil))
+		return nil
+	})
+}
+
+// errSignedOut ends the pages of a session that has ended, or whose person may do something else by now.
+var errSignedOut = errors.New("signed out")
+
+// session is the name of a source that ends with the session of the browser.
+func (v *visit) session() string {
+	name := ""
+	if c, err := v.r.Cookie(auth.CookieName(v.r)); err == nil {
+		name = fmt.Sprintf("%x", sha256.Sum256([]byte(c.Value)))
+	}
+	return "session " + name
+}
+
+// followSession is a source that ends with the session.
+func (v *visit) followSession(ctx context.Context, _ *source) error {
+	tick := time.NewTicker(recheckEvery)
+	defer tick.Stop()
+	for told := v.ended.told(); ; {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		case <-told:
+		}
+		told = v.ended.told() // before the look, so that nothing told during it is missed
+		if err := v.caller.Recheck(ctx); err != nil && ctx.Err() == nil {
+			return fmt.Errorf("%w: %w", errSignedOut, err)
 		}
 	}
 }
@@ -166,35 +214,178 @@ func endsSessions(pattern string) bool {
 	return slices.Contains([]string{"sign-out", "session-end", "user-lock", "user-save", "user-remove", "group-join", "group-leave", "group-remove"}, name)
 }
 
-// alive runs a part of a stream in a goroutine of its own. A panic there would end Steward for everybody, not only
-// this stream, as one in a handler does.
-func (s *server) alive(run func() error) (err error) {
+// alive runs a part of a source in a goroutine of its own. A panic there would end Steward for everybody, not only
+// the pages of this source.
+func alive(log *slog.Logger, run func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			s.Logger.Error("a stream of the page failed", "panic", p, "stack", string(debug.Stack()))
+			log.Error("a stream of the page failed", "panic", p, "stack", string(debug.Stack()))
 			err = fault.New(fault.Internal, "stream_failed", "this page cannot be kept up to date").WithHint("load it again")
 		}
 	}()
 	return run()
 }
 
-// liveWaiting follows how many questions wait for the person.
-func (v *visit) liveWaiting(ctx context.Context, out *stream) error {
-	for list, err := range v.Node.FollowApprovals(ctx, v.caller.User) {
+// every does something from time to time, until it fails or ctx ends.
+func every(ctx context.Context, pause time.Duration, do func() error) error {
+	tick := time.NewTicker(pause)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+			if err := do(); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// stream is the event stream of one open page.
+type stream struct {
+	w     http.ResponseWriter
+	rc    *http.ResponseController
+	queue *queue
+}
+
+// errGone ends the stream of a page that is closed.
+var errGone = errors.New("the page has gone")
+
+func (s *stream) write(events ...[]byte) error {
+	if len(events) == 0 {
+		return nil
+	}
+	var err error
+	for _, e := range events {
+		if err == nil {
+			_, err = s.w.Write(e) // auth.Timeouts bounds how long it takes
+		}
+	}
+	if err == nil {
+		err = s.rc.Flush()
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", errGone, err)
+	}
+	return nil
+}
+
+// key is the key of a source: what is shown depends on the person, what the person may do, and the language.
+func (v *visit) key(name string) string {
+	c := &v.caller
+	return fmt.Sprintf("%q %t %q %q %s %s", c.User, c.Admin, c.Roles, c.Groups, v.lang, name)
+}
+
+// lasting is the visit of a source, which no request of a page ends. Each page checks by itself whether its person
+// is still signed in and has the same rights.
+func (v *visit) lasting(ctx context.Context) *visit {
+	out := *v
+	out.caller = v.caller.Lasting()
+	out.r = (&http.Request{Method: http.MethodGet, URL: v.r.URL, Header: http.Header{}}).WithContext(auth.With(ctx, out.caller))
+	return &out
+}
+
+// watch is the life of a source that looks.
+func (v *visit) watch(s *source, sub subject) error {
+	logged, asked := newQueue(), newQueue()
+	if sub.types != nil {
+		_, leave := v.hub.join(fmt.Sprintf("log %q %q", v.caller.User, sub.types), logged, func(ctx context.Context, s *source) error {
+			return v.reportLog(ctx, s, sub.types)
+		})
+		defer leave()
+	}
+	if sub.asks {
+		_, leave := v.hub.join(fmt.Sprintf("questions %q", v.caller.User), asked, v.reportQuestions)
+		defer leave()
+	}
+	ctx := v.ctx()
+	again := time.NewTimer(0)
+	defer again.Stop()
+	for why := (cause{joined: true}); ; {
+		again.Stop()
+		select {
+		case <-s.joined: // this look is for them
+			why.joined = true
+		default:
+		}
+		look, rested := s.begin(), time.After(sub.pause)
+		list, wait, err := sub.look(ctx, why)
 		if err != nil {
 			return err
 		}
-		if err := out.send("", v.waiting(list)); err != nil {
-			return err
+		s.show(look, list)
+		if wait > 0 {
+			again.Reset(wait)
+		}
+		why = cause{}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.joined:
+			why.joined = true
+		case <-logged.wake:
+			why.logged = true
+		case <-asked.wake:
+			why.asked = true
+		case <-again.C:
+		}
+		select {
+		case <-rested:
+		case <-ctx.Done():
+			return nil
+		}
+		for _, x := range []struct {
+			from *queue
+			news *bool
+		}{{logged, &why.logged}, {asked, &why.asked}} {
+			events, ended, err := x.from.take()
+			if ended {
+				return err
+			}
+			*x.news = *x.news || len(events) > 0
 		}
 	}
-	return ctx.Err()
+}
+
+// reportLog is a source that reports that it has begun, and then what is new in the log.
+func (v *visit) reportLog(ctx context.Context, s *source, types []string) error {
+	first := true
+	for b, err := range v.Node.Subscribe(ctx, v.caller.User, events.Filter{Types: types, Recheck: rightsEvery}, events.Now) {
+		if err != nil {
+			return err
+		}
+		if first || len(b.Events) > 0 {
+			s.report()
+		}
+		first = false
+	}
+	return nil
+}
+
+// reportQuestions is a source that reports that it has begun, and then that the questions have changed that wait
+// for the person. It ends with the node, and so do all pages.
+func (v *visit) reportQuestions(ctx context.Context, s *source) error {
+	for _, err := range v.Node.FollowApprovals(ctx, v.caller.User) {
+		if err != nil {
+			return err
+		}
+		s.report()
+	}
+	return nil
+}
+
+// liveWaiting shows how many questions wait for the person.
+func (v *visit) liveWaiting() subject {
+	return subject{name: "waiting", asks: true, look: func(ctx context.Context, _ cause) ([]patch, time.Duration, error) {
+		list, err := v.Node.Effects.Questions(ctx, v.caller.User)
+		return []patch{v.waiting(list)}, 0, err
+	}}
 }
 
 // waiting shows how many questions wait.
 func (v *visit) waiting(list []effect.Question) patch {
-	n := 0
-	says := ""
+	n, says := 0, ""
 	for _, q := range list {
 		if q.Yours {
 			n++

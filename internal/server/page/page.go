@@ -11,7 +11,8 @@
 // attribute data-do sends its fields as JSON to POST /do/NAME; the answer is a list of patches: fragments with
 // ids, which replace the elements with these ids or are added to others (patch). A screen that changes by
 // itself has one event stream, GET /live, which carries the same patches. A patch may be applied any number of
-// times, so that a stream that begins again loses and doubles nothing.
+// times, so that a stream that begins again loses and doubles nothing. The pages of a person that show the same
+// share what they show (source).
 //
 // # Who is asking
 //
@@ -88,6 +89,7 @@ type server struct {
 	mux      *http.ServeMux
 	pending  *pendings
 	ended    *ended
+	hub      hub
 }
 
 // file is an asset.
@@ -107,7 +109,7 @@ func Handler(o Options) (http.Handler, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &server{Options: o, markdown: newMarkdown(), files: map[string]*file{}, mux: http.NewServeMux(), pending: &pendings{}, ended: &ended{}}
+	s := &server{Options: o, markdown: newMarkdown(), files: map[string]*file{}, mux: http.NewServeMux(), pending: &pendings{}, ended: &ended{}, hub: hub{log: o.Logger}}
 	if err := s.readAssets(); err != nil {
 		return nil, err
 	}
@@ -174,7 +176,7 @@ func Routes() (list []string) {
 		}
 	}
 	list = append(list, "GET /live?of=")
-	for of := range s.lives() {
+	for of := range lives() {
 		list = append(list, "GET /live?of="+of)
 	}
 	return list
@@ -235,6 +237,11 @@ type patch struct {
 	In    string `json:"in,omitzero"`    // the id of the element that it is added to
 	First bool   `json:"first,omitzero"` // it is added before the others
 	HTML  string `json:"html,omitzero"`
+
+	// Of a list that a look returns. The patch with a shape has those that follow and are within it in its HTML: it
+	// is sent if the shape has changed, and they are sent otherwise.
+	shape  string
+	within bool
 }
 
 // put returns a patch that shows a node with an id.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -41,7 +42,7 @@ const (
 
 // plansScreen lists plans that are carried out, other work that goes on, and plans that are over.
 func (v *visit) plansScreen() (content, error) {
-	running, err := v.openWork(v.ctx())
+	running, _, err := v.openWork(v.ctx())
 	if err != nil {
 		return content{}, err
 	}
@@ -58,10 +59,10 @@ func (v *visit) plansScreen() (content, error) {
 }
 
 // openWork shows the requests that are open, with how far their plans are.
-func (v *visit) openWork(ctx context.Context) (g.Node, error) {
+func (v *visit) openWork(ctx context.Context) (n g.Node, some bool, err error) {
 	open, err := v.api().Requests(ctx, false, false, openShown)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	var items []g.Node
 	for i := range open {
@@ -79,9 +80,9 @@ func (v *visit) openWork(ctx context.Context) (g.Node, error) {
 			P(Class("quiet"), g.Text(v.t("since")+" "), when(r.Started))))
 	}
 	if len(items) == 0 {
-		return Div(ID("open"), P(Class("quiet"), g.Text(v.t("Nothing is being worked on.")))), nil
+		return Div(ID("open"), P(Class("quiet"), g.Text(v.t("Nothing is being worked on.")))), false, nil
 	}
-	return Div(ID("open"), Ul(Class("list"), g.Group(items))), nil
+	return Div(ID("open"), Ul(Class("list"), g.Group(items))), true, nil
 }
 
 // tasksOf counts the tasks of plans in a tree.
@@ -390,69 +391,40 @@ func (v *visit) stateOf(r *client.Request) (icon, class, word string) {
 // plannedTask shows a task of a plan in the chat, while the plan is carried out.
 func (v *visit) plannedTask(p *client.Request) g.Node { return v.taskNode(p, nil) }
 
-// livePlans follows what is being worked on.
-func (v *visit) livePlans(ctx context.Context, out *stream) error {
-	before := ""
-	return poll(ctx, plansEvery, func() (bool, error) {
-		n, err := v.openWork(ctx)
+// livePlans follows the requests that are open, and what they do.
+func (v *visit) livePlans() subject {
+	return subject{name: "plans", pause: plansEvery, types: anything, look: func(ctx context.Context, _ cause) ([]patch, time.Duration, error) {
+		n, some, err := v.openWork(ctx)
 		if err != nil {
-			return false, err
+			return nil, 0, err
 		}
-		now := text(n)
-		if now == before {
-			return true, nil
+		var again time.Duration
+		if some {
+			again = plansEvery
 		}
-		before = now
-		return true, out.send("", patch{ID: "open", HTML: now})
-	})
+		return []patch{put("open", "", n)}, again, nil
+	}}
 }
 
 // livePlan follows a request until it is closed.
-func (v *visit) livePlan(ctx context.Context, out *stream) error {
-	var before *planView
-	return poll(ctx, treeEvery, func() (bool, error) {
-		x, err := v.planView(ctx, v.r.URL.Query().Get("request"))
+func (v *visit) livePlan() subject {
+	which := v.r.URL.Query().Get("request")
+	return subject{name: "plan " + which, pause: treeEvery, look: func(ctx context.Context, _ cause) ([]patch, time.Duration, error) {
+		x, err := v.planView(ctx, which)
 		if err != nil {
-			return false, err
+			return nil, 0, err
 		}
-		var patches []patch
-		whole := before == nil || before.shape != x.shape
-		if whole {
-			patches = append(patches, put("tree", "", x.tree))
+		tree := put("tree", "", x.tree)
+		tree.shape = x.shape
+		list := []patch{tree}
+		for _, at := range slices.Sorted(maps.Keys(x.parts)) {
+			list = append(list, patch{ID: at, HTML: x.parts[at], within: strings.HasPrefix(at, "plan-") && at != "plan-summary"})
 		}
-		for at, html := range x.parts {
-			inTree := strings.HasPrefix(at, "plan-") && at != "plan-summary"
-			if (before == nil || before.parts[at] != html) && !(whole && inTree) {
-				patches = append(patches, patch{ID: at, HTML: html})
-			}
+		if !x.open {
+			return list, 0, nil
 		}
-		before = x
-		if len(patches) > 0 {
-			err = out.send("", patches...)
-		}
-		return x.open, err
-	})
-}
-
-// poll calls look at once and then with pauses, until it returns false. It then waits for the end of ctx,
-// because a page has one stream as long as it is open.
-func poll(ctx context.Context, every time.Duration, look func() (more bool, err error)) error {
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	for {
-		if more, err := look(); err != nil {
-			return err
-		} else if !more {
-			break
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-tick.C:
-		}
-	}
-	<-ctx.Done()
-	return ctx.Err()
+		return list, treeEvery, nil
+	}}
 }
 
 // taskOrder pauses, resumes, retries or cancels.

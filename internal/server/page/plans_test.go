@@ -11,7 +11,7 @@ import (
 // A plan is followed while it is carried out, and what its tasks are about can be changed. What they did can be
 // read afterwards. All of it is the user's alone.
 func TestAPlanIsFollowedAndSteered(t *testing.T) {
-	h := newHouse(t)
+	h := newHouse(t, scripted{})
 	h.has(h.get("ana", "/plans", 200), "Nothing is being worked on.", "No plan has been carried out yet.")
 	chat := h.say("ana", "Plan a trip", "planner")
 	q := h.asked("ana", 1)[0]
@@ -119,7 +119,7 @@ func ptr[T any](x T) *T { return &x }
 // The inbox has the questions of each conversation, what was decided, and what is allowed from now on. Actions can
 // be explained and taken back.
 func TestTheInboxAndDecisions(t *testing.T) {
-	h := newHouse(t)
+	h := newHouse(t, scripted{})
 	h.has(h.get("ana", "/approvals", 200), "Nothing waits for you.", "There are none.", "You have not decided about anything yet.")
 	chat := h.say("ana", "test.put milk", "")
 	q := h.asked("ana", 1)[0]

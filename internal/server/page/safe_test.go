@@ -26,7 +26,7 @@ type street struct {
 
 func newStreet(t *testing.T) *street {
 	t.Helper()
-	h := newHouse(t)
+	h := newHouse(t, scripted{})
 	guard := auth.New(auth.Options{People: h.people, Intake: auth.NewIntake(auth.IntakeOptions{}), Logger: slog.New(slog.DiscardHandler)})
 	srv := httptest.NewServer(guard.Browser(h.people, h.own, page.Fail(slog.New(slog.DiscardHandler))))
 	t.Cleanup(func() {
