@@ -97,7 +97,7 @@ await part("always: the pattern is shown first, is wider than the call, and cove
   await page.locator("#questions").getByRole("button", { name: "Always …" }).click();
   await page.getByRole("button", { name: "write files in docs" }).click();
   await dialog(page).locator(".widths button.chosen", { hasText: "write files in docs" }).waitFor();
-  await dialog(page).getByLabel("always", { exact: true }).check();
+  await dialog(page).getByLabel("in all conversations, until I revoke it").check();
   await confirm(page, "Allow");
   await page.locator("#questions .empty").waitFor();
   await page.locator("#waiting[data-count='0']").waitFor({ state: "attached" });
