@@ -761,7 +761,7 @@ func german() map[string]string {
 		"Who said it":                      "Wer es gesagt hat",
 		"Whoever has the link can read the messages of this conversation, also those to come, and do nothing else. They see no tools, thoughts and secrets.": "Wer den Link hat, kann die Nachrichten dieses Gesprächs lesen, auch künftige, und sonst nichts tun. Werkzeuge, Gedanken und Geheimnisse sieht niemand.",
 		"Whoever writes to Steward for the first time gets a code as the answer. With the code you say who it is.":                                           "Wer Steward zum ersten Mal schreibt, bekommt einen Code als Antwort. Mit dem Code sagst du, wer es ist.",
-		"Whose it is, is recognised. It is tried first, and then kept as a secret on this machine. It is never shown again, and no model sees it.":           "Von wem er ist, wird erkannt. Er wird erst ausprobiert und dann als Geheimnis auf diesem Rechner behalten. Er wird nie wieder gezeigt, und kein Modell sieht ihn.",
+		"Steward recognises whose key it is, tries it, and keeps it as a secret on this machine. It is never shown again, and no model sees it.":             "Steward erkennt, von wem der Schlüssel ist, probiert ihn aus und bewahrt ihn als Geheimnis auf diesem Rechner auf. Er wird nie wieder gezeigt, und kein Modell sieht ihn.",
 		"Why is this remembered?":        "Warum ist das gemerkt?",
 		"Why?":                           "Warum?",
 		"Why? The assistant reads this.": "Warum? Der Assistent liest das.",

@@ -59,7 +59,7 @@ func (v *visit) startModels() (g.Node, error) {
 	}
 	body = append(body, Form(Class("item busy"), Data("do", "start-connect"), AutoComplete("off"), H3(g.Text(v.t("I have a key"))),
 		Label(g.Text(v.t("Key")), Input(Type("password"), Name("key"), AutoComplete("off"), g.Attr("spellcheck", "false"), MaxLength("4000"), Aria("describedby", "start-key"))),
-		P(ID("start-key"), Class("quiet"), g.Text(v.t("Whose it is, is recognised. It is tried first, and then kept as a secret on this machine. It is never shown again, and no model sees it."))),
+		P(ID("start-key"), Class("quiet"), g.Text(v.t("Steward recognises whose key it is, tries it, and keeps it as a secret on this machine. It is never shown again, and no model sees it."))),
 		Details(Summary(g.Text(v.t("Another provider, or a server of your own"))),
 			Label(g.Text(v.t("Provider")), v.providerSelect(&p, "")), v.ownServer()),
 		P(Button(Type("submit"), Class("primary"), g.Text(v.t("Test and connect"))))))

@@ -3,6 +3,7 @@ import { open, model, say, answered, part, done, accessible, picture, assert, ur
 
 const page = await open();
 const key = "the-key-of-the-first-run";
+const form = page.locator("form[data-do=start-connect]");
 
 await part("without a model, the chat says what to do", async () => {
   await page.locator("#connect", { hasText: "Connect a language model" }).waitFor();
@@ -12,38 +13,36 @@ await part("without a model, the chat says what to do", async () => {
   await page.locator(".msg.assistant:has(footer)").waitFor();
   await page.goto(url + "/");
   await page.getByRole("link", { name: "Connect a model" }).click();
-  await page.waitForURL("**/settings/models");
+  await page.waitForURL("**/settings/start");
+  await accessible(page, "start");
+  await picture(page, "start");
 });
 
 await part("a server with another address is refused with the reason, and what was typed stays", async () => {
-  await page.getByRole("button", { name: "I have a key" }).click();
-  const form = dialog(page);
+  await form.getByText("Another provider, or a server of your own").click();
   await form.getByLabel("Provider").selectOption({ label: "Another server …" });
   await form.locator("input[name=key]").fill(key);
-  await form.getByText("More", { exact: true }).click();
   await form.getByLabel("Address of the API").fill("http://127.0.0.1:9/v1");
   await form.getByLabel("Name of the server").fill("office");
   await form.getByLabel("Model to try").fill("gpt-test");
-  await accessible(page, "connect");
-  await picture(page, "connect");
   await form.getByRole("button", { name: "Test and connect" }).click();
-  await form.locator(".dialog-error").waitFor();
+  await page.locator(".field-error, #toasts .bad").first().waitFor();
+  await accessible(page, "refused");
   assert.equal(await form.locator("input[name=key]").inputValue(), key);
 });
 
 await part("the right address connects it", async () => {
-  await dialog(page).getByLabel("Address of the API").fill(given.models);
-  await confirm(page, "Test and connect");
-  await page.locator(".item", { hasText: "Answers by default" }).getByText("office/gpt-test").first().waitFor();
+  await form.getByLabel("Address of the API").fill(given.models);
+  await form.getByRole("button", { name: "Test and connect" }).click();
+  await page.locator("#start-models", { hasText: "answers now" }).getByText("office/gpt-test").first().waitFor();
   await accessible(page, "connected");
   assert.ok(!(await page.content()).includes(key), "the key is shown");
-  await page.getByRole("button", { name: "Connect a provider" }).click();
-  assert.equal(await dialog(page).locator("input[name=key]").inputValue(), "");
-  await page.keyboard.press("Escape");
+  assert.equal(await form.locator("input[name=key]").inputValue(), "");
+  await page.getByRole("link", { name: "Go to the chat" }).click();
+  await page.waitForURL(url + "/");
 });
 
 await part("the first answer", async () => {
-  await page.goto(url + "/");
   assert.equal(await page.locator("#connect").count(), 0);
   await model.answers("What can you do?", ["Much."]);
   await page.getByRole("button", { name: "What can you do?" }).click();

@@ -72,7 +72,7 @@ await part("a person is locked out, and deleted", async () => {
   await page.getByRole("button", { name: "Delete" }).click();
   await dialog(page).getByLabel("Type the short name").fill("eve");
   await submit("Delete");
-  await dialog(page).locator(".dialog-error", { hasText: "not the same" }).waitFor();
+  await dialog(page).locator(".field-error", { hasText: "not the same" }).waitFor();
   await dialog(page).getByLabel("Type the short name").fill("ada");
   await submit("Delete");
   await page.waitForURL(url + "/settings/people");
@@ -88,8 +88,7 @@ await part("sessions are listed and ended", async () => {
   await picture(page, "settings");
   await rest.first().getByRole("button", { name: "Sign out" }).click();
   await rest.first().waitFor({ state: "detached" });
-  await other.goto(url + "/");
-  await other.locator("#sign-in").waitFor();
+  await other.locator("#sign-in").waitFor(); // at once, by itself
   await other.context().close();
 });
 
@@ -117,11 +116,11 @@ await part("models are tested", async () => {
 await part("a server of tools is added, approved, used and removed", async () => {
   await go("/agents");
   await page.getByRole("button", { name: "Add a server of tools" }).click();
+  await dialog(page).getByText("Another server, by its address").click();
   await dialog(page).getByLabel("Short name").fill("office");
   await dialog(page).getByLabel("Address").fill(given.office);
   await accessible(page, "add a server");
   await submit("Add");
-  await page.getByRole("link", { name: "mcp:office" }).click();
   await page.locator("details.covered", { hasText: "book" }).first().waitFor();
   await accessible(page, "inspect");
   await picture(page, "inspect");
@@ -151,7 +150,7 @@ await part("a policy is tried on what was done, before it is saved", async () =>
   const rules = dialog(page).locator("textarea[name=text]");
   await rules.fill("package steward\n\nthis is not Rego");
   await submit("Test");
-  await dialog(page).locator(".dialog-error").waitFor();
+  await dialog(page).locator(".field-error").waitFor();
   await rules.fill('package steward\n\ndeny contains "files stay as they are" if input.tool.name == "files.write"\n');
   await submit("Test");
   await dialog(page).locator("li", { hasText: "files stay as they are" }).waitFor();
@@ -192,7 +191,7 @@ await part("all settings", async () => {
 await part("sign out", async () => {
   await go("");
   await page.getByRole("button", { name: "Sign out" }).first().click();
-  await page.waitForURL("**/in");
+  await page.locator("#sign-in").waitFor();
   await page.goto(url + "/memory");
   await page.locator("#sign-in").waitFor();
 });
