@@ -68,7 +68,8 @@ func TestHome(t *testing.T) { play(t, "home", withHome) }
 
 // TestLooks shows each screen with something on it, on a phone and a desk, light and dark, and in German.
 func TestLooks(t *testing.T) {
-	play(t, "looks", withServer, withHome, func(*world) map[string]any {
+	play(t, "looks", withServer, withHome, func(w *world) map[string]any {
+		w.Write("---\nname: letters\ndescription: Writes letters in the manner of the house.\n---\n# Letters\n\nBegin with the date.\n", "letters", "SKILL.md")
 		return map[string]any{"screens": page.Screens()}
 	})
 }

@@ -69,6 +69,8 @@ export async function fill(page) {
   at["/settings/people/{user}"] = "/settings/people/ada";
   await act(page, "server-add", { name: "office", url: given.office, token: "" });
   at["/settings/agents/inspect"] = await link("/settings/agents", ".item h3 a");
+  steward("skills", "add", "letters", "--yes");
+  at["/settings/skills/{name}"] = "/settings/skills/letters";
 
   Object.assign(at, { "/{$}": "/", "/search": "/search?q=everything", "/documents": "/documents?q=green+button", "/memory/graph": "/memory/graph?of=Mia" });
   return at;
