@@ -913,7 +913,7 @@ func german() map[string]string {
 		"left out":                                "ausgelassen",
 		"locked":                                  "abgeschlossen",
 		"locked out":                              "ausgesperrt",
-		"looked {n} times, asked a model {m} times": "{n}-mal nachgesehen, {m}-mal ein Modell gefragt",
+		"looks: {n} · questions to a model: {m}": "nachgesehen: {n} · Modell gefragt: {m}",
 		"made":                                  "erstellt",
 		"make a link to read this conversation": "einen Link zum Lesen dieses Gesprächs erstellen",
 		"may choose the members":                "darf die Mitglieder wählen",

@@ -65,7 +65,7 @@ func (v *visit) beatCard(j *client.HeartbeatJob) g.Node {
 		Dl(g.If(j.State == "active", g.Group{Dt(g.Text(v.t("Next"))), Dd(when(j.Next))}),
 			g.If(!j.Looked.IsZero(), g.Group{Dt(g.Text(v.t("Looked"))), Dd(when(j.Looked), g.If(j.Idle != "", g.Text(" · "+v.reason(j.Idle))))}),
 			g.If(len(j.Failed) > 0, g.Group{Dt(g.Text(v.t("Could not look at"))), Dd(ownText(strings.Join(j.Failed, ", ")))})),
-		P(Class("quiet"), g.Text(v.t("looked {n} times, asked a model {m} times", strconv.Itoa(j.Looks), strconv.Itoa(j.Asked))), g.If(j.Cost > 0, g.Text(" · "+dollars(j.Cost)))),
+		P(Class("quiet"), g.Text(v.t("looks: {n} · questions to a model: {m}", strconv.Itoa(j.Looks), strconv.Itoa(j.Asked))), g.If(j.Cost > 0, g.Text(" · "+dollars(j.Cost)))),
 		v.beatRun(j.Last),
 		g.If(j.State == "active", v.button("heartbeat-run", v.t("Look now"), "", "kind", j.Kind)))
 }

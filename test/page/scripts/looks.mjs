@@ -23,7 +23,8 @@ for (const [colorScheme, size, locale] of [["light", "desk", "en"], ["light", "p
       // what scrolls within its own box, or is meant for screen readers, may be wider
       const within = (e) => e.closest("pre, table, .tabs, .scroll-x, .scrolls, .picture, .hidden, .skip, svg, dialog:not([open]), #conversations:not(.shown)");
       const over = [...document.querySelectorAll("body *")].filter((e) => e.getClientRects().length && !within(e) && Math.round(e.getBoundingClientRect().right) > innerWidth);
-      return { page: document.documentElement.scrollWidth - innerWidth, parts: over.map((e) => e.outerHTML.slice(0, 120)) };
+      const main = document.getElementById("main");
+      return { page: Math.max(document.documentElement.scrollWidth - innerWidth, main.scrollWidth - main.clientWidth), parts: over.map((e) => e.outerHTML.slice(0, 120)) };
     });
     assert.deepEqual(wide, { page: 0, parts: [] }, which + " " + what + " is wider than the window");
   };
