@@ -163,7 +163,8 @@ func (v *visit) command(in json.RawMessage) (*reply, error) {
 	if x.Conversation == "" {
 		return nil, fault.New(fault.Invalid, "conversation_missing", "there is no conversation yet").WithHint("send a message first")
 	}
-	route, body := "", any(struct{}{})
+	var route string
+	var body map[string]any
 	switch x.Name {
 	case "title":
 		return v.rename(fieldsOf(map[string]string{"conversation": x.Conversation, "title": x.Args}))

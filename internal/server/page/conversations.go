@@ -266,7 +266,7 @@ func (v *visit) archiveScreen() (content, error) {
 				v.button("change-conversation", v.t("Take out"), "", "conversation", c.ID, "archived", "false", "stay", "yes")))
 		}
 	}
-	var body g.Node = Ul(Class("list"), g.Group(items))
+	body := Ul(Class("list"), g.Group(items))
 	if len(items) == 0 {
 		body = empty(v.t("Nothing is archived. Archive a conversation in its menu: it leaves the list, and can still be found."))
 	}
@@ -372,7 +372,7 @@ func (v *visit) searchScreen() (content, error) {
 	if err != nil {
 		return content{}, err
 	}
-	var body g.Node = Ol(Class("list hits"), g.Map(found.Hits, func(h search.Hit) g.Node { return v.hit(&h) }))
+	body := Ol(Class("list hits"), g.Map(found.Hits, func(h search.Hit) g.Node { return v.hit(&h) }))
 	if len(found.Hits) == 0 {
 		body = empty(v.t("Nothing was found. Try fewer or other words."))
 	}

@@ -35,7 +35,7 @@ func (v *visit) approvalsScreen() (content, error) {
 	if err != nil {
 		return content{}, err
 	}
-	var decided g.Node = P(Class("quiet"), g.Text(v.t("You have not decided about anything yet.")))
+	decided := P(Class("quiet"), g.Text(v.t("You have not decided about anything yet.")))
 	if len(intents) > 0 {
 		decided = g.Group{Ul(Class("list"), g.Map(intents[:min(len(intents), decisionsShown)], func(x client.Intent) g.Node { return Li(v.decision(&x)) })),
 			P(A(Href("/activity/decisions"), g.Text(v.t("All decisions"))))}

@@ -171,7 +171,7 @@ func (plain) RegisterFuncs(r renderer.NodeRendererFuncRegisterer) {
 			return ast.WalkContinue, nil
 		}
 		to := n.(*ast.Image).Destination
-		label := string(n.Text(src)) //nolint:staticcheck // the alternative text is what the deprecated method returns
+		label := textIn(n, src)
 		if label == "" {
 			label = string(to)
 		}
@@ -189,10 +189,32 @@ func (plain) RegisterFuncs(r renderer.NodeRendererFuncRegisterer) {
 		case entering:
 			w.WriteString(`<a href="` + html.EscapeString(string(util.URLEscape(to, true))) + `">`) //nolint:errcheck // a buffer
 		default:
-			w.WriteString(`</a>` + hostOf(to, string(n.Text(src)))) //nolint:errcheck,staticcheck // a buffer; the text is what the deprecated method returns
+			w.WriteString(`</a>` + hostOf(to, textIn(n, src))) //nolint:errcheck // a buffer
 		}
 		return ast.WalkContinue, nil
 	})
+}
+
+// textIn returns the text within a node.
+func textIn(n ast.Node, src []byte) string {
+	var b strings.Builder
+	err := ast.Walk(n, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
+		switch n := n.(type) {
+		case *ast.Text:
+			if entering {
+				b.Write(n.Segment.Value(src))
+			}
+		case *ast.String:
+			if entering {
+				b.Write(n.Value)
+			}
+		}
+		return ast.WalkContinue, nil
+	})
+	if err != nil {
+		panic(err) // the function above returns none
+	}
+	return b.String()
 }
 
 // hostOf shows where a link goes whose text does not say so: on a phone nothing else does, and an answer may be made

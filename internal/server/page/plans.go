@@ -51,7 +51,7 @@ func (v *visit) plansScreen() (content, error) {
 	if err != nil {
 		return content{}, err
 	}
-	var list g.Node = P(Class("quiet"), g.Text(v.t("No plan has been carried out yet. Ask for something big, such as a trip or a report, and choose Plan below the message.")))
+	list := P(Class("quiet"), g.Text(v.t("No plan has been carried out yet. Ask for something big, such as a trip or a report, and choose Plan below the message.")))
 	if len(over) > 0 {
 		list = Ul(Class("list"), g.Map(over, func(p client.Plan) g.Node { return v.planItem(&p) }))
 	}
