@@ -12,7 +12,7 @@ import (
 // refuses the dialogs, too, which ask nothing of the API.
 func forAdmins(name string) bool {
 	list := []string{"invite", "pair", "pair-ask", "unpair", "unpair-ask", "models-again", "model-ask", "model-test", "model-use", "group-ask", "group-add", "group-remove-ask", "group-remove"}
-	families := []string{"provider-", "user-", "key-", "agent-", "policy-", "server-", "channel-"}
+	families := []string{"provider-", "user-", "key-", "agent-", "policy-", "server-", "channel-", "budget-", "setting-", "start-", "sign-in-", "skill-"}
 	return slices.Contains(list, name) || slices.ContainsFunc(families, func(f string) bool { return strings.HasPrefix(name, f) })
 }
 
