@@ -31,7 +31,7 @@ const js = {
   list: () => document.getElementById("conversations").classList.toggle("shown"),
   close: (button) => button.closest("dialog").close(),
   code(button) {
-    copy(button.closest(".code-box").querySelector("pre").textContent);
+    copy(button.closest(".code-box, .copy:not(button)").querySelector("pre, code").textContent);
   },
 };
 
