@@ -141,6 +141,12 @@ document.addEventListener("toggle", (e) => {
   act(name, fields(more), null, true);
 }, true);
 
+// A button beside the text leaves the focus in it: a phone keeps its keyboard open, and the bar below, which is hidden
+// while somebody writes, does not come back under the finger and move the button away.
+document.addEventListener("mousedown", (e) => {
+  if (document.activeElement?.id === "text" && e.target.closest("#composer") && e.target.id !== "text") e.preventDefault();
+});
+
 document.addEventListener("focusin", (e) => {
   const at = e.target.closest("[data-js-focus]");
   if (!at) return;
