@@ -74,7 +74,7 @@ await part("a person is locked out, and deleted", async () => {
   await page.getByRole("button", { name: "Delete" }).click();
   await dialog(page).getByLabel("Type the short name").fill("eve");
   await submit("Delete");
-  await dialog(page).locator(".error", { hasText: "not the same" }).waitFor();
+  await dialog(page).locator(".dialog-error", { hasText: "not the same" }).waitFor();
   await dialog(page).getByLabel("Type the short name").fill("ada");
   await submit("Delete");
   await page.waitForURL(url + "/settings/people");
