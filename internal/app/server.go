@@ -99,7 +99,8 @@ func (a *App) Listen(ctx context.Context, set *settings.Loaded, l *Local, addres
 	if err := calls.Mount(mux); err != nil {
 		return nil, errors.Join(err, ln.Close())
 	}
-	front, err := page.Handler(page.Options{Node: l.node, API: api.Handler(l.apiOptions(set)), People: l.Keys, Version: a.VersionText(), Logger: log})
+	closing := make(chan struct{})
+	front, err := page.Handler(page.Options{Node: l.node, API: api.Handler(l.apiOptions(set)), People: l.Keys, Version: a.VersionText(), Logger: log, Closing: closing})
 	if err != nil {
 		return nil, errors.Join(err, ln.Close())
 	}
@@ -110,6 +111,7 @@ func (a *App) Listen(ctx context.Context, set *settings.Loaded, l *Local, addres
 	s.http.Protocols.SetUnencryptedHTTP2(true) // for gRPC
 	s.http.RegisterOnShutdown(calls.Close)
 	s.http.RegisterOnShutdown(tools.Close)
+	s.http.RegisterOnShutdown(sync.OnceFunc(func() { close(closing) }))
 	if err := s.announce(a.VersionText()); err != nil {
 		return nil, errors.Join(err, ln.Close())
 	}

@@ -42,8 +42,8 @@ func (v *visit) alarms() (g.Node, error) {
 	slices.SortFunc(list, func(a, b alarm) int { return a.Next.Compare(b.Next) })
 	kind := map[string]string{"reminder": v.t("Reminder"), "timer": v.t("Timer")}
 	return Section(ID("alarms"), H2(g.Text(v.t("Reminders and timers"))), Ul(Class("list"), g.Map(list, func(a alarm) g.Node {
-		return Li(Class("row"), when(a.Next), ownText(a.Text), Span(Class("state"), g.Text(kind[a.Kind])), g.If(a.Rule != "", Span(Class("state"), g.Text(v.t("repeats")))), Span(Class("space")),
-			g.If(a.Conversation != "", A(Href("/chat/"+a.Conversation), g.Text(v.t("Open")))))
+		return Li(Class("row"), when(a.Next), g.If(a.Conversation != "", A(Href("/chat/"+a.Conversation), ownText(a.Text))), g.If(a.Conversation == "", Span(Class("sentence"), ownText(a.Text))),
+			Span(Class("state"), g.Text(kind[a.Kind])), g.If(a.Rule != "", Span(Class("state"), g.Text(v.t("repeats")))))
 	})), g.If(found.Next != "", P(Class("quiet"), g.Text(v.t("There are more. Ask for them in the chat.")))),
 		P(Class("quiet"), g.Text(v.t("To cancel one, say so in the chat: cancel the reminder to take a break.")))), nil
 }

@@ -267,6 +267,27 @@ func TestPagesOfOthersStayQuiet(t *testing.T) {
 	}
 }
 
+// An open page does not keep the server from stopping.
+func TestStreamsEndWhenTheServerStops(t *testing.T) {
+	h := newHouse(t, scripted{})
+	ana := h.browse("ana", "/")
+	defer ana.close()
+	close(h.closing)
+	if _, err := io.Copy(io.Discard, ana.lines); err != nil {
+		t.Error(err)
+	}
+}
+
+// What somebody may not see, or what is gone, is told in words that need no command line.
+func TestErrorPagesArePlain(t *testing.T) {
+	h := newHouse(t, scripted{})
+	for path, want := range map[string]string{"/nothing": "This does not exist", h.say("ana", "my own", ""): "This does not exist", "/shared/ana/gone": "This link has ended"} {
+		if got := h.get("eve", path, http.StatusNotFound); !strings.Contains(got, want) || strings.Contains(got, "/api/v1") || strings.Contains(got, "steward conversations") {
+			t.Errorf("%s: %s", path, got)
+		}
+	}
+}
+
 // has reports whether an element has a text in it.
 func has(n *html.Node, text string) bool {
 	var b strings.Builder

@@ -33,8 +33,9 @@ type house struct {
 	node *runtime.Node
 	url  string
 
-	own    http.Handler // the page itself
-	people *identity.Registry
+	own     http.Handler // the page itself
+	people  *identity.Registry
+	closing chan struct{} // what the server closes when it stops
 }
 
 // scripted is a model. As the planner it makes a plan of two tasks, and the first asks the person; otherwise it
@@ -113,7 +114,8 @@ func newHouse(t *testing.T, model llm.Provider) *house {
 	must(tools.Add(errand{}))
 	node, err := runtime.Open(t.Context(), runtime.Options{Vendors: vendors.All(), Store: st, Models: models, Tools: tools, Authorizer: judge, People: people, Log: log})
 	must(err)
-	own, err := page.Handler(page.Options{Node: node, People: people, Version: "test", Logger: log,
+	closing := make(chan struct{})
+	own, err := page.Handler(page.Options{Node: node, People: people, Version: "test", Logger: log, Closing: closing,
 		API: api.Handler(api.Options{Node: node, People: people, Authorizer: judge, Resources: node.Resources(), Inside: true, Logger: log})})
 	must(err)
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -127,7 +129,7 @@ func newHouse(t *testing.T, model llm.Provider) *house {
 			t.Error(err)
 		}
 	})
-	return &house{t: t, node: node, url: srv.URL, own: own, people: people}
+	return &house{t: t, node: node, url: srv.URL, own: own, people: people, closing: closing}
 }
 
 func (h *house) request(user, method, path string, body io.Reader) *http.Response {

@@ -98,7 +98,7 @@ func (v *visit) jobForm(j *client.Job, edit bool) g.Node {
 			Label(Input(Type("checkbox"), Name("webhook"), Data("flag", "")), g.Text(v.t("An address is called (webhook)"))),
 			field(v.t("Cron expression"), "cron", "", "0 7 * * 1-5"), field(v.t("Rule (RFC 5545)"), "rule", "", "FREQ=MONTHLY;BYDAY=1MO;BYHOUR=9;BYMINUTE=0")),
 		Details(Summary(g.Text(v.t("More settings"))),
-			g.If(!edit, field(v.t("Name"), "name", j.Name, "morning-mail", Pattern("[a-z0-9\\-]*"))),
+			g.If(!edit, field(v.t("Name"), "name", j.Name, "morning-mail", Pattern("[a-z0-9\\-]*"), Title(v.t("Small letters, digits and -")))),
 			field(v.t("Time zone"), "zone", j.Zone, "Europe/Vienna"), field(v.t("Agent"), "agent", j.Agent, ""), field(v.t("Model"), "model", j.Model, ""),
 			Label(g.Text(v.t("If Steward was not running")), Select(Name("missed"), choice("once", v.missedWords("once"), j.Missed), choice("all", v.missedWords("all"), j.Missed), choice("skip", v.missedWords("skip"), j.Missed))),
 			Label(g.Text(v.t("While an earlier run is not over")), Select(Name("overlap"), choice("", "–", j.Overlap), choice("skip", v.overlapWords("skip"), j.Overlap), choice("queue", v.overlapWords("queue"), j.Overlap))),

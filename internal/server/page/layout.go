@@ -146,8 +146,17 @@ func visible(s string) string {
 }
 
 func (v *visit) errorPage(f *fault.Error) g.Node {
-	return v.bare(v.t("Error"), Main(Class("center"), H1(g.Text(v.t("That did not work"))), P(ownText(f.Message)),
-		g.If(f.Remedy != "", P(Class("quiet"), ownText(f.Remedy))), P(A(Class("button"), Href("/"), g.Text(v.t("Back to the chat"))))))
+	title, said, remedy := v.t("That did not work"), f.Message, f.Remedy
+	switch {
+	case f.Code == "share_ended":
+		title, said, remedy = v.t("This link has ended, or never existed."), v.t("Ask for another one where you got it."), ""
+	case f.Kind == fault.NotFound:
+		title, said, remedy = v.t("This does not exist"), v.t("It was deleted, belongs to somebody else, or the address is wrong."), ""
+	case f.Code == "admin_only":
+		title, said, remedy = v.t("This is for administrators"), v.t("Ask an administrator, if you need it."), ""
+	}
+	return v.bare(title, Main(Class("center"), H1(g.Text(title)), P(ownText(said)),
+		g.If(remedy != "", P(Class("quiet"), ownText(remedy))), g.If(f.Code != "share_ended", P(A(Class("button"), Href("/"), g.Text(v.t("Back to the chat")))))))
 }
 
 // dollars shows an amount of money.

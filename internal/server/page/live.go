@@ -68,6 +68,16 @@ func lives() map[string]func(v *visit) subject {
 
 // live is the event stream of a page: what it shows, and on every page how many questions wait for the person.
 func (s *server) live(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	r = r.WithContext(ctx)
+	go func() {
+		select {
+		case <-s.Closing:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
 	v, err := s.visit(r)
 	if err != nil {
 		s.fail(w, r, err)

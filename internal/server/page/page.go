@@ -72,13 +72,14 @@ import (
 	"steward/internal/server/auth"
 )
 
-// Options configure the page. All but Logger are required.
+// Options configure the page. All but Logger and Closing are required.
 type Options struct {
 	Node    *runtime.Node
 	API     http.Handler // of package api, which is called with the person in the context
 	People  *identity.Registry
 	Version string
 	Logger  *slog.Logger
+	Closing <-chan struct{} // closed when the server stops: streams, which would last as long as their pages, end then
 }
 
 type server struct {

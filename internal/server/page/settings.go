@@ -90,9 +90,9 @@ func (v *visit) ownSession() string {
 func (v *visit) sessionList(list []client.Session, user string) g.Node {
 	own := v.ownSession()
 	if len(list) == 0 {
-		return P(Class("quiet"), g.Text(v.t("No browser is signed in.")))
+		return P(ID("sessions"), Class("quiet"), g.Text(v.t("No browser is signed in.")))
 	}
-	return Ul(Class("list"), g.Map(list, func(s client.Session) g.Node {
+	return Ul(ID("sessions"), Class("list"), g.Map(list, func(s client.Session) g.Node {
 		return Li(ID("session-"+s.ID), Class("row"), Div(ownText(browserName(s.Browser)), P(Class("quiet"), g.Text(v.t("Signed in")+" "), when(s.Created), g.Text(" · "+v.t("last used")+" "), when(s.Seen))),
 			Span(Class("space")), g.If(s.ID == own, Span(Class("state good"), g.Text(v.t("this browser")))),
 			g.If(s.ID != own, v.button("session-end", v.t("Sign out"), "", "id", s.ID, "user", user)))
@@ -124,7 +124,11 @@ func (v *visit) endSession(in json.RawMessage) (*reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &reply{Patches: []patch{{ID: "session-" + x.ID}}, Toast: v.t("Signed out")}, v.api().EndSession(v.ctx(), x.ID, x.User)
+	if err := v.api().EndSession(v.ctx(), x.ID, x.User); err != nil {
+		return nil, err
+	}
+	list, err := v.api().Sessions(v.ctx(), x.User)
+	return &reply{Patches: []patch{put("sessions", "", v.sessionList(list, x.User))}, Toast: v.t("Signed out")}, err
 }
 
 // signOut ends the session of this browser.

@@ -193,7 +193,7 @@ func (v *visit) channelGuide(in json.RawMessage) (*reply, error) {
 		g.If(m.address != "", Label(g.Text(m.address), Input(Type("url"), Name("base_url"), g.If(m.needsAddress, Required()), Placeholder("https://example.com"), MaxLength("500")))),
 		Label(g.Text(m.token), Input(Type("password"), Name("token"), Required(), AutoComplete("off"), MaxLength("4000"), g.Attr("spellcheck", "false"), g.If(len(m.settings) == 0, AutoFocus()))),
 		P(Class("quiet"), g.Text(v.t("Steward keeps it as a secret on this machine. It is never shown again, and no model sees it."))),
-		Details(Summary(g.Text(v.t("More"))), Label(g.Text(v.t("Short name of the account, if you have several (letters and digits)")), Input(Name("name"), Placeholder(m.kind), MaxLength("32"), Pattern("[a-z][a-z0-9_\\-]{0,31}"))),
+		Details(Summary(g.Text(v.t("More"))), Label(g.Text(v.t("Short name of the account, if you have several (letters and digits)")), Input(Name("name"), Placeholder(m.kind), MaxLength("32"), Pattern("[a-z][a-z0-9_\\-]{0,31}"), Title(v.t("Small letters and digits, beginning with a letter")))),
 			g.If(m.address == "" && m.kind != "email", Label(g.Text(v.t("Address of the service, if it is not the public one")), Input(Type("url"), Name("base_url"), MaxLength("500")))),
 			Label(Input(Type("checkbox"), Name("unchecked"), Data("flag", "")), g.Text(" "+v.t("Keep it even if the test fails")))),
 		Div(Class("row end"), v.button("channel-ask", v.t("Back"), ""), Button(Type("button"), Data("js", "close"), g.Text(v.t("Cancel"))), Button(Type("submit"), Class("primary"), g.Text(v.t("Test and connect")))))), nil

@@ -175,7 +175,7 @@ func (v *visit) connect(in json.RawMessage) (client.Tried, error) {
 		return client.Tried{}, atField(fault.New(fault.Invalid, "key_missing", "%s", v.t("Paste a key, or choose a server of your own.")), "key_missing", "key")
 	}
 	t, err := v.api().ConnectProvider(v.ctx(), c)
-	return t, atField(err, "key_refused", "key", "key_invalid", "key", "key_missing", "key", "secret_short", "key", "secret_invalid", "key", "provider_unknown", "provider", "provider_name_invalid", "name", "base_url_missing", "url", "base_url_invalid", "url", "provider_unreachable", "url", "no_models", "model", "model_not_found", "model")
+	return t, atField(err, "key_refused", "key", "key_invalid", "key", "key_missing", "key", "secret_short", "key", "secret_invalid", "key", "provider_unknown", "provider", "provider_name_invalid", "name", "base_url_missing", "url", "base_url_invalid", "url", "provider_unreachable", "url", "unreachable", "url", "no_models", "model", "model_not_found", "model")
 }
 
 // triedText says what came of a test.

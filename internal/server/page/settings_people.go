@@ -103,7 +103,7 @@ func (v *visit) userAsk(in json.RawMessage) (*reply, error) {
 	}
 	if x.User == "" {
 		return v.dialog(v.t("Add a person"), Form(Data("do", "user-add"),
-			Label(g.Text(v.t("Short name (letters and digits)")), Input(Name("user"), Required(), Pattern("[a-z][a-z0-9_\\-]*"), MaxLength("40"), AutoFocus(), AutoComplete("off"))),
+			Label(g.Text(v.t("Short name (letters and digits)")), Input(Name("user"), Required(), Pattern("[a-z][a-z0-9_\\-]*"), Title(v.t("Small letters and digits, beginning with a letter")), MaxLength("40"), AutoFocus(), AutoComplete("off"))),
 			Label(g.Text(v.t("Name")), Input(Name("display"), MaxLength("100"), AutoComplete("off"))),
 			Label(g.Text(v.t("Role")), v.roleSelect("member")), v.dialogButtons(v.t("Add")))), nil
 	}
@@ -223,7 +223,7 @@ func (v *visit) keyRevoke(in json.RawMessage) (*reply, error) {
 
 func (v *visit) groupAsk(json.RawMessage) (*reply, error) {
 	return v.dialog(v.t("Add a group"), Form(Data("do", "group-add"),
-		Label(g.Text(v.t("Short name (letters and digits)")), Input(Name("name"), Required(), Pattern("[a-z][a-z0-9_\\-]*"), MaxLength("40"), AutoFocus())),
+		Label(g.Text(v.t("Short name (letters and digits)")), Input(Name("name"), Required(), Pattern("[a-z][a-z0-9_\\-]*"), Title(v.t("Small letters and digits, beginning with a letter")), MaxLength("40"), AutoFocus())),
 		Label(g.Text(v.t("Name")), Input(Name("display"), MaxLength("100"))), v.dialogButtons(v.t("Add")))), nil
 }
 

@@ -63,7 +63,7 @@ func (v *visit) policyAsk(in json.RawMessage) (*reply, error) {
 		x = policyFields{Name: "house.rego", Text: "package steward\n\n# deny contains \"no mail at all\" if startswith(input.tool.name, \"mail.\")\n"}
 	}
 	return v.dialog(v.t("Edit policies"), Form(Class("busy"), Data("do", "policy-try"), hiddenFields("old", x.Old),
-		Label(g.Text(v.t("File")), Input(Name("name"), Value(x.Name), Required(), Pattern("[A-Za-z0-9_\\-]+\\.rego"), MaxLength("64"))),
+		Label(g.Text(v.t("File")), Input(Name("name"), Value(x.Name), Required(), Pattern("[A-Za-z0-9_\\-]+\\.rego"), Title(v.t("A name that ends with .rego")), MaxLength("64"))),
 		Label(g.Text(v.t("Rules in Rego")), Textarea(Class("code"), Name("text"), Rows("16"), g.Attr("spellcheck", "false"), AutoFocus(), g.Text(x.Text))),
 		v.dialogButtons(v.t("Test")))), nil
 }

@@ -59,7 +59,7 @@ func (v *visit) serverAsk(json.RawMessage) (*reply, error) {
 			}))),
 		Details(Summary(g.Text(v.t("Another server, by its address"))), Form(Class("busy"), Data("do", "server-add"), AutoComplete("off"),
 			P(Class("quiet"), g.Text(v.t("A server that speaks MCP over HTTP. Servers that are other programs are added in a terminal:")), g.Text(" "), Code(g.Text("steward mcp add"))),
-			Label(g.Text(v.t("Short name (letters and digits)")), Input(Name("name"), Required(), Pattern("[a-z][a-z0-9_\\-]{0,31}"), MaxLength("32"))),
+			Label(g.Text(v.t("Short name (letters and digits)")), Input(Name("name"), Required(), Pattern("[a-z][a-z0-9_\\-]{0,31}"), Title(v.t("Small letters and digits, beginning with a letter")), MaxLength("32"))),
 			Label(g.Text(v.t("Address")), Input(Type("url"), Name("url"), Required(), Placeholder("https://example.com/mcp"), MaxLength("1000"))),
 			Label(g.Text(v.t("Token, if the server needs one")), Input(Type("password"), Name("token"), AutoComplete("off"), MaxLength("4000"))),
 			P(Class("quiet"), g.Text(v.t("Without a token you can sign in at the server next, if it asks for that."))),

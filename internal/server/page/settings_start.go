@@ -36,7 +36,7 @@ func (v *visit) startModels() (g.Node, error) {
 	now := p.Aliases["default"]
 	body := g.Group{H2(g.Text("1. " + v.t("A model that answers")))}
 	if !p.Offline {
-		body = append(body, P(Class("label"), Span(Class("state good"), g.Text(v.t("answers now"))), g.Text(" "), Code(g.Text(strings.Join(now, " → ")))))
+		body = append(body, P(Code(g.Text(strings.Join(now, " → "))), g.Text(" "), Span(Class("state good"), g.Text(v.t("answers now")))))
 	}
 	var choices []g.Node
 	for _, x := range p.Providers {
@@ -81,7 +81,7 @@ func (v *visit) providerSelect(p *client.Providers, chosen string) g.Node {
 func (v *visit) ownServer() g.Node {
 	return g.Group{
 		Label(g.Text(v.t("Address of the API, for another server")), Input(Type("url"), Name("url"), Placeholder("https://models.example.com/v1"), MaxLength("500"))),
-		Label(g.Text(v.t("Name of the server, such as office")), Input(Name("name"), Pattern("[a-z][a-z0-9_\\-]{0,31}"), MaxLength("32"))),
+		Label(g.Text(v.t("Name of the server, such as office")), Input(Name("name"), Pattern("[a-z][a-z0-9_\\-]{0,31}"), Title(v.t("Small letters and digits, beginning with a letter")), MaxLength("32"))),
 		Label(g.Text(v.t("Model to try and to use, such as gpt-5.4-mini")), Input(Name("model"), MaxLength("200"))),
 		Label(Input(Type("checkbox"), Name("unchecked"), Data("flag", "")), g.Text(" "+v.t("Keep it even if the test fails")))}
 }

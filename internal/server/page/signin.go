@@ -49,13 +49,13 @@ func (s *server) signIn(w http.ResponseWriter, r *http.Request) {
 			err = fault.New(fault.Conflict, "signed_in_otherwise", "%s", v.t("You are signed in as {name}, and this link is for {other}.", c.User, user))
 		}
 		if err != nil {
-			s.fail(w, r, err)
+			s.fail(w, r, s.noLink(r, err))
 			return
 		}
 	}
 	_, secret, err := s.People.SignIn(r.Context(), in.Link, r.UserAgent())
 	if err != nil {
-		s.fail(w, r, err)
+		s.fail(w, r, s.noLink(r, err))
 		return
 	}
 	if c, err := r.Cookie(auth.CookieName(r)); err == nil { // nobody could end the session that it replaces
@@ -67,6 +67,21 @@ func (s *server) signIn(w http.ResponseWriter, r *http.Request) {
 	}
 	s.setCookie(w, r, secret, identity.SessionIdle)
 	auth.Reply(w, http.StatusOK, []byte(`{"go":"/"}`))
+}
+
+// noLink says in the reader's language why a link does not sign in, and who gives another one.
+func (s *server) noLink(r *http.Request, err error) error {
+	v := &visit{server: s, r: r, lang: languageOf(r)}
+	said := ""
+	switch {
+	case fault.HasCode(err, "link_unknown"):
+		said = v.t("This link was used already, or never existed. A link works once.")
+	case fault.HasCode(err, "link_expired"):
+		said = v.t("This link has expired.")
+	default:
+		return err
+	}
+	return fault.New(fault.Unauthentic, fault.Of(err).Code, "%s", said).WithHint("%s", v.t("Ask for another one where you got it."))
 }
 
 func (s *server) setCookie(w http.ResponseWriter, r *http.Request, secret string, age time.Duration) {

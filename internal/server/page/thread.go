@@ -420,15 +420,21 @@ func (v *visit) iconButtonJS(does, icon, label string) g.Node {
 
 func (v *visit) cost(m *message.Message) string {
 	_, model, _ := strings.Cut(m.Model, "/")
-	out := model
+	var parts []string
+	if m.Stop == message.StopCancelled {
+		parts = append(parts, v.t("stopped"))
+	}
+	if model != "" { // an answer that was stopped names none
+		parts = append(parts, model)
+	}
 	if m.Took > 0 {
-		out += fmt.Sprintf(" · %.1f s", m.Took.Seconds())
+		parts = append(parts, fmt.Sprintf("%.1f s", m.Took.Seconds()))
 	}
 	u := m.TurnUsage()
 	if n := u.Input + u.Output; n > 0 {
-		out += " · " + v.t("{n} tokens", count(n))
+		parts = append(parts, v.t("{n} tokens", count(n)))
 	}
-	return out
+	return strings.Join(parts, " · ")
 }
 
 func count(n int64) string {

@@ -250,5 +250,15 @@ await part("a session that has ended leads to signing in", async () => {
   await second.context().close();
 });
 
+await part("a thumb sends on a phone", async () => {
+  const phone = await open({ link: link(), viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true });
+  await phone.locator("#text").tap();
+  await phone.locator("#text").fill("From my phone");
+  await phone.locator("#send").tap();
+  await phone.waitForURL("**/chat/*");
+  await answered(phone, "You said: From my phone");
+  await phone.context().close();
+});
+
 expected(/ERR_|Failed to fetch/);
 await done();

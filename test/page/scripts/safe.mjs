@@ -82,7 +82,7 @@ await part("two people see nothing of each other", async () => {
   const ada = await open({ link: link("ada") });
   assert.equal(await ada.locator("#conversation-list li").count(), 0);
   await ada.goto(address);
-  await ada.getByText("That did not work").waitFor();
+  await ada.getByText("This does not exist").waitFor();
   assert.equal(await ada.getByText("secret plan").count(), 0);
   await ada.goto(url + "/search?q=secret");
   await ada.locator(".empty").waitFor();

@@ -16,6 +16,8 @@ await part("a person is invited", async () => {
   await page.getByRole("button", { name: "Invitation link" }).click();
   const invitation = await dialog(page).locator(".secret").innerText();
   await accessible(page, "invitation");
+  await dialog(page).getByRole("button", { name: "Copy" }).click();
+  await page.locator("#toasts", { hasText: "Copied" }).waitFor();
   const ada = await open({ link: invitation });
   await ada.goto(url + "/settings");
   await ada.getByText("You are signed in as Ada Lovelace").waitFor();

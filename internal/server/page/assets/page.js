@@ -31,7 +31,7 @@ const js = {
   list: () => document.getElementById("conversations").classList.toggle("shown"),
   close: (button) => button.closest("dialog").close(),
   code(button) {
-    copy(button.closest(".code-box").querySelector("pre").textContent);
+    copy(button.closest(".code-box, .copy:not(button)").querySelector("pre, code").textContent);
   },
 };
 
@@ -140,6 +140,12 @@ document.addEventListener("toggle", (e) => {
   delete more.dataset.more;
   act(name, fields(more), null, true);
 }, true);
+
+// A button beside the text leaves the focus in it: a phone keeps its keyboard open, and the bar below, which is hidden
+// while somebody writes, does not come back under the finger and move the button away.
+document.addEventListener("mousedown", (e) => {
+  if (document.activeElement?.id === "text" && e.target.closest("#composer") && e.target.id !== "text") e.preventDefault();
+});
 
 document.addEventListener("focusin", (e) => {
   const at = e.target.closest("[data-js-focus]");
