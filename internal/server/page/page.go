@@ -22,7 +22,7 @@
 // person write into another account. The cookie is HttpOnly and SameSite=Strict, and over TLS its name
 // begins with __Host-. A key opens the API alone, and a cookie the page alone.
 //
-// auth.Guard.Browser refuses what pages of other origins ask for. GET changes nothing and starts nothing; an action
+// auth.Guard.Browser refuses what pages of other origins ask for. GET changes nothing; an action
 // is a POST with JSON, which says that it comes from our own page. Routes lists everything that is served, and
 // test/crossing tries all of it as other people and as nobody.
 //
