@@ -11,7 +11,7 @@ export GOFLAGS := $(strip $(GOFLAGS) -trimpath -tags=grpcnotrace)
 # long adds the tests that make test leaves out.
 long := -tags=grpcnotrace,long
 
-.PHONY: run build test test-long check bench fuzz chaos chaos-trees hostile properties histories docs clean
+.PHONY: run build test test-long check bench fuzz chaos chaos-trees hostile properties histories docs pictures clean
 
 ## run: build Steward and open a chat; without a terminal, serve
 run: build
@@ -28,10 +28,11 @@ test:
 check:
 	@GO='$(GO)' scripts/check
 
-## bench: Steward beside a bare loop, and one very long conversation
+## bench: Steward beside a bare loop, one very long conversation, and 1,000 open pages
 bench:
 	@$(GO) run ./bench
 	@$(GO) run ./bench/long
+	@$(GO) run ./bench/page
 
 ## fuzz: each fuzz target for FUZZTIME
 fuzz:
@@ -65,6 +66,11 @@ test-long:
 ## docs: write docs/reference/cli.md and docs/reference/settings.md anew from the code
 docs:
 	$(GO) test ./internal/cli -run TestGenerated -update
+
+## pictures: make the pictures of the page in docs/images anew
+pictures:
+	scripts/packages test/page
+	PAGE_PICTURES=$(CURDIR)/docs/images $(GO) test $(long) -count=1 ./test/page -run TestPicturesForTheDocs
 
 clean:
 	rm -rf bin coverage*

@@ -44,8 +44,10 @@ require (
 	github.com/blevesearch/snowballstem v0.9.0
 	github.com/emersion/go-webdav v0.6.0
 	github.com/go-telegram/bot v1.19.0
+	github.com/microcosm-cc/bluemonday v1.0.27
 	github.com/piprate/json-gold v0.9.1
 	github.com/slack-go/slack v0.35.0
+	maragu.dev/gomponents v1.2.0
 	maunium.net/go/mautrix v0.32.0
 )
 
@@ -53,7 +55,9 @@ require github.com/gorilla/websocket v1.5.3 // indirect
 
 require (
 	filippo.io/edwards25519 v1.2.0 // indirect
+	github.com/aymerick/douceur v0.2.0 // indirect
 	github.com/cayleygraph/quad v1.3.0 // indirect
+	github.com/gorilla/css v1.0.1 // indirect
 	github.com/mattn/go-colorable v0.1.14 // indirect
 	github.com/pquerna/cachecontrol v0.2.0 // indirect
 	github.com/rs/zerolog v1.35.1 // indirect

@@ -28,7 +28,7 @@ const persistedTypes = `
 	effect.Approval effect.Grant effect.Intent effect.Question
 	event.Event event.Source
 	goals.Goal goals.Project
-	identity.Account identity.Group identity.Key identity.User
+	identity.Account identity.Group identity.Key identity.Link identity.Session identity.Share identity.User
 	jobs.Alarm jobs.Job jobs.Occurrence
 	lease.Beat lease.Work
 	llm.Calibration llm.Usage

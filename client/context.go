@@ -1,6 +1,9 @@
 package client
 
-import "context"
+import (
+	"context"
+	"encoding/json"
+)
 
 // Context is what the next model call of a conversation sends, and how its budget is divided.
 type Context struct {
@@ -48,6 +51,26 @@ type ContextPiece struct {
 	URI      string   `json:"uri,omitzero"`  // of a fact or a message
 	Labels   []string `json:"labels,omitempty"`
 	Count    int      `json:"count,omitzero"` // how many pieces it stands for, if there are more than a context lists
+}
+
+// ModelCall is what was sent to a model for an answer, before its provider gave it the form of its own protocol.
+type ModelCall struct {
+	System   string            `json:"system"` // the system prompt
+	Tools    []ModelCallTool   `json:"tools"`
+	Messages []json.RawMessage `json:"messages"` // in the form in which Steward stores messages
+}
+
+// ModelCallTool is a tool as a model is shown it.
+type ModelCallTool struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description"`
+	Input       json.RawMessage `json:"input"` // JSON Schema of the arguments
+}
+
+// ModelCall returns what was sent to a model for an answer. Steward keeps this while the conversation is in memory,
+// for its newest calls; later it answers model_call_not_kept.
+func (c *Client) ModelCall(ctx context.Context, conv, answer string) (ModelCall, error) {
+	return ask[ModelCall](ctx, c, "GET /conversations/{id}/messages/{message}/model-call", Params{"id": conv, "message": answer}, nil)
 }
 
 // Context returns what the next model call of a conversation sends, and why each piece of it is there.

@@ -20,6 +20,8 @@ type Conversation struct {
 	Messages  int               `json:"messages"`
 	ToolCalls int               `json:"tool_calls"`
 	Tokens    Usage             `json:"tokens"`
+	Pinned    bool              `json:"pinned,omitzero"`
+	Archived  bool              `json:"archived,omitzero"`
 }
 
 // Usage is the number of tokens that model calls have used.
@@ -30,6 +32,49 @@ type Usage struct {
 	CacheRead  int64 `json:"cache_read,omitzero"`
 	CacheWrite int64 `json:"cache_write,omitzero"`
 	Searches   int64 `json:"searches,omitzero"`
+}
+
+// Share is a link by which a conversation can be read, without a sign-in.
+type Share struct {
+	ID           string    `json:"id"`
+	Conversation string    `json:"conversation_id"`
+	Private      bool      `json:"private,omitzero"` // it shows content labelled private
+	Created      time.Time `json:"created"`
+	Expires      time.Time `json:"expires"`
+	Path         string    `json:"path,omitzero"` // of the page, with its secret; only when the share is made
+}
+
+// NewShare says how a conversation is shared.
+type NewShare struct {
+	Within  string `json:"within"` // how long: a duration of at most a year, such as 168h
+	Private bool   `json:"private,omitzero"`
+}
+
+// Shares returns the shares of a conversation that have not expired, the newest first.
+func (c *Client) Shares(ctx context.Context, conv string) ([]Share, error) {
+	return whole[Share](ctx, c, "GET /conversations/{id}/shares", "shares", Params{"id": conv})
+}
+
+// NewShare shares a conversation.
+func (c *Client) NewShare(ctx context.Context, conv string, s NewShare) (out Share, err error) {
+	return out, c.Call(ctx, "POST /conversations/{id}/shares", Params{"id": conv}, s, &out)
+}
+
+// EndShare ends a share.
+func (c *Client) EndShare(ctx context.Context, share string) error {
+	return c.Call(ctx, "DELETE /shares/{id}", Params{"id": share}, nil, nil)
+}
+
+// ConversationChange is what a change of a conversation sets; nil: it stays.
+type ConversationChange struct {
+	Title    *string `json:"title,omitempty"`
+	Pinned   *bool   `json:"pinned,omitempty"`
+	Archived *bool   `json:"archived,omitempty"`
+}
+
+// ChangeConversation renames, pins or archives a conversation.
+func (c *Client) ChangeConversation(ctx context.Context, conv string, change ConversationChange) (out Conversation, err error) {
+	return out, c.Call(ctx, "PATCH /conversations/{id}", Params{"id": conv}, change, &out)
 }
 
 // Conversations returns at most limit conversations, the most recently used first.

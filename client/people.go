@@ -133,3 +133,36 @@ func (c *Client) CreateKey(ctx context.Context, user, name string, expires time.
 func (c *Client) RevokeKey(ctx context.Context, key string) error {
 	return c.Call(ctx, "DELETE /keys/{id}", Params{"id": key}, nil, nil)
 }
+
+// SignInLink signs a browser in, once.
+type SignInLink struct {
+	User    string    `json:"user"`
+	Secret  string    `json:"secret"`
+	Path    string    `json:"path"` // below the URL of the server
+	Expires time.Time `json:"expires"`
+}
+
+// NewLink makes a link that signs a browser in as a user, within a duration of at most 7 days; empty: as the
+// caller, within 15 minutes.
+func (c *Client) NewLink(ctx context.Context, user, within string) (SignInLink, error) {
+	return ask[SignInLink](ctx, c, "POST /links", nil, map[string]string{"user": user, "within": within})
+}
+
+// Session is a browser that is signed in.
+type Session struct {
+	ID      string    `json:"id"`
+	User    string    `json:"user"`
+	Browser string    `json:"browser"`
+	Created time.Time `json:"created"`
+	Seen    time.Time `json:"seen"` // of the last use, within the hour
+}
+
+// Sessions returns the browsers that are signed in as a user; empty: as the caller.
+func (c *Client) Sessions(ctx context.Context, user string) ([]Session, error) {
+	return whole[Session](ctx, c, "GET /sessions", "sessions", Params{"user": user})
+}
+
+// EndSession signs a browser out.
+func (c *Client) EndSession(ctx context.Context, session, user string) error {
+	return c.Call(ctx, "DELETE /sessions/{id}", Params{"id": session, "user": user}, nil, nil)
+}

@@ -32,7 +32,11 @@ type Request struct {
 	Ended        time.Time `json:"ended,omitzero"`
 	TookMS       *int64    `json:"took_ms,omitempty"`
 	Usage        Usage     `json:"usage,omitzero"`
-	Cost         float64   `json:"cost,omitzero"` // USD
+	Cost         float64   `json:"cost,omitzero"`      // USD
+	Verdict      string    `json:"verdict,omitzero"`   // on the output of a task of a plan
+	Rounds       int       `json:"rounds,omitzero"`    // of corrections of a task of a plan
+	Round        int       `json:"round,omitzero"`     // of corrections in which a task was added; 0: it was planned
+	WorkedIn     string    `json:"worked_in,omitzero"` // the conversation in which an agent works on it; only in trees
 	Below        []Request `json:"below,omitzero"`
 }
 
@@ -312,4 +316,34 @@ type LoggedCall struct {
 // the call's block.
 func (c *Client) LogEntry(ctx context.Context, message, block string) (LoggedCall, error) {
 	return ask[LoggedCall](ctx, c, "GET /log/{message}/{block}", Params{"message": message, "block": block}, nil)
+}
+
+// UsageReport sums up model calls.
+type UsageReport struct {
+	From  time.Time  `json:"from"`
+	To    time.Time  `json:"to"`
+	By    string     `json:"by"` // "day", "agent", "model" or "user"
+	Rows  []UsageRow `json:"rows"`
+	Total UsageRow   `json:"total"`
+	Since time.Time  `json:"since,omitzero"` // set if there were more model calls than can be summed up: those before are left out
+}
+
+// UsageRow is the sum of some model calls.
+type UsageRow struct {
+	Key   string  `json:"key,omitzero"` // the day (2006-01-02), the agent ("designed" stands for all that were designed for tasks), the model or the user; empty: none
+	Calls int     `json:"calls"`
+	Usage Usage   `json:"usage"`
+	Cost  float64 `json:"cost,omitzero"` // USD
+}
+
+// UsageQuery selects the model calls to sum up. Empty members stand for the last 30 days, by day.
+type UsageQuery struct {
+	From, To time.Time
+	By       string
+	AllUsers bool // requires an admin
+}
+
+// Usage returns what model calls used, summed up by day, agent, model or user.
+func (c *Client) Usage(ctx context.Context, q UsageQuery) (UsageReport, error) {
+	return ask[UsageReport](ctx, c, "GET /usage", Params{"from": stamp(q.From), "to": stamp(q.To), "by": q.By, "all_users": yes(q.AllUsers)}, nil)
 }

@@ -112,6 +112,9 @@ type Job struct {
 	// Begun means that the turn had begun before: it is resumed after a restart, or nobody
 	// would send its request again.
 	Begun bool
+	// Asking is told each request to the model before it is made, and the ID that the answer will have.
+	// May be nil.
+	Asking func(answer id.ID, r *llm.Request)
 	// Steer returns what the user has written since, at each safe point. May be nil.
 	Steer func() []*message.Message
 	// Emit receives the run's events, in order, from one goroutine at a time.

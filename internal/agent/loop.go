@@ -305,7 +305,11 @@ func (l *loop) ask(ctx context.Context) (*message.Message, error) {
 	m := &message.Message{ID: id.New(), Role: message.Assistant}
 	var partial bytes.Buffer
 	var reply *llm.Reply
-	for ev, err := range l.Model.Stream(ctx, l.Request()) {
+	request := l.Request()
+	if l.Asking != nil {
+		l.Asking(m.ID, request)
+	}
+	for ev, err := range l.Model.Stream(ctx, request) {
 		if err := l.ready(); err != nil {
 			return nil, err
 		}

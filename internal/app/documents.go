@@ -83,8 +83,8 @@ func reads(v llm.Vendor, kind string) bool {
 
 // vendorOf returns the vendor that a message is for.
 func (d *attached) vendorOf(model string) llm.Vendor {
-	if chain := d.node.Found.Aliases[cmp.Or(model, llm.DefaultAlias)].Models; len(chain) > 0 {
-		model = chain[0]
+	if r, err := d.node.Found.Resolve(model); err == nil {
+		model = r.Models[0]
 	}
 	name, _, _ := strings.Cut(model, "/")
 	v, _ := Vendors().Named(name)

@@ -18,7 +18,9 @@ import (
 	"steward/internal/fault"
 	"steward/internal/llm"
 	"steward/internal/policy"
+	"steward/internal/resource"
 	"steward/internal/settings"
+	"steward/internal/store"
 )
 
 // Default time limits of the search for models at the start.
@@ -53,18 +55,23 @@ func (s *Supply) OfflineOnly() bool {
 // environment, then local servers, then the built-in one. judge decides which models may be
 // called; nil: all.
 func (a *App) Supply(ctx context.Context, set *settings.Loaded, judge policy.Authorizer, log *slog.Logger) (*Supply, error) {
+	ledger := llm.NewDayLedger(func(string) *time.Location { return zoneOf(set.Profile.TimeZone) })
+	return a.supplyWith(ctx, set, judge, log, ledger)
+}
+
+// supplyWith is Supply with a ledger of what was spent today.
+func (a *App) supplyWith(ctx context.Context, set *settings.Loaded, judge policy.Authorizer, log *slog.Logger, ledger *llm.DayLedger) (*Supply, error) {
 	if err := a.resolveKeys(ctx, set); err != nil {
 		return nil, err
 	}
-	s := &Supply{Sources: a.sources(ctx, set)}
+	s := &Supply{Sources: a.sources(ctx, set), ledger: ledger}
 	var err error
 	if s.Aliases, err = aliases(set, s.Sources); err != nil {
 		return nil, err
 	}
-	s.ledger = llm.NewDayLedger(func(string) *time.Location { return zoneOf(set.Profile.TimeZone) })
 	cfg := llm.Config{Vendors: Vendors(), Ledger: s.ledger, Aliases: s.Aliases, Known: KnownModels(set, log), Tested: TestedModels(set, log), Prices: prices(set), Windows: set.Windows, Log: log, Hide: a.Hidden(),
 		PerRequest: llm.Budget{MaxTokens: set.Limits.Tokens, MaxCost: set.Limits.Cost},
-		PerDay:     llm.Budget{MaxTokens: set.Limits.DayTokens, MaxCost: set.Limits.DayCost}}
+		PerDay:     llm.Budget{MaxTokens: set.Limits.DayTokens, MaxCost: set.Limits.DayCost}, PerUser: userBudgets(set)}
 	for _, src := range s.Sources {
 		cfg.Providers = append(cfg.Providers, src.Provider)
 	}
@@ -81,6 +88,27 @@ func (a *App) Supply(ctx context.Context, set *settings.Loaded, judge policy.Aut
 	}
 	s.Models, err = llm.New(cfg)
 	return s, err
+}
+
+// userBudgets returns the budgets of single users per day. What they do not say is as for all users.
+func userBudgets(set *settings.Loaded) map[string]llm.Budget {
+	out := map[string]llm.Budget{}
+	for user, own := range set.Limits.Users {
+		b := llm.Budget{MaxTokens: set.Limits.DayTokens, MaxCost: set.Limits.DayCost}
+		if own.DayTokens != nil {
+			b.MaxTokens = *own.DayTokens
+		}
+		if own.DayCost != nil {
+			b.MaxCost = *own.DayCost
+		}
+		out[user] = b
+	}
+	return out
+}
+
+// limitsDays reports whether the settings limit what somebody uses in a day.
+func limitsDays(set *settings.Loaded) bool {
+	return set.Limits.DayTokens > 0 || set.Limits.DayCost > 0 || len(set.Limits.Users) > 0
 }
 
 func has(found []Source, name string) bool {
@@ -104,11 +132,14 @@ func Missing(set *settings.Loaded, found []Source) map[string]string {
 	return out
 }
 
-// recall loads what was spent before this start into the day's ledger.
-func (s *Supply) recall(ctx context.Context, e *conversation.Engine) error {
-	for u, err := range e.Usage(ctx, time.Now().Add(-26*time.Hour)) { // more than the longest day, when clocks are set back
+// recall loads what was spent before a time, this start, into the day's ledger.
+func (s *Supply) recall(ctx context.Context, e *conversation.Engine, before time.Time) error {
+	for u, err := range e.Usage(ctx, store.ForNode(resource.System), time.Now().Add(-26*time.Hour)) { // more than the longest day, when clocks are set back
 		if err != nil {
 			return fmt.Errorf("today's spending cannot be read: %w", err)
+		}
+		if !u.At.Before(before) {
+			continue
 		}
 		price, _ := s.Price(u.Model)
 		s.ledger.Load(u.User, u.At, llm.Spend{Tokens: u.Usage.Input + u.Usage.Output, Cost: price.Cost(u.Usage)})

@@ -34,6 +34,7 @@ import (
 	"steward/internal/runtime"
 	"steward/internal/search"
 	"steward/internal/secret"
+	"steward/internal/server/api"
 	"steward/internal/server/auth"
 	"steward/internal/server/openai"
 	"steward/internal/server/websocket"
@@ -106,6 +107,8 @@ type Local struct {
 
 	stopDocuments func() // stops watching folders of documents; nil: nothing does
 
+	setup api.Setup // nil: settings are not served
+
 	stays func(context.Context) bool // whether a Steward will be running later
 }
 
@@ -142,6 +145,7 @@ func (a *App) OpenLocal(ctx context.Context, set *settings.Loaded, log *slog.Log
 	}
 	l.secrets = secret.NewStore(secret.Folder(set.Data)).Follow(a.Hidden(), a.Outside.Poll, log)
 	l.chat = websocket.Handler(websocket.Options{Mask: a.Hidden().MaskBytes, Node: l.node, Approvals: l.node.Effects, Agents: l.Catalog, Authorizer: l.Judge, Events: l.node, Logger: log})
+	l.setup = newSetup(a, set, l)
 	l.Own = a.inProcess(l.apiOptions(set), l.chat, log, func() error { return nil })
 	return l, nil
 }
@@ -186,8 +190,8 @@ func (l *Local) wire(ctx context.Context, a *App, set *settings.Loaded, log *slo
 	if l.Found, err = a.Supply(ctx, set, l.Judge, log); err != nil {
 		return err
 	}
-	if set.Limits.DayTokens > 0 || set.Limits.DayCost > 0 {
-		if err := l.Found.recall(ctx, l.engine); err != nil {
+	if limitsDays(set) {
+		if err := l.Found.recall(ctx, l.engine, time.Now()); err != nil {
 			return err
 		}
 	}
@@ -359,7 +363,7 @@ func (l *Local) Close() error {
 		}
 		return nil
 	}
-	return closeWithin(grace+cmp.Or(l.beyond, 30*time.Second), l.Log, part{"the chat", talks}, part{"the node", suspend}, part{"the API", l.Own.Close},
+	return closeWithin(grace+cmp.Or(l.beyond, 30*time.Second), l.Log, part{"the chat", talks}, part{"the node", suspend}, part{"the API", l.Own.Close}, part{"the sign-ins", l.closeSetup},
 		part{"the browsers", l.closeBrowsers}, part{"the home", l.closeHome},
 		part{"the agents", l.Catalog.Close}, part{"the services of agents", l.services.Close}, part{"the policies", l.ClosePolicies},
 		part{"the secrets", l.secrets.Close}, part{"the index of the search", l.index.Close}, part{"the index of the documents", l.papers.Close}, part{"the data folder", l.Store.Close})

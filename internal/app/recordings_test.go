@@ -23,7 +23,12 @@ func hearing(t *testing.T, answer func(w http.ResponseWriter, r *http.Request)) 
 	set := &settings.Loaded{Settings: settings.Defaults()}
 	set.Providers = map[string]settings.Provider{"box": {BaseURL: s.URL + "/v1", Key: "secret-key"}}
 	set.Models = map[string]settings.Alias{"transcribe": {Use: []string{"box/whisper"}}}
-	found := &Supply{Aliases: map[string]llm.Alias{"default": {Models: []string{"ollama/x"}}}}
+	aliases := map[string]llm.Alias{"default": {Models: []string{"ollama/x"}}}
+	models, err := llm.New(llm.Config{Vendors: Vendors(), Aliases: aliases})
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := &Supply{Models: models, Aliases: aliases}
 	return &attached{node: &Local{Found: found}, set: set, client: func(string) *http.Client { return s.Client() }, allow: func(context.Context, string, *llm.Request) error { return nil }}
 }
 

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"steward/internal/fault"
+	"steward/internal/identity"
 	"steward/internal/messaging"
 	"steward/internal/secret"
 	"steward/internal/server/api"
@@ -23,6 +24,7 @@ import (
 	"steward/internal/server/hooks"
 	"steward/internal/server/mcp"
 	"steward/internal/server/openai"
+	"steward/internal/server/page"
 	"steward/internal/server/rpc"
 	"steward/internal/server/services"
 	"steward/internal/server/websocket"
@@ -97,16 +99,19 @@ func (a *App) Listen(ctx context.Context, set *settings.Loaded, l *Local, addres
 	if err := calls.Mount(mux); err != nil {
 		return nil, errors.Join(err, ln.Close())
 	}
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		auth.WriteError(w, r, log, fault.New(fault.NotFound, "unknown_url", "there is no %.200s", r.URL.Path).
-			WithHint("Steward has /ws, /v1, /api/v1, /mcp, /channels, /tool.Tool, /search.Search, /event.Event, /services/v1, /hooks, /healthz and /readyz"))
-	})
+	closing := make(chan struct{})
+	front, err := page.Handler(page.Options{Node: l.node, API: api.Handler(l.apiOptions(set)), People: l.Keys, Version: a.VersionText(), Logger: log, Closing: closing})
+	if err != nil {
+		return nil, errors.Join(err, ln.Close())
+	}
+	mux.Handle("/", guard.Browser(l.Keys, front, page.Fail(log)))
 	s.http = auth.Timeouts{MayPause: rpc.MayPause}.Server(masking(a.Hidden(), mux))
 	s.http.ErrorLog, s.http.Protocols = slog.NewLogLogger(log.Handler(), slog.LevelDebug), new(http.Protocols)
 	s.http.Protocols.SetHTTP1(true)
 	s.http.Protocols.SetUnencryptedHTTP2(true) // for gRPC
 	s.http.RegisterOnShutdown(calls.Close)
 	s.http.RegisterOnShutdown(tools.Close)
+	s.http.RegisterOnShutdown(sync.OnceFunc(func() { close(closing) }))
 	if err := s.announce(a.VersionText()); err != nil {
 		return nil, errors.Join(err, ln.Close())
 	}
@@ -245,5 +250,14 @@ func (l *Local) examples(agent string) []string {
 
 // apiOptions returns the options of the API of a node.
 func (l *Local) apiOptions(set *settings.Loaded) api.Options {
-	return api.Options{Audit: l.audit, Node: l.node, Agents: l.Catalog, Authorizer: l.Judge, Logger: l.Log, People: l.Keys, Own: ownProfile(set), Resources: l.node.Resources(), Jobs: l.jobService(set), Channels: l.Messages, Heartbeat: l.heartbeatService(set), Goals: l.goals, Memory: l.memory, Documents: l.papers, Graph: l.graph}
+	return api.Options{Audit: l.audit, Node: l.node, Agents: l.Catalog, Authorizer: l.Judge, Logger: l.Log, People: l.Keys, Own: ownProfile(set), Resources: l.node.Resources(), Jobs: l.jobService(set), Channels: l.Messages, Heartbeat: l.heartbeatService(set), Goals: l.goals, Memory: l.memory, Documents: l.papers, Graph: l.graph, Home: l.home, Setup: l.setup}
+}
+
+// linkFor is how long the link can be used that is printed at a start.
+const linkFor = 12 * time.Hour
+
+// SignInLink returns an address that opens the page at a server, signed in as the machine's own user, once.
+func (l *Local) SignInLink(ctx context.Context, url string) (string, error) {
+	secret, err := l.Keys.NewLink(ctx, identity.Local, identity.Local, linkFor)
+	return page.SignInLink(url, secret), err
 }

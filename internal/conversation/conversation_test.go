@@ -290,14 +290,14 @@ func TestUsage(t *testing.T) {
 	must(t, e.Record(t.Context(), store.ForUser("bert"), resource.URI{}, "m/n", message.Usage{Input: 100}))
 	must(t, e.Delete(t.Context(), anna, s.Conversation().ID))
 	got := map[string]int64{}
-	for u, err := range e.Usage(t.Context(), time.Now().Add(-time.Hour)) {
+	for u, err := range e.Usage(t.Context(), store.ForNode(resource.System), time.Now().Add(-time.Hour)) {
 		must(t, err)
 		got[u.User] += u.Usage.Input
 	}
 	if got["anna"] != 12 || got["bert"] != 100 {
 		t.Errorf("%v", got)
 	}
-	for u := range e.Usage(t.Context(), time.Now().Add(time.Hour)) {
+	for u := range e.Usage(t.Context(), store.ForNode(resource.System), time.Now().Add(time.Hour)) {
 		t.Errorf("%+v is from the future", u)
 	}
 }

@@ -84,7 +84,7 @@ func TestImportsAndCopiesAreNotUsage(t *testing.T) {
 	e, _ := engine(t)
 	conv := sample(t, e, 0)
 	count := func() (n int) {
-		for _, err := range e.Usage(t.Context(), time.Time{}) {
+		for _, err := range e.Usage(t.Context(), store.ForNode(resource.System), time.Time{}) {
 			must(t, err)
 			n++
 		}

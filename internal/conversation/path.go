@@ -143,16 +143,16 @@ func (e *Engine) MessagesOf(ctx context.Context, sc store.Scope, conv id.ID, b *
 	if err != nil {
 		return nil, "", err
 	}
+	page, err = e.withoutDeleted(ctx, sc, conv, b, page)
+	return page, next, err
+}
+
+// withoutDeleted sets the states of a page of messages, and leaves out those that are deleted.
+func (e *Engine) withoutDeleted(ctx context.Context, sc store.Scope, conv id.ID, b *record.Branch, page []Entry) ([]Entry, error) {
 	if err := e.markStates(ctx, sc, conv, b, page); err != nil {
-		return nil, "", err
+		return nil, err
 	}
-	shown := page[:0]
-	for _, m := range page {
-		if m.Change.State != record.Deleted {
-			shown = append(shown, m)
-		}
-	}
-	return shown, next, nil
+	return slices.DeleteFunc(page, func(m Entry) bool { return m.Change.State == record.Deleted }), nil
 }
 
 // page reads messages along a branch's spans. A cursor consists of the number of
@@ -163,6 +163,11 @@ func (e *Engine) page(ctx context.Context, sc store.Scope, conv id.ID, b *record
 	if err != nil {
 		return nil, "", err
 	}
+	return e.pageFrom(ctx, sc, conv, spans, at, 0, in, limit, reverse)
+}
+
+// pageFrom reads from a span on, after a cursor in its list or from a position (0: its beginning or its end).
+func (e *Engine) pageFrom(ctx context.Context, sc store.Scope, conv id.ID, spans []record.Span, at int, start int64, in store.Cursor, limit int, reverse bool) ([]Entry, store.Cursor, error) {
 	limit = store.PageSize(limit)
 	var out []Entry
 	for ; at >= 0 && at < len(spans) && len(out) < limit; at += step(reverse) {
@@ -170,6 +175,9 @@ func (e *Engine) page(ctx context.Context, sc store.Scope, conv id.ID, b *record
 		q := store.Query{List: record.BranchURI(conv, s.Branch), From: s.From, Reverse: reverse, After: in, Limit: limit - len(out)}
 		if reverse {
 			q.From = s.To
+		}
+		if start != 0 {
+			q.From, start = start, 0
 		}
 		page, err := e.store.Query(ctx, sc, q)
 		if err != nil {

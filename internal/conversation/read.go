@@ -19,8 +19,9 @@ type Reading struct {
 	Branch  string // empty: the preferred one
 	After   store.Cursor
 	Limit   int
-	Reverse bool // newest first
-	Deleted bool // instead of all that, the messages that can be restored: in one page, in order of deletion
+	Reverse bool  // newest first
+	At      id.ID // instead of After: begin with this message, on the preferred branch
+	Deleted bool  // instead of all that, the messages that can be restored: in one page, in order of deletion
 }
 
 // Read reads messages of a conversation. Error
@@ -30,6 +31,8 @@ func (e *Engine) Read(ctx context.Context, sc store.Scope, conv id.ID, r Reading
 	case r.Deleted:
 		list, err := e.deletedMessages(ctx, sc, conv)
 		return list, "", err
+	case r.At != (id.ID{}):
+		return e.readAt(ctx, sc, conv, r)
 	case r.Branch == "":
 		return e.Messages(ctx, sc, conv, r.After, r.Limit, r.Reverse)
 	}
@@ -46,6 +49,32 @@ func (e *Engine) Read(ctx context.Context, sc store.Scope, conv id.ID, r Reading
 			WithHint("steward branch list lists its branches")
 	}
 	return e.MessagesOf(ctx, sc, conv, &list[i], r.After, r.Limit, r.Reverse)
+}
+
+// readAt reads the preferred branch from a message on: with Reverse, back from it.
+func (e *Engine) readAt(ctx context.Context, sc store.Scope, conv id.ID, r Reading) ([]Entry, store.Cursor, error) {
+	_, b, err := e.current(ctx, sc, conv)
+	if err != nil {
+		return nil, "", err
+	}
+	m, err := e.Find(ctx, sc, conv, r.At)
+	if err != nil {
+		return nil, "", err
+	}
+	spans := b.Spans()
+	at := slices.IndexFunc(spans, func(s record.Span) bool { return s.Holds(m.Branch, m.Pos) })
+	if at < 0 {
+		other, err := e.branchHolding(ctx, sc, conv, m)
+		if err != nil {
+			return nil, "", err
+		}
+		return nil, "", fault.New(fault.Conflict, "on_other_branch", "message %s is on the branch %s", m.ID, other.ID).WithHint("switch to this branch: steward branch switch").Detail("branch", other.ID)
+	}
+	list, next, err := e.pageFrom(ctx, sc, conv, spans, at, m.Pos, "", r.Limit, r.Reverse)
+	if err == nil {
+		list, err = e.withoutDeleted(ctx, sc, conv, &b, list)
+	}
+	return list, next, err
 }
 
 // deletedMessages returns the messages that are deleted, can be restored, and have not

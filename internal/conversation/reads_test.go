@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"steward/internal/conversation"
+	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/importexport"
 	"steward/internal/message"
@@ -175,5 +176,53 @@ func TestMakingRoomIsOneRecord(t *testing.T) {
 		if s, err = e.Open(ctx, anna, x); err != nil || !strings.HasPrefix(s.Transcript().Messages()[len(shown)-6].Result().Text(), "result ") {
 			t.Errorf("%s: nothing came back, %v", name, err)
 		}
+	}
+}
+
+// TestReadingAtAMessage: from any message of the branch, reading on and reading back give the rest of the branch,
+// and a message of another branch names that one.
+func TestReadingAtAMessage(t *testing.T) {
+	_, e, conv := imported(t, 40)
+	read := func(r conversation.Reading) (ids []id.ID) {
+		t.Helper()
+		list, _, err := e.Read(t.Context(), anna, conv, r)
+		must(t, err)
+		for _, m := range list {
+			ids = append(ids, m.ID)
+		}
+		return ids
+	}
+	all := read(conversation.Reading{Limit: 100})
+	check := func(at int) {
+		t.Helper()
+		back := slices.Clone(all[:at+1])
+		slices.Reverse(back)
+		if got := read(conversation.Reading{At: all[at], Limit: 100}); !slices.Equal(got, all[at:]) {
+			t.Errorf("from message %d on there are %d", at, len(got))
+		}
+		if got := read(conversation.Reading{At: all[at], Limit: 100, Reverse: true}); !slices.Equal(got, back) {
+			t.Errorf("back from message %d there are %d", at, len(got))
+		}
+	}
+	for at := range all {
+		check(at)
+	}
+	if got := read(conversation.Reading{At: all[8], Limit: 3, Reverse: true}); !slices.Equal(got, []id.ID{all[8], all[7], all[6]}) {
+		t.Error(got)
+	}
+	left := all[30]
+	first, err := e.Branches(t.Context(), anna, conv)
+	must(t, err)
+	b, err := e.Fork(t.Context(), anna, conv, conversation.Fork{Message: all[19]})
+	must(t, err)
+	must(t, e.Switch(t.Context(), anna, conv, b.ID))
+	if all = read(conversation.Reading{Limit: 100}); len(all) != 20 {
+		t.Fatalf("the branch has %d messages", len(all))
+	}
+	check(3)
+	check(19)
+	_, _, err = e.Read(t.Context(), anna, conv, conversation.Reading{At: left})
+	if f := fault.Of(err); f.Code != "on_other_branch" || f.Details["branch"] != first[0].ID {
+		t.Errorf("%v %v", err, f.Details)
 	}
 }

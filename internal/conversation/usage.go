@@ -17,17 +17,18 @@ import (
 type Used struct {
 	User  string        `json:"-"`
 	At    time.Time     `json:"-"`
+	Where resource.URI  `json:"-"`     // the interaction; zero: outside of conversations
 	Model string        `json:"model"` // "provider/model"
 	Usage message.Usage `json:"usage"`
 }
 
-// Usage yields the usage of all users' model calls since a time, newest first. It
+// Usage yields the usage of the model calls in a scope since a time, newest first. It
 // reads the log, so deleted conversations are included.
-func (e *Engine) Usage(ctx context.Context, since time.Time) iter.Seq2[Used, error] {
+func (e *Engine) Usage(ctx context.Context, sc store.Scope, since time.Time) iter.Seq2[Used, error] {
 	return func(yield func(Used, error) bool) {
 		q := store.LogQuery{Reverse: true, Limit: 1000}
 		for {
-			page, err := e.store.Log(ctx, store.ForNode(resource.System), q)
+			page, err := e.store.Log(ctx, sc, q)
 			if err != nil {
 				yield(Used{}, err)
 				return
@@ -52,7 +53,7 @@ func (e *Engine) Usage(ctx context.Context, since time.Time) iter.Seq2[Used, err
 // used returns the usage of a model call that an entry records, if it records one.
 // An erased entry records none.
 func used(en resource.Entry) (Used, bool, error) {
-	u := Used{User: strings.TrimPrefix(string(en.Space), "user:"), At: en.At}
+	u := Used{User: strings.TrimPrefix(string(en.Space), "user:"), At: en.At, Where: en.URI.Parent()}
 	if en.Op != resource.OpPut || en.Body == nil || strings.HasPrefix(en.Actor, actorImport) {
 		return u, false, nil
 	}

@@ -3,6 +3,7 @@ package events
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"steward/internal/fault"
 	"steward/internal/resource"
@@ -17,6 +18,9 @@ type Filter struct {
 	Prefixes []resource.URI // events about a resource at or below one of them; a short one means its place in every space, see resource.URI.Below
 	Types    []string       // events about a resource of one of these types; "common.*" matches by prefix
 	Bodies   bool           // deliver the bodies of the resources, too
+	// Recheck is how often the rights of a subscriber are checked while nothing happens, and the shortest time
+	// between two empty batches. Zero: Options.Recheck.
+	Recheck time.Duration
 }
 
 // maxNames bounds the lists of a filter together.

@@ -1,6 +1,7 @@
 package events
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"time"
@@ -51,7 +52,7 @@ func (e *Engine) Subscribe(ctx context.Context, who Caller, f Filter, from Curso
 			}
 			return nil
 		}}
-		want := follow.Filter{Spaces: r.readableSpaces, Recheck: min(e.opt.Recheck, e.opt.Beat), Prefixes: f.Prefixes, Types: f.Types}
+		want := follow.Filter{Spaces: r.readableSpaces, Recheck: cmp.Or(f.Recheck, min(e.opt.Recheck, e.opt.Beat)), Prefixes: f.Prefixes, Types: f.Types}
 		s.run(ctx, e.opt.Follow, want, from)
 	}
 }

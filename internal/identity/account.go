@@ -192,7 +192,7 @@ func (r *Registry) CloseUser(ctx context.Context, by, user string) error {
 	return err
 }
 
-// ForgetUser permanently erases a user's keys and account, and removes the user
+// ForgetUser permanently erases a user's keys, sessions and account, and removes the user
 // from all groups.
 func (r *Registry) ForgetUser(ctx context.Context, by, user string) error {
 	groups, err := r.groupsOf(ctx, user)
@@ -214,6 +214,14 @@ func (r *Registry) ForgetUser(ctx context.Context, by, user string) error {
 			return err
 		}
 		b.Changes = append(b.Changes, store.Change{Op: store.Erase, URI: resource.Root(TypeKey, k.ID.String())})
+	}
+	for _, typ := range []string{TypeSession, TypeLink} {
+		for it, err := range store.Items(ctx, r.store, system, store.Query{Type: typ, Term: store.Term{Name: termUser, Value: user}}) {
+			if err != nil {
+				return err
+			}
+			b.Changes = append(b.Changes, store.Change{Op: store.Erase, URI: it.URI})
+		}
 	}
 	_, err = r.store.Commit(ctx, systemBy(by), b)
 	r.changed()

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"steward/internal/catalog"
 	"steward/internal/fault"
 	"steward/internal/resource"
 )
@@ -18,6 +19,7 @@ type AgentView struct {
 	Persona     bool   `json:"persona,omitzero"` // may take over an existing conversation
 
 	URI      resource.URI      `json:"-"`
+	Limits   catalog.Limits    `json:"-"` // of one run
 	Metadata resource.Metadata `json:"-"`
 }
 
@@ -43,7 +45,7 @@ func (k *Engine) Agents(context.Context) []AgentView {
 		tree := k.opt.Catalog.Tree()
 		for _, path := range slices.Sorted(maps.Keys(tree.ByPath)) {
 			if a := tree.ByPath[path]; a.Path != "" && k.Fixed[path] == nil {
-				out = append(out, AgentView{Path: path, Description: a.Description, Persona: a.Persona, Metadata: a.Metadata})
+				out = append(out, AgentView{Path: path, Description: a.Description, Persona: a.Persona, Metadata: a.Metadata, Limits: a.Limits})
 			}
 		}
 	}

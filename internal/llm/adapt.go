@@ -150,6 +150,7 @@ func (m *adapted) lacksAbility(i int) bool {
 // Able reports whether a model has an ability, and whether that is known. If that is up to its server,
 // it is not known: the server refuses what the model lacks.
 func (m *Models) Able(full string, a Ability) (can, known bool) {
+	m = m.now()
 	if can, known = m.cfg.Tested[full].Can[a]; known || m.leftToServer(full) {
 		return can, known
 	}

@@ -167,8 +167,17 @@ const (
 type gate struct {
 	perRequest Budget
 	perDay     Budget
+	perUser    map[string]Budget
 	ledger     *DayLedger
 	mu         sync.Mutex // held from the check to the reservation
+}
+
+// dayOf returns the budget of a user per day.
+func (g *gate) dayOf(user string) Budget {
+	if own, ok := g.perUser[user]; ok {
+		return own
+	}
+	return g.perDay
 }
 
 // bounded reports whether the meter has a budget, its own or one above it.
@@ -215,7 +224,7 @@ func (m *metered) admit(r *Request) (*Request, *hold, error) {
 	if h.meter == nil {
 		h.meter = NewMeter(m.gate.perRequest)
 	}
-	if m.gate.perDay != (Budget{}) || h.meter.bounded() {
+	if m.gate.dayOf(r.User) != (Budget{}) || h.meter.bounded() {
 		h.input = m.models.count(m.name, r)
 	}
 	bounded, err := m.reserveOutput(r, h)
@@ -243,7 +252,7 @@ func (m *metered) reserveOutput(r *Request, h *hold) (*Request, error) {
 		}
 		limits = append(limits, limit{above.budget, above.spent, "request", time.Time{}})
 	}
-	limits = append(limits, limit{g.perDay, day, "day", ends})
+	limits = append(limits, limit{g.dayOf(r.User), day, "day", ends})
 	output := int64(math.MaxInt64)
 	for _, l := range limits {
 		if l.budget == (Budget{}) {

@@ -33,6 +33,7 @@ type Embedding struct {
 // model: an alias stands for its first model whose provider is available. Error codes:
 // model_not_found, embed_unsupported.
 func (m *Models) Embedder(name string) (Embedding, error) {
+	m = m.now()
 	names := []string{cmp.Or(name, EmbedAlias)}
 	if a, ok := m.aliases[names[0]]; ok {
 		names = a.Models

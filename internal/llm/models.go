@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"steward/internal/fault"
@@ -35,9 +36,10 @@ type Config struct {
 	Windows   map[string]int    // context windows in tokens by "provider/model"; they override what providers report
 	Retry     RetryPolicy
 
-	PerRequest Budget     // of one request and everything it leads to: of one Meter
-	PerDay     Budget     // of a user per day
-	Ledger     *DayLedger // of PerDay; nil: one of UTC days
+	PerRequest Budget            // of one request and everything it leads to: of one Meter
+	PerDay     Budget            // of a user per day
+	PerUser    map[string]Budget // of single users per day, in place of PerDay
+	Ledger     *DayLedger        // of PerDay; nil: one of UTC days
 
 	// Allow decides whether a model ("provider/model") may be called. An error (model_not_allowed,
 	// see NotAllowed) says why not; the chain then tries its next model. Allow is called before
@@ -77,6 +79,8 @@ type Models struct {
 
 	learning learning
 	pauses   pauses
+
+	next atomic.Pointer[Models] // takes this one's place; see Replace
 }
 
 const maxDirect = 1024 // names come from outside, so the cache is bounded
@@ -117,7 +121,7 @@ func New(cfg Config) (*Models, error) {
 		prices:    prices,
 		aliases:   map[string]Resolved{},
 		direct:    map[string]Resolved{},
-		gate:      &gate{perRequest: cfg.PerRequest, perDay: cfg.PerDay, ledger: cfg.Ledger},
+		gate:      &gate{perRequest: cfg.PerRequest, perDay: cfg.PerDay, perUser: cfg.PerUser, ledger: cfg.Ledger},
 		large:     newPlaces(),
 	}
 	for _, p := range cfg.Providers {
@@ -139,6 +143,24 @@ func New(cfg Config) (*Models, error) {
 		m.aliases[name] = r
 	}
 	return m, nil
+}
+
+// Replace makes other take the place of m, for example because settings have changed: from then on, m answers as
+// other. Calls in progress end with the models that they began with. What m has learned about windows stays known.
+// Both must have the same DayLedger, so that what was spent counts. Calls of Replace must not overlap.
+func (m *Models) Replace(other *Models) {
+	if saved, err := m.Learned(); err == nil {
+		other.Recall(saved) //nolint:errcheck // it will be learned again
+	}
+	m.next.Store(other)
+}
+
+// now returns the models that have taken the place of m, or m.
+func (m *Models) now() *Models {
+	if next := m.next.Load(); next != nil {
+		return next
+	}
+	return m
 }
 
 func (m *Models) resolveAlias(name string, a Alias) (Resolved, error) {
@@ -198,6 +220,7 @@ func (m *Models) guarded(full string, next Model) link {
 // only when it is called. An unknown alias or provider is model_not_found, with similar names in
 // Details["near"].
 func (m *Models) Resolve(name string) (Resolved, error) {
+	m = m.now()
 	name = cmp.Or(name, DefaultAlias)
 	if r, ok := m.aliases[name]; ok {
 		if m.allMissing(r.Models) {
@@ -232,6 +255,7 @@ func (m *Models) Resolve(name string) (Resolved, error) {
 // Unconfigured returns a model of a provider that is not configured, with the same retries and budgets as
 // the others. If it cannot answer, the model named next is tried, if next is not empty.
 func (m *Models) Unconfigured(p Provider, model, next string) (Resolved, error) {
+	m = m.now()
 	full := p.Name() + "/" + model
 	r := Resolved{Name: full, Models: []string{full}}
 	links := []link{m.linkTo(p, model, full)}
@@ -250,6 +274,7 @@ func (m *Models) Unconfigured(p Provider, model, next string) (Resolved, error) 
 // Pinned returns a Resolved for a chain that the name was resolved to earlier. A model whose
 // provider is missing now always fails.
 func (m *Models) Pinned(name string, chain []string) Resolved {
+	m = m.now()
 	if r, err := m.Resolve(name); err == nil && slices.Equal(r.Models, chain) {
 		return r
 	}
@@ -268,6 +293,7 @@ func (m *Models) Pinned(name string, chain []string) Resolved {
 // Missing reports whether all of a chain's providers are missing. This cannot change before the
 // next start.
 func (m *Models) Missing(chain []string) bool {
+	m = m.now()
 	return m.allMissing(chain) && !slices.ContainsFunc(chain, func(full string) bool {
 		provider, _, _ := strings.Cut(full, "/")
 		return m.later(provider) != nil
@@ -331,16 +357,17 @@ func (m *Models) known() []string {
 }
 
 // NewMeter returns a meter for a new request, with the configured budget.
-func (m *Models) NewMeter() *Meter { return NewMeter(m.cfg.PerRequest) }
+func (m *Models) NewMeter() *Meter { return NewMeter(m.now().cfg.PerRequest) }
 
 // Aliases returns the names of the aliases, sorted.
-func (m *Models) Aliases() []string { return slices.Sorted(maps.Keys(m.aliases)) }
+func (m *Models) Aliases() []string { return slices.Sorted(maps.Keys(m.now().aliases)) }
 
 // Price returns the price of a "provider/model", if it is known.
-func (m *Models) Price(name string) (Price, bool) { return priceOf(m.prices, name) }
+func (m *Models) Price(name string) (Price, bool) { return priceOf(m.now().prices, name) }
 
 // Spent returns the tokens and the price of a call of a model.
 func (m *Models) Spent(name string, u message.Usage) Spend {
+	m = m.now()
 	price, _ := m.Price(name)
 	return Spend{Tokens: u.Input + u.Output, Cost: price.Cost(u)}
 }
@@ -364,6 +391,7 @@ type Listing struct {
 // List asks all providers concurrently for their models, each with a timeout. A provider that does
 // not answer is reported in Errors and does not delay the others.
 func (m *Models) List(ctx context.Context) Listing {
+	m = m.now()
 	lists, errs := make([][]Info, len(m.names)), make([]error, len(m.names))
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()

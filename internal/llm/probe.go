@@ -36,6 +36,7 @@ const probeTokens = 2048
 // budgets and retries as any other, but without what adapts requests to models. user is whose budget
 // counts.
 func (m *Models) Probe(ctx context.Context, full, user string, only ...Ability) (Tested, error) {
+	m = m.now()
 	p, err := m.provider(full)
 	if err != nil {
 		return Tested{}, err

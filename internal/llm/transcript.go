@@ -91,6 +91,13 @@ func (t *Transcript) All() ([]*message.Message, error) {
 	return t.messages[:len(t.messages):len(t.messages)], nil
 }
 
+// Len returns how many messages there are, also those that were released. It is not for views.
+func (t *Transcript) Len() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.gone + len(t.messages)
+}
+
 // refill reloads messages if necessary, so that those from the nth on are in memory.
 func (t *Transcript) refill(n int) error {
 	if n >= t.gone {

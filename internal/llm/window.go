@@ -52,6 +52,7 @@ type refusal struct {
 // answers, which has no limit. Windows are known from the configuration, from refusals of requests
 // that were too long, and from what providers report.
 func (m *Models) Window(chain []string) int {
+	m = m.now()
 	least, assumed := 0, 0
 	for _, full := range chain {
 		switch w := m.window(full); {
@@ -66,6 +67,7 @@ func (m *Models) Window(chain []string) int {
 
 // KnownWindow is Window without the assumption that is made about models whose window is unknown.
 func (m *Models) KnownWindow(chain []string) int {
+	m = m.now()
 	least := 0
 	for _, full := range chain {
 		if w := m.window(full); w > 0 && (least == 0 || w < least) {
@@ -78,6 +80,7 @@ func (m *Models) KnownWindow(chain []string) int {
 // Refused returns the smallest window that one of the chain's models named when it refused a
 // request, or 0.
 func (m *Models) Refused(chain []string) int {
+	m = m.now()
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	least := 0
@@ -223,6 +226,7 @@ func (m *Models) learnWindow(full string, w window) {
 // Discover asks the providers of a chain's models for windows that are unknown. It waits only
 // briefly, and does not ask often.
 func (m *Models) Discover(ctx context.Context, chain []string) {
+	m = m.now()
 	for _, full := range chain {
 		if unbounded(full) || m.window(full) > 0 {
 			continue
@@ -288,6 +292,7 @@ type learned struct {
 // Learned returns what was learned about how models count tokens and about the windows that they
 // named. Pass it to Recall after a restart.
 func (m *Models) Learned() ([]byte, error) {
+	m = m.now()
 	out := learned{Tokens: m.learning.calibrator.Save(), Windows: map[string]refusal{}}
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -301,6 +306,7 @@ func (m *Models) Learned() ([]byte, error) {
 
 // Recall restores what Learned has returned. Windows that the configuration sets are not changed.
 func (m *Models) Recall(saved []byte) error {
+	m = m.now()
 	var in learned
 	if err := json.Unmarshal(saved, &in); err != nil {
 		return err
@@ -316,7 +322,7 @@ func (m *Models) Recall(saved []byte) error {
 }
 
 // Counter returns the most accurate token counter that is available for a model.
-func (m *Models) Counter(full string) tokens.Counter { return m.learning.calibrator.For(full) }
+func (m *Models) Counter(full string) tokens.Counter { return m.now().learning.calibrator.For(full) }
 
 // count returns an estimate of the input tokens that a model counts for a request. It is calibrated
 // as far as possible, and rather too high than too low.

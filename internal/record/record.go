@@ -66,6 +66,8 @@ type Conversation struct {
 	Branch    string            `json:"branch,omitzero"`   // the current branch; empty: MainBranch
 	Last      int64             `json:"last,omitzero"`     // the highest position assigned, apart from later ones on the branch itself
 	Deleted   time.Time         `json:"deleted,omitzero"`
+	Pinned    bool              `json:"pinned,omitzero"`   // lists show it first
+	Archived  bool              `json:"archived,omitzero"` // lists leave it out, unless they are asked for it
 
 	// Asked is set for a conversation that an agent holds on behalf of another conversation.
 	// It is the Request resource that the conversation answers. Such a conversation is not

@@ -161,6 +161,9 @@ func (d *drawer) ledTo(out client.Request, b *Stored, depth int) (client.Request
 	if err != nil {
 		return out, err
 	}
+	if b.Kind == record.RequestAgent {
+		out.WorkedIn = IDText(b.Conversation)
+	}
 	sum := Tally{}
 	for _, inter := range at {
 		sub, err := d.turn(inter, depth+1)

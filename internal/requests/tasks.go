@@ -119,7 +119,7 @@ func addUp(to, v *client.Request) {
 // that it was given to.
 func (d *drawer) task(t PlannedTask, below []Stored, depth int) (client.Request, error) {
 	v := client.Request{ID: t.ID.String(), Kind: requestTask, Title: t.Name, Agent: t.Assistant, State: Closed, Status: string(t.State), Error: t.Error,
-		Started: t.StartedAt, Ended: t.CompletedAt}
+		Started: t.StartedAt, Ended: t.CompletedAt, Verdict: llm.Line(t.Verdict), Rounds: t.Rounds, Round: t.Round}
 	if !t.State.Over() {
 		v.State = record.RequestOpen
 	}
@@ -144,6 +144,7 @@ func (d *drawer) task(t PlannedTask, below []Stored, depth int) (client.Request,
 		if !strings.HasPrefix(b.Agent, kits.DesignedPrefix) {
 			v.Agent = b.Agent
 		}
+		v.WorkedIn = worked.WorkedIn
 		v.Below = append(v.Below, worked.Below...)
 		addUp(&v, &worked)
 	}

@@ -90,6 +90,43 @@ func TestContextIsTheNextRequest(t *testing.T) {
 	}
 }
 
+// What was sent for an answer can be read while the conversation is in memory, also after later turns; what was
+// forgotten since is shown as forgotten.
+func TestModelCall(t *testing.T) {
+	w, a, e := memoryWorld(t, memory.Options{}, 0)
+	car := remember(t, e, "My car is blue", 0)
+	conv, frames := w.turn(id.ID{}, "which colour is my car?")
+	first := frames[len(frames)-1].Message
+	sent, _ := a.last()
+	w.turn(conv, "tell me a joke")
+	call, err := w.Node.ModelCall(t.Context(), "anna", conv, first)
+	ok(t, err)
+	var got []string
+	for _, raw := range call.Messages {
+		m, err := message.Decode(raw)
+		ok(t, err)
+		got = append(got, m.Text())
+	}
+	if !slices.Equal(got, sent) || len(sent) != 2 || call.System == "" || len(call.Tools) == 0 || call.Tools[0].Name == "" || len(call.Tools[0].Input) == 0 {
+		t.Errorf("sent: %q\nread: %q, %q, %d tools", sent, got, call.System, len(call.Tools))
+	}
+	for user, answer := range map[string]id.ID{"bob": first, "anna": id.New()} {
+		if _, err := w.Node.ModelCall(t.Context(), user, conv, answer); !fault.Is(err, fault.NotFound) {
+			t.Errorf("%s: %v", user, err)
+		}
+	}
+	_, err = e.Forget(t.Context(), "anna", car.ID.String())
+	ok(t, err)
+	call, err = w.Node.ModelCall(t.Context(), "anna", conv, first)
+	if err == nil && strings.Contains(fmt.Sprintf("%s", call.Messages), "blue") {
+		t.Errorf("what was forgotten is still shown: %s", call.Messages)
+	}
+	w.Node.Turns.Enter("anna", conv).Forget() // as after a change of its messages
+	if _, err := w.Node.ModelCall(t.Context(), "anna", conv, first); !fault.HasCode(err, "model_call_not_kept") {
+		t.Errorf("after it has left memory: %v", err)
+	}
+}
+
 // What was sent once is sent again with the same bytes, whatever is recalled, saved, edited or superseded since: it
 // comes at the end.
 func TestRequestsKeepTheirBeginning(t *testing.T) {

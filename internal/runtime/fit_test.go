@@ -151,7 +151,7 @@ func TestSummaries(t *testing.T) {
 			}
 			// Its usage is recorded for the user.
 			var used int64
-			for u, err := range w.engine().Usage(t.Context(), time.Now().Add(-time.Hour)) {
+			for u, err := range w.engine().Usage(t.Context(), store.ForNode(resource.System), time.Now().Add(-time.Hour)) {
 				ok(t, err)
 				if u.Model == "test/fast" && u.User == "anna" {
 					used += u.Usage.Input

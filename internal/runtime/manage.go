@@ -43,6 +43,12 @@ func (n *Node) Context(ctx context.Context, user string, conv id.ID) (client.Con
 	return n.Turns.Context(ctx, user, conv)
 }
 
+// ModelCall returns what was sent to a model for an answer, while the conversation is still in memory
+// (model_call_not_kept).
+func (n *Node) ModelCall(ctx context.Context, user string, conv, answer id.ID) (client.ModelCall, error) {
+	return n.Turns.ModelCall(ctx, user, conv, answer)
+}
+
 // Rename sets a conversation's title.
 func (n *Node) Rename(ctx context.Context, user string, conv id.ID, title string) (record.Conversation, error) {
 	return n.Conversations.Update(ctx, store.ForUser(user), conv, func(c *record.Conversation) { c.Title = title })

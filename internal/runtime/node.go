@@ -135,7 +135,7 @@ type Options struct {
 	// approval stays valid; zero means 7 days.
 	ApprovalTimeout time.Duration
 	// IdleFor is how long a conversation stays in memory after its last turn;
-	// zero means one minute.
+	// zero means ten minutes.
 	IdleFor time.Duration
 	// IdleBytes bounds the memory of idle conversations; zero means 32 MiB.
 	IdleBytes int
@@ -207,7 +207,7 @@ func Open(ctx context.Context, opt Options) (*Node, error) {
 	if opt.Log == nil {
 		opt.Log = slog.Default()
 	}
-	opt.IdleFor = cmp.Or(opt.IdleFor, time.Minute)
+	opt.IdleFor = cmp.Or(opt.IdleFor, 10*time.Minute)
 	opt.Parallel = cmp.Or(opt.Parallel, 8)
 	opt.IdleBytes = cmp.Or(opt.IdleBytes, 32<<20)
 	opt.IdleChats = cmp.Or(opt.IdleChats, 32)

@@ -18,6 +18,7 @@ import (
 	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/record"
+	"steward/internal/resource"
 	"steward/internal/store"
 	"steward/internal/tool"
 	"steward/internal/turn"
@@ -217,7 +218,7 @@ func TestManage(t *testing.T) {
 		ok(t, err)
 	}
 	used := map[string]int64{}
-	for u, err := range conversation.New(w.store, conversation.Options{}).Usage(t.Context(), time.Time{}) {
+	for u, err := range conversation.New(w.store, conversation.Options{}).Usage(t.Context(), store.ForNode(resource.System), time.Time{}) {
 		ok(t, err)
 		used[u.User] += u.Usage.Input
 	}

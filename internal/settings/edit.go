@@ -16,9 +16,10 @@ import (
 
 // Change sets one setting in a file.
 type Change struct {
-	Key   string // such as "models.default"; a part of it may not contain a dot
+	Key   string // such as "models.default"; a part with a dot stands in brackets, as in steward config show
 	Value string
-	Word  bool // Value is true or false, not a text
+	Word  bool // Value is true, false or a number, not a text
+	Unset bool // the setting is removed, so that the other sources or the default count
 }
 
 // scalar returns the value as it is written.
@@ -27,6 +28,36 @@ func (c Change) scalar() string {
 		return c.Value
 	}
 	return quoted(c.Value)
+}
+
+var plainKey = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]*$`)
+
+// splitKey returns the parts of a key, which join has joined.
+func splitKey(key string) (parts []string) {
+	for key != "" {
+		var part string
+		if inner, ok := strings.CutPrefix(key, "["); ok {
+			part, key, _ = strings.Cut(inner, "]")
+			key = strings.TrimPrefix(key, ".")
+		} else {
+			part, key, _ = strings.Cut(key, ".")
+		}
+		parts = append(parts, part)
+	}
+	return parts
+}
+
+// kind is what YAML reads the value as.
+func (c Change) kind() strict.Kind {
+	switch {
+	case !c.Word:
+		return strict.Text
+	case c.Value == "true" || c.Value == "false":
+		return strict.Bool
+	case strings.ContainsAny(c.Value, ".e"):
+		return strict.Float
+	}
+	return strict.Integer
 }
 
 // UserFile returns the path of the user's settings file; empty: there is no place for one.
@@ -47,7 +78,7 @@ func Edit(path string, changes ...Change) error {
 		for _, c := range changes {
 			var err error
 			if text, err = edited(text, c); err != nil {
-				return nil, nested(strings.Split(c.Key, "."), "", c.scalar()), err
+				return nil, nested(splitKey(c.Key), "", c.scalar()), err
 			}
 		}
 		return text, "", nil
@@ -82,7 +113,7 @@ func edited(text []byte, c Change) ([]byte, error) {
 		return nil, err
 	}
 	lines := strings.SplitAfter(string(text), "\n")
-	parts := strings.Split(c.Key, ".")
+	parts := splitKey(c.Key)
 	var parent *strict.Field // the innermost section of the key that the file has
 	at := root
 	for len(parts) > 0 {
@@ -93,6 +124,12 @@ func edited(text []byte, c Change) ([]byte, error) {
 		parent, at, parts = f, f.Value, parts[1:]
 	}
 	switch {
+	case c.Unset && len(parts) > 0:
+		return text, nil // it is not there
+	case c.Unset && at.Line == parent.Line && !at.Block && at.Kind != strict.Map:
+		lines[at.Line-1] = ""
+	case c.Unset:
+		err = errors.New("the setting takes several lines")
 	case len(parts) == 0 && at.Kind != strict.Map && at.Kind != strict.List && !at.Block:
 		err = replaceScalar(lines, at.Position, c.scalar())
 	case len(parts) == 0:
@@ -166,6 +203,9 @@ func quoted(text string) string {
 func nested(parts []string, indent, value string) string {
 	var b strings.Builder
 	for i, p := range parts {
+		if !plainKey.MatchString(p) {
+			p = quoted(p)
+		}
 		b.WriteString(indent + strings.Repeat("  ", i) + p + ":")
 		if i == len(parts)-1 {
 			b.WriteString(" " + value)
@@ -218,11 +258,11 @@ func flat(n *strict.Node) map[string]string {
 
 // changed reports whether a file has become what a change makes of it.
 func changed(before, after map[string]string, c Change) bool {
-	kind := strict.Text
-	if c.Word {
-		kind = strict.Bool
+	if c.Unset {
+		delete(before, "."+strings.Join(splitKey(c.Key), "."))
+	} else {
+		before["."+strings.Join(splitKey(c.Key), ".")] = fmt.Sprint(c.kind(), c.Value)
 	}
-	before["."+c.Key] = fmt.Sprint(kind, c.Value)
 	if len(before) != len(after) {
 		return false
 	}

@@ -86,8 +86,9 @@ type Key struct {
 	Default string
 	Env     string // the variable that sets it, or ""
 	Doc     string
-	Project string // "", "yes" or "less": what a project's file may do
-	Section bool   // it only groups other settings
+	Project string   // "", "yes" or "less": what a project's file may do
+	Section bool     // it only groups other settings
+	Choices []string // the words that it takes; none: others
 }
 
 // Keys returns all settings in the order of the struct.
@@ -106,6 +107,9 @@ func keys(v reflect.Value, path string, env bool, yield func(Key) bool) bool {
 		below, more := fv, true
 		switch {
 		case isLeaf(fv.Type()):
+			if r.oneof != "" {
+				k.Choices = strings.Split(r.oneof, ",")
+			}
 			k.Type, k.Default, more = typeOf(fv.Type(), r), show(fv), false
 			if env {
 				k.Env = envName(k.Path)

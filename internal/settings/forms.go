@@ -85,6 +85,7 @@ var patterns = map[string]pattern{
 	"hours":     {regexp.MustCompile(`^(([01]?[0-9]|2[0-3]):[0-5][0-9]-([01]?[0-9]|2[0-3]):[0-5][0-9])?$`), "are not two times of day; write them like 22:00-07:00"},
 	"word":      {regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`), "is not a valid name; use lower-case letters, digits, '-' and '_'"},
 	"provider":  {regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`), "is not a provider name; use lower-case letters, digits, '-' and '_'"},
+	"user":      {regexp.MustCompile(`^[a-z0-9][a-z0-9._@-]{0,63}$`), "is not the name of a user; use lower-case letters, digits and . _ - @"},
 	"alias":     {regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`), "is not a valid alias; use lower-case letters, digits, '.', '-' and '_'"},
 	"model":     {regexp.MustCompile(`^[^\s/]+(/\S+)?$`), "is not a model; write provider/model or an alias"},
 	"tool":      {regexp.MustCompile(`^[a-z0-9_]+(\.[a-z0-9_]+)+$`), "is not a tool name; write category.name"},

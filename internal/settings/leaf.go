@@ -44,12 +44,15 @@ func typeName(t reflect.Type) string {
 	case t.Kind() == reflect.Slice:
 		return "a list of texts"
 	}
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
 	switch t.Kind() {
 	case reflect.Bool:
 		return "true or false"
 	case reflect.Int, reflect.Int64:
 		return "a whole number"
-	case reflect.Float64, reflect.Pointer:
+	case reflect.Float64:
 		return "a number"
 	}
 	return "a text"

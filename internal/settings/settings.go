@@ -111,8 +111,16 @@ type Limits struct {
 	DayTokens  int64         `yaml:"day_tokens" min:"0" project:"less" doc:"Tokens of one user in a day."`
 	DayCost    float64       `yaml:"day_cost" min:"0" project:"less" doc:"US dollars of one user in a day."`
 
+	Users map[string]UserLimits `yaml:"users" names:"user" doc:"Limits of single users in a day, in place of those of all users."`
+
 	DayStorage   int64 `yaml:"day_storage" min:"0" project:"less" doc:"Bytes on the disk that one user may store in a day, with imports. The machine's own user has no limit."`
 	GuestStorage int64 `yaml:"guest_storage" min:"0" project:"less" doc:"The same for a guest."`
+}
+
+// UserLimits limit one user in a day.
+type UserLimits struct {
+	DayTokens *int64   `yaml:"day_tokens" min:"0" doc:"Tokens of this user in a day; 0 means no limit."`
+	DayCost   *float64 `yaml:"day_cost" min:"0" doc:"US dollars of this user in a day; 0 means no limit."`
 }
 
 // Price is what a model costs, in US dollars per million tokens.

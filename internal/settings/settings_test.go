@@ -285,8 +285,8 @@ routing: always
 	if l.Listen != "127.0.0.1:7420" || len(l.Hosts)+len(l.Origins)+len(l.Providers)+len(l.Folders)+len(l.Prices) > 0 || strings.Contains(l.Data, "evil") {
 		t.Errorf("a project's file granted something: %+v", l.Settings)
 	}
-	want := Limits{Iterations: 3, Cost: 1, Tokens: 100, Time: 10 * time.Minute, Calls: 64, Parallel: 8, DayCost: 5, DayStorage: 2_000_000_000, GuestStorage: 200_000_000}
-	if l.Limits != want {
+	want := Limits{Iterations: 3, Cost: 1, Tokens: 100, Time: 10 * time.Minute, Calls: 64, Parallel: 8, DayCost: 5, DayStorage: 2_000_000_000, GuestStorage: 200_000_000, Users: map[string]UserLimits{}}
+	if !reflect.DeepEqual(l.Limits, want) {
 		t.Errorf("limits %+v, want %+v", l.Limits, want)
 	}
 	if l.Log.Level != "debug" || l.Tools.Timeout != time.Second {

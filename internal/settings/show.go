@@ -68,6 +68,11 @@ func show(v reflect.Value) string {
 			return ""
 		}
 		return fmt.Sprint(*x)
+	case *int64:
+		if x == nil {
+			return ""
+		}
+		return fmt.Sprint(*x)
 	}
 	return fmt.Sprint(v.Interface())
 }

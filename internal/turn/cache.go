@@ -120,8 +120,11 @@ func (e *Engine) evictDue() {
 func (c *Conversation) Forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.session = nil
+	c.drop()
 }
+
+// drop drops what was loaded of the conversation. The caller holds c.mu.
+func (c *Conversation) drop() { c.session, c.sent = nil, nil }
 
 // StopEviction stops the timer for the next idle conversation, when the node closes.
 func (e *Engine) StopEviction() {
@@ -144,7 +147,7 @@ func (e *Engine) StopCached(user string, conv id.ID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.live == nil {
-		c.session = nil
+		c.drop()
 	}
 }
 

@@ -35,6 +35,7 @@ type Conversation struct {
 
 	mu         sync.Mutex
 	session    *conversation.Session   // nil: not loaded
+	sent       []sentRequest           // of the session, the newest last
 	cancel     context.CancelCauseFunc // of the run; nil: idle
 	live       *Run                    // the run; nil: idle
 	runChange  chan struct{}           // closed when a run begins or ends; nil: nothing waits for that

@@ -7,6 +7,7 @@ import (
 
 	"steward/internal/agent"
 	"steward/internal/conversation"
+	"steward/internal/id"
 	"steward/internal/kits"
 	"steward/internal/llm"
 	"steward/internal/message"
@@ -111,6 +112,8 @@ func (e *Engine) newJob(ctx context.Context, c *Conversation, s *conversation.Se
 	}
 	job.Await = e.awaitModel(c, s, model.Models)
 	job.Begun = !run.Started.IsZero()
+	view := job.View
+	job.Asking = func(answer id.ID, r *llm.Request) { c.noteRequest(answer, r, s.Transcript(), view) }
 	e.Hooks(kit, rc, c.User).install(&job, s)
 	return job, fit, nil
 }

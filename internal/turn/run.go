@@ -105,7 +105,7 @@ func (e *Engine) run(ctx context.Context, c *Conversation, s *conversation.Sessi
 	c.cancel(nil)
 	c.cancel, c.live = nil, nil
 	if err != nil {
-		c.session = nil // memory may differ from what is durable
+		c.drop() // memory may differ from what is durable
 	}
 	untaken := c.steering
 	c.steering, c.messageIDs = nil, nil

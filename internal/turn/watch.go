@@ -19,6 +19,12 @@ import (
 // missing. If a crash lost part of a message that the cursor had seen, a
 // FrameReset announces it.
 func (e *Engine) Watch(ctx context.Context, user string, conv id.ID, from Cursor) iter.Seq2[Frame, error] {
+	return e.WatchReady(ctx, user, conv, from, func() {})
+}
+
+// WatchReady is Watch. It calls ready once when it has caught up: whoever calls CatchUp after that, and takes what
+// is yielded after that, misses nothing.
+func (e *Engine) WatchReady(ctx context.Context, user string, conv id.ID, from Cursor, ready func()) iter.Seq2[Frame, error] {
 	return func(yield func(Frame, error) bool) {
 		c, leave, err := e.enterExisting(ctx, user, conv)
 		if err != nil {
@@ -28,14 +34,17 @@ func (e *Engine) Watch(ctx context.Context, user string, conv id.ID, from Cursor
 		defer leave()
 		w := c.Feed.Join()
 		defer c.Feed.Leave(w)
-		at := &position{Cursor: from, conversation: conv, summary: e.requests.WorkLog(user).Summary, facts: e.shower(ctx, user), yield: yield}
+		at := e.position(ctx, user, conv, from, yield)
 		var frames []Frame
-		for {
+		for first := true; ; first = false {
 			if err := e.catchUp(ctx, c, w, at); err != nil || at.stopped {
 				if err != nil && ctx.Err() == nil {
 					yield(Frame{}, err)
 				}
 				return
+			}
+			if first {
+				ready()
 			}
 			for ok := true; ok; {
 				if frames, ok = c.Feed.take(w, frames[:0]); len(frames) == 0 && ok {
@@ -55,6 +64,28 @@ func (e *Engine) Watch(ctx context.Context, user string, conv id.ID, from Cursor
 			}
 		}
 	}
+}
+
+// CatchUp yields what Watch yields before it waits: what is durable after the cursor, and what is being written.
+func (e *Engine) CatchUp(ctx context.Context, user string, conv id.ID, from Cursor) iter.Seq2[Frame, error] {
+	return func(yield func(Frame, error) bool) {
+		c, leave, err := e.enterExisting(ctx, user, conv)
+		if err != nil {
+			yield(Frame{}, err)
+			return
+		}
+		defer leave()
+		w := c.Feed.Join()
+		defer c.Feed.Leave(w)
+		at := e.position(ctx, user, conv, from, yield)
+		if err := e.catchUp(ctx, c, w, at); err != nil && !at.stopped && ctx.Err() == nil {
+			yield(Frame{}, err)
+		}
+	}
+}
+
+func (e *Engine) position(ctx context.Context, user string, conv id.ID, from Cursor, yield func(Frame, error) bool) *position {
+	return &position{Cursor: from, conversation: conv, summary: e.requests.WorkLog(user).Summary, facts: e.shower(ctx, user), yield: yield}
 }
 
 // Position returns the current cursor. A Watch from it yields only what is new.

@@ -23,6 +23,8 @@ type step struct {
 	frames       []string // without their ids
 	args         []string // of a command
 	agent, say   string   // a turn with an agent
+	page         bool     // of the page, with the cookie of a session
+	till         string   // of an event stream of the page: read until this has come
 }
 
 func get(path string) step         { return step{method: http.MethodGet, path: path} }
@@ -91,6 +93,8 @@ func (w *world) do(user string, s step, meanwhile func()) answer {
 		return w.chat(user, s.frames, meanwhile)
 	case s.stream:
 		return w.stream(user, s, meanwhile)
+	case s.page:
+		return w.screened(user, s, meanwhile)
 	}
 	return w.http(user, s)
 }

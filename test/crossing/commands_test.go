@@ -194,7 +194,7 @@ func commandLines() []entry {
 		bare("users add", people), bare("users delete", people), bare("users disable", people), bare("users enable", people), bare("users list", people), bare("users set", people), bare("users show", people),
 		bare("channels add", node), bare("channels list", node), bare("channels test", node), bare("channels remove", node), bare("channels people", people), bare("pair", people), bare("unpair", people),
 		bare("channels inbox", "no messenger is set up in this world; package messaging tests that everybody is told of their own messages alone"), bare("channels outbox", "as for the inbox"),
-		bare("keys create", people), bare("keys list", people), bare("keys revoke", people), bare("token", people),
+		bare("keys create", people), bare("keys list", people), bare("keys revoke", people), bare("token", people), bare("link", "it makes a link of his own"),
 		bare("version", text), bare("man", text), bare("completion bash", text), bare("completion fish", text), bare("completion powershell", text), bare("completion zsh", text),
 	}
 }

@@ -5,6 +5,12 @@ import "net/url"
 // ownBeat is why no leak can be found where the heartbeat is concerned.
 const ownBeat = "the heartbeat is the caller's own, and no request can name another's"
 
+// noHome is why no leak can be found where the home is concerned.
+const noHome = "no home is set up here: the home belongs to the machine's own user, and the tests of the API ask who else may see it"
+
+// theNodes is why no leak can be found where settings are concerned.
+const theNodes = "the settings are the node's, and secrets in them are masked"
+
 // entry describes the calls to a route for somebody's things and the answers
 // that a foreigner must get.
 type entry struct {
@@ -81,6 +87,9 @@ func apiRoutes() []entry {
 		{route: "GET /api/v1/conversations/{id}/messages/{message}/siblings", want: notFound, calls: func(x things) []step {
 			return []step{get(conv(x) + "/messages/" + x.Said + "/siblings")}
 		}},
+		{route: "GET /api/v1/conversations/{id}/messages/{message}/model-call", want: notFound, calls: func(x things) []step {
+			return []step{get(conv(x) + "/messages/" + x.Said + "/model-call")}
+		}},
 		{route: "GET /api/v1/conversations/{id}/interactions/{interaction}", want: notFound, calls: func(x things) []step {
 			return []step{get(conv(x) + "/interactions/" + x.Turn)}
 		}},
@@ -100,6 +109,7 @@ func apiRoutes() []entry {
 		{route: "GET /api/v1/log/{message}/{block}", want: []string{"call_not_found"}, calls: func(x things) []step {
 			return []step{get(api + "/log/" + x.LogMessage + "/0")}
 		}},
+		{route: "GET /api/v1/usage", want: own, open: "it has sums alone; package api tests that they are those of the caller's model calls", calls: to(get(api+"/usage"), get(api+"/usage?by=agent"), get(api+"/usage?by=model"), get(api+"/usage?by=user"))},
 		{route: "GET /api/v1/requests", want: own, calls: to(get(api+"/requests"), get(api+"/requests?all=true&limit=1000"))},
 		{route: "GET /api/v1/requests/{id}", want: []string{"request_not_found"}, calls: func(x things) []step {
 			return []step{get(api + "/requests/" + x.Task), get(api + "/requests/" + x.Turn), get(api + "/requests/" + x.Task[:13])}
@@ -113,6 +123,8 @@ func apiRoutes() []entry {
 		{route: "GET /api/v1/jobs/{name}/history", want: []string{"not_found"}, calls: func(x things) []step { return []step{get(api + "/jobs/" + x.Job + "/history")} }},
 		{route: "POST /api/v1/jobs/preview", want: own, calls: to(post(api+"/jobs/preview", `{"text":"hello","once":"2037-01-02T10:00:00Z"}`)), open: "what is described is the body alone, and nothing of it is kept"},
 		{route: "GET /api/v1/heartbeat", want: own, calls: to(get(api + "/heartbeat")), open: ownBeat},
+		{route: "GET /api/v1/home", want: []string{"home_off"}, calls: to(get(api + "/home")), open: noHome},
+		{route: "POST /api/v1/home/control", want: []string{"home_off"}, calls: to(post(api+"/home/control", `{"device":"light.hall","action":"turn_on"}`)), open: noHome},
 		{route: "GET /api/v1/documents", want: own, calls: to(get(api + "/documents"))},
 		{route: "GET /api/v1/documents/search", want: own, calls: to(get(api + "/documents/search?limit=50&q=" + bait))},
 		{route: "GET /api/v1/documents/{id}", want: []string{"document_not_found"}, calls: func(x things) []step { return []step{get(api + "/documents/" + x.Document)} }},
@@ -200,14 +212,44 @@ func apiRoutes() []entry {
 		{route: "DELETE /api/v1/channels/people/{id}", want: admin, admin: true, calls: to(del(api + "/channels/people/01234567")), open: "nobody is paired"},
 		{route: "GET /api/v1/channels/inbox", want: own, calls: to(get(api+"/channels/inbox"), get(api+"/channels/inbox?all=true")), open: "no messenger is set up in this world; package messaging tests that everybody is told of their own messages alone"},
 		{route: "GET /api/v1/channels/outbox", want: own, calls: to(get(api+"/channels/outbox"), get(api+"/channels/outbox?all=true")), open: "as for the inbox"},
+		{route: "GET /api/v1/settings", want: admin, admin: true, calls: to(get(api + "/settings")), open: theNodes},
+		{route: "PUT /api/v1/settings/{key}", want: admin, admin: true, calls: to(put(api+"/settings/limits.calls", `{"value":"64"}`)), open: theNodes},
+		{route: "DELETE /api/v1/settings/{key}", want: admin, admin: true, calls: to(del(api + "/settings/limits.calls")), open: theNodes},
+		{route: "GET /api/v1/budgets", want: own, open: "it has sums alone; package app tests that they are the caller's unless an admin asks", calls: to(get(api + "/budgets"))},
+		{route: "POST /api/v1/channels", want: admin, admin: true, calls: to(post(api+"/channels", `{"kind":"telegram","token":"0123456789:abcdef"}`)), open: theNodes},
+		{route: "POST /api/v1/channels/{name}/test", want: admin, admin: true, calls: to(post(api+"/channels/telegram/test", "")), open: theNodes},
+		{route: "DELETE /api/v1/channels/{name}", want: admin, admin: true, calls: to(del(api + "/channels/telegram")), open: theNodes},
+		{route: "GET /api/v1/mcp/servers", want: admin, admin: true, calls: to(get(api + "/mcp/servers")), open: theNodes},
+		{route: "POST /api/v1/mcp/servers/{name}/signin", want: admin, admin: true, calls: to(post(api+"/mcp/servers/wiki/signin", `{}`)), open: theNodes},
+		{route: "GET /api/v1/mcp/servers/{name}/signin", want: admin, admin: true, calls: to(get(api + "/mcp/servers/wiki/signin")), open: theNodes},
+		{route: "PUT /api/v1/mcp/servers/{name}/signin", want: admin, admin: true, calls: to(put(api+"/mcp/servers/wiki/signin", `{"address":"http://127.0.0.1/?state=x&code=y"}`)), open: theNodes},
+		{route: "GET /api/v1/skills", want: admin, admin: true, calls: to(get(api + "/skills")), open: theNodes},
+		{route: "POST /api/v1/skills", want: admin, admin: true, calls: to(post(api+"/skills", `{"source":"/nowhere","name":"x","hash":"x"}`)), open: theNodes},
+		{route: "POST /api/v1/skills/find", want: admin, admin: true, calls: to(post(api+"/skills/find", `{"source":"/nowhere"}`)), open: theNodes},
+		{route: "GET /api/v1/skills/{name}", want: admin, admin: true, calls: to(get(api + "/skills/x")), open: theNodes},
+		{route: "DELETE /api/v1/skills/{name}", want: admin, admin: true, calls: to(del(api + "/skills/x")), open: theNodes},
+		{route: "POST /api/v1/mcp/servers", want: admin, admin: true, calls: to(post(api+"/mcp/servers", `{"name":"wiki","url":"https://wiki.example/mcp"}`)), open: theNodes},
+		{route: "DELETE /api/v1/mcp/servers/{name}", want: admin, admin: true, calls: to(del(api + "/mcp/servers/wiki")), open: theNodes},
+		{route: "POST /api/v1/policy/try", want: admin, admin: true, calls: to(post(api+"/policy/try", `{"name":"house.rego","text":"package steward"}`)), open: "the recorded actions are the caller's own"},
+		{route: "PUT /api/v1/policy/file", want: admin, admin: true, calls: to(put(api+"/policy/file", `{"name":"house.rego","text":"package steward"}`)), open: theNodes},
+		{route: "GET /api/v1/providers", want: admin, admin: true, calls: to(get(api + "/providers")), open: theNodes},
+		{route: "POST /api/v1/providers", want: admin, admin: true, calls: to(post(api+"/providers", `{"provider":"openai","key":"sk-0123456789abcdef"}`)), open: theNodes},
+		{route: "DELETE /api/v1/providers/{name}", want: admin, admin: true, calls: to(del(api + "/providers/offline")), open: theNodes},
+		{route: "POST /api/v1/models/test", want: admin, admin: true, calls: to(post(api+"/models/test", `{"model":"offline/steward"}`)), open: theNodes},
+		{route: "POST /api/v1/models/find", want: admin, admin: true, calls: to(post(api+"/models/find", "")), open: theNodes},
+		{route: "PUT /api/v1/models/default", want: admin, admin: true, calls: to(put(api+"/models/default", `{"model":"offline/steward"}`)), open: theNodes},
 		{route: "GET /api/v1/users", want: admin, admin: true, calls: to(get(api + "/users"))},
 		{route: "GET /api/v1/users/{user}", want: admin, admin: true, calls: to(get(api + "/users/" + ann))},
+		{route: "GET /api/v1/sessions", want: []string{"", "admin_only"}, calls: to(get(api+"/sessions"), get(api+"/sessions?user="+ann)), open: "it has the names of browsers"},
 		{route: "GET /api/v1/keys", want: admin, admin: true, calls: to(get(api+"/keys"), get(api+"/keys?user="+ann))},
 		{route: "POST /api/v1/agents/inspect", want: admin, admin: true, calls: to(post(api+"/agents/inspect", `{"path":"desk"}`)), open: "the agents are the node's"},
 
 		{route: "PATCH /api/v1/conversations/{id}", want: notFound, calls: func(x things) []step {
 			return []step{patch(conv(x), `{"title":"taken"}`)}
 		}},
+		{route: "GET /api/v1/conversations/{id}/shares", want: notFound, calls: func(x things) []step { return []step{get(conv(x) + "/shares")} }},
+		{route: "POST /api/v1/conversations/{id}/shares", want: notFound, calls: func(x things) []step { return []step{post(conv(x)+"/shares", `{"within":"24h"}`)} }},
+		{route: "DELETE /api/v1/shares/{id}", want: []string{"share_not_found"}, turn: late, calls: func(x things) []step { return []step{del(api + "/shares/" + x.Share)} }},
 		{route: "POST /api/v1/conversations/{id}/branches", want: notFound, calls: func(x things) []step {
 			return []step{post(conv(x)+"/branches", `{"message":"`+x.Asked+`","title":"taken"}`)}
 		}},
@@ -375,6 +417,10 @@ func apiRoutes() []entry {
 		{route: "DELETE /api/v1/events/{id}", want: []string{"event_not_found", "admin_only"}, ruled: true, turn: late, calls: func(x things) []step {
 			return []step{del(api + "/events/" + x.Event), del(api + "/events/" + x.Event + "?user=" + ann)}
 		}},
+		{route: "POST /api/v1/links", want: admin, admin: true, calls: to(post(api+"/links", `{"user":"ann"}`)), open: "a link of one's own is nobody else's"},
+		{route: "DELETE /api/v1/sessions/{id}", want: []string{"session_not_found", "admin_only"}, ruled: true, calls: func(x things) []step {
+			return []step{del(api + "/sessions/" + x.Session), del(api + "/sessions/" + x.Session + "?user=" + ann)}
+		}, turn: last},
 		{route: "POST /api/v1/keys", want: admin, admin: true, calls: to(post(api+"/keys", `{"user":"ann","name":"mine"}`))},
 		{route: "DELETE /api/v1/keys/{id}", want: admin, admin: true, calls: func(x things) []step { return []step{del(api + "/keys/" + x.Key)} }},
 		{route: "POST /api/v1/agents/approve", want: admin, admin: true, calls: to(post(api+"/agents/approve", `{"path":"desk","hash":"x"}`)), open: "refused for its hash, also to the admin"},

@@ -1,6 +1,7 @@
 package crossing
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net/url"
@@ -39,6 +40,9 @@ type things struct {
 	Job                     string // the name of a job
 	Goal, Project           string // ids
 	Fact                    string // id
+	Share                   string // id
+	Session                 string // the id of a session of a browser
+	FileMessage             string // a message of Conv with an attached file, which is its second block
 	Document                string // id
 	Entity                  string // the IRI of one in the graph, and its source
 	Event                   string // a published event
@@ -253,6 +257,12 @@ func (w maker) made() (x things) {
 			x.LogMessage, x.CallID = m.ID, m.Blocks[0].CallID
 		}
 	}
+	w.do(act("send", fmt.Sprintf(`{"conversation":%q,"text":"see this","files":[{"name":"%s.txt","mime":"text/plain","data":%q}]}`, x.Conv, w.mark("name"), base64.StdEncoding.EncodeToString([]byte(w.mark("attached"))))))
+	w.Until("the file is answered", func() bool {
+		read(w.do(get(conv + "/messages?limit=2&reverse=true")))
+		x.FileMessage = out.Messages[1].ID
+		return out.Messages[0].Role == "assistant" && len(out.Messages[1].Blocks) == 2
+	})
 	w.do(patch(conv, `{"title":"`+w.mark("title")+`"}`))
 	w.do(post(conv+"/messages/mark", `{"messages":["`+x.Said+`"],"state":"invalidated","reason":"`+w.mark("reason")+`"}`))
 	read(w.do(post(conv+"/branches", `{"message":"`+x.Said+`","title":"`+w.mark("branch")+`"}`)))
@@ -336,12 +346,23 @@ func (w maker) made() (x things) {
 		w.T.Fatal(err)
 	}
 	x.Fact = fact.Fact.ID
-	if err := json.Unmarshal([]byte(w.do(post("/api/v1/documents?path=/home/"+w.user+"/paper.md", w.mark("document")))), &effort); err != nil {
+	if err := json.Unmarshal([]byte(w.do(post("/api/v1/documents?path=/home/"+w.user+"/"+w.canary[w.user]+".md", w.mark("document")))), &effort); err != nil {
 		w.T.Fatal(err)
 	}
 	x.Document = effort.ID
 	x.Entity = "urn:of:" + w.user
 	w.do(post("/api/v1/graph/triples", `{"subject":"`+x.Entity+`","predicate":"says","value":"`+w.mark("triple")+`","source":"`+x.Entity+`"}`))
+	var share struct{ ID string }
+	if err := json.Unmarshal([]byte(w.do(post("/api/v1/conversations/"+x.Conv+"/shares", `{"within":"24h"}`))), &share); err != nil {
+		w.T.Fatal(err)
+	}
+	x.Share = share.ID
+	w.signIn(w.user) // another browser
+	var browsers struct{ Sessions []struct{ ID string } }
+	if err := json.Unmarshal([]byte(w.world.do(w.user, get("/api/v1/sessions"), nil).body), &browsers); err != nil || len(browsers.Sessions) != 2 {
+		w.T.Fatalf("%d sessions: %v", len(browsers.Sessions), err)
+	}
+	x.Session = browsers.Sessions[0].ID // the newest: the browser that makes requests stays signed in
 	x.Key = w.spare[w.user].String()
 	x.Note = "cld:identity.User." + w.user + "/home.Note." + id.New().String()
 	w.do(put("/api/v1/resources/item?uri="+x.Note, `{"text":"`+w.mark("note")+`"}`))

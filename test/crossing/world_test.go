@@ -8,6 +8,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -38,22 +39,23 @@ const (
 // world is a served node and everything known about its users' data.
 type world struct {
 	*edge.Node
-	secrets map[string]string          // each user's credential
-	log     *sqlite.Store              // for reading
-	spare   map[string]id.ID           // keys of users that can be revoked
-	known   string                     // in the names of people and groups, which admins manage
-	shared  string                     // in all of the family's data
-	canary  map[string]string          // in all of a user's data
-	ids     map[string]map[string]bool // ids of each user's things
-	named   map[string]bool            // ids that a user has named, each preceded by the user's name
-	seen    map[resource.Space]uint64  // last sequence number read of the log
-	task    string                     // ann's task, which reports progress
-	told    string                     // everything received in the last turn
-	marker  string                     // the text that ends a streamed answer
+	secrets  map[string]string          // each user's credential
+	sessions map[string]*http.Cookie    // each user's session of a browser
+	log      *sqlite.Store              // for reading
+	spare    map[string]id.ID           // keys of users that can be revoked
+	known    string                     // in the names of people and groups, which admins manage
+	shared   string                     // in all of the family's data
+	canary   map[string]string          // in all of a user's data
+	ids      map[string]map[string]bool // ids of each user's things
+	named    map[string]bool            // ids that a user has named, each preceded by the user's name
+	seen     map[resource.Space]uint64  // last sequence number read of the log
+	task     string                     // ann's task, which reports progress
+	told     string                     // everything received in the last turn
+	marker   string                     // the text that ends a streamed answer
 }
 
 func newWorld(t *testing.T) *world {
-	w := &world{secrets: map[string]string{}, spare: map[string]id.ID{},
+	w := &world{secrets: map[string]string{}, sessions: map[string]*http.Cookie{}, spare: map[string]id.ID{},
 		ids: map[string]map[string]bool{ann: {}, local: {}, family: {}}, named: map[string]bool{}, canary: map[string]string{}, seen: map[resource.Space]uint64{}}
 	w.known = "knowncanary" + strings.ReplaceAll(id.New().String(), "-", "")
 	w.shared = "ourcanary" + strings.ReplaceAll(id.New().String(), "-", "")
@@ -71,6 +73,9 @@ func newWorld(t *testing.T) *world {
 		}
 	})
 	w.secrets[local] = w.Token()
+	for _, u := range []string{ann, bob, eve, local} {
+		w.sessions[u] = w.signIn(u)
+	}
 	var err error
 	if w.log, err = sqlite.Open(t.Context(), sqlite.Options{Path: w.Data("steward.db"), ReadOnly: true}); err != nil {
 		t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"steward/internal/app"
 	"steward/internal/server/auth"
 
 	"github.com/spf13/cobra"
@@ -157,5 +158,33 @@ func (a *program) tokenCommand() *cobra.Command {
 		},
 	}
 	c.Flags().BoolVar(&replace, "new", false, "replace the token")
+	return c
+}
+
+func (a *program) linkCommand() *cobra.Command {
+	var user, within string
+	c := &cobra.Command{
+		Use: "link", Short: "Print a link that opens the page, signed in", GroupID: "keep", Args: cobra.NoArgs,
+		Long: "Print a link to Steward's page. Whoever opens it first is signed in, for 30 days after the last use; the\n" +
+			"link works once. Send other people a link of their own: --user NAME --within 24h. the chat and\n" +
+			"steward serve print a link when they start.",
+		Example: "  steward link\n  steward link --user ada --within 24h",
+		RunE: func(c *cobra.Command, _ []string) error {
+			set, err := a.Settings()
+			if err != nil {
+				return err
+			}
+			n, err := app.ReadNotice(set.Data)
+			if err != nil {
+				return fault.New(fault.Unavailable, "server_missing", "no Steward serves this data folder").WithHint("start it: steward serve")
+			}
+			return a.With(c.Context(), command.NeedDatabase, func(s *command.Session) error {
+				l, err := s.NewLink(c.Context(), user, within)
+				return command.PrintValue(a.Program, l, err, func(l client.SignInLink) string { return n.URL + l.Path + "\n" })
+			})
+		},
+	}
+	c.Flags().StringVar(&user, "user", "", "the `NAME` of the user who will be signed in; yourself if left out")
+	c.Flags().StringVar(&within, "within", "", "how long the link can be used: a `DURATION` such as 15m or 24h, at most 168h")
 	return c
 }

@@ -32,5 +32,5 @@ type program struct {
 // Commands returns the commands of this package, for the run p.
 func Commands(p *command.Program) []*cobra.Command {
 	a := &program{Program: p}
-	return []*cobra.Command{a.tokenCommand(), a.keysCommand(), a.secretsCommand(), a.usersCommand(), a.groupsCommand(), a.policyCommand()}
+	return []*cobra.Command{a.tokenCommand(), a.linkCommand(), a.keysCommand(), a.secretsCommand(), a.usersCommand(), a.groupsCommand(), a.policyCommand()}
 }

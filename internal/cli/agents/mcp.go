@@ -21,7 +21,6 @@ import (
 	"steward/internal/settings"
 	"steward/internal/source/mcp"
 	"steward/internal/terminal"
-	"steward/internal/tool"
 )
 
 func (a *program) mcpCommand() *cobra.Command {
@@ -313,11 +312,11 @@ func (a *program) connectServer(ctx context.Context, name string, device bool) e
 	if err != nil {
 		return err
 	}
-	d, there := a.mcpServers(set)[name]
+	d, there := a.MCPServers(set)[name]
 	if !there {
 		return fault.New(fault.NotFound, "mcp_server_unknown", "there is no MCP server %.80q", name).WithHint("steward mcp list shows the servers")
 	}
-	opt, env := app.TokensOf(set, a.Resolver(set).Masker), a.mcpEnv(set, name)
+	opt, env := app.TokensOf(set, a.Resolver(set).Masker), a.MCPEnv(set, name)
 	keys, err := d.Resource(env, opt)
 	if err != nil {
 		return err
@@ -327,43 +326,18 @@ func (a *program) connectServer(ctx context.Context, name string, device bool) e
 	}
 	ctx, cancel := context.WithTimeout(ctx, command.ConsentTimeout)
 	defer cancel()
-	source, err := mcp.Opener(opt)(env, func(into any) error { *into.(*mcp.Decl) = d; return nil })
-	if err != nil {
+	if err := app.NeedsSignIn(ctx, d, env, opt, keys, name); err != nil {
 		return err
-	}
-	_, err = source.Announce(ctx) // so that the server says what sign-in it requires
-	source.Close()                //nolint:errcheck // it was only asked
-	lacks, connected := keys.Lacks()
-	switch {
-	case err != nil && !strings.HasPrefix(fault.Of(err).Code, "oauth_"):
-		return err
-	case err == nil && lacks == "" && !connected:
-		return fault.New(fault.Unsupported, "mcp_no_sign_in", "%s requires no sign-in: it can be used as it is", name)
 	}
 	return keys.Consent(ctx, device, a.ShowConsent)
-}
-
-// mcpServers returns the user's own servers by name.
-func (a *program) mcpServers(set *settings.Loaded) map[string]mcp.Decl {
-	files := append([]string{filepath.Join(set.Data, "mcp.json")}, set.MCP...)
-	for _, file := range a.MCPFiles {
-		files = append(files, a.Path(file))
-	}
-	return mcp.Declared(files...)
-}
-
-func (a *program) mcpEnv(set *settings.Loaded, name string) tool.Env {
-	log := slog.New(slog.DiscardHandler)
-	have := a.Declared(set, log)
-	return tool.Env{Name: name, Secret: func(name string) (string, bool) { return have("", name) }, Log: log}
 }
 
 // SignIns returns the servers of MCP at which a person signs in, by name.
 func SignIns(p *command.Program, set *settings.Loaded) map[string]*oauth.Resource {
 	a := &program{p}
 	all := map[string]*oauth.Resource{}
-	for name, d := range a.mcpServers(set) {
-		if keys, err := d.Resource(a.mcpEnv(set, name), app.TokensOf(set, nil)); err == nil && keys != nil {
+	for name, d := range a.MCPServers(set) {
+		if keys, err := d.Resource(a.MCPEnv(set, name), app.TokensOf(set, nil)); err == nil && keys != nil {
 			all[name] = keys
 		}
 	}

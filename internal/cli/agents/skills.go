@@ -73,7 +73,7 @@ func (a *program) takeSkill(ctx context.Context, source, only string, yes bool) 
 		a.Note("the skill %s is approved as it is", sk.Name)
 		return nil
 	}
-	text, hidden := a.withoutSecrets(sk.Diff(old))
+	text, hidden := a.WithoutSecrets(sk.Diff(old))
 	fmt.Fprint(a.Stdout, terminal.Visible(text))
 	if hidden {
 		a.Note("steward: what looks like a secret is shown as %s; a model that reads the skill sees it. Its files are in %s", mask.Secret, sk.Source)
@@ -91,12 +91,6 @@ func (a *program) takeSkill(ctx context.Context, source, only string, yes bool) 
 	}
 	a.Note("approved the skill %s (%s)", sk.Name, sk.Hash()[:12])
 	return nil
-}
-
-// withoutSecrets hides the secrets that Steward knows and what looks like one, and reports whether there was any.
-func (a *program) withoutSecrets(text string) (string, bool) {
-	out := mask.New(nil, nil, false).Text(a.Hidden().Mask(text))
-	return out, out != text
 }
 
 func (a *program) listSkills() *cobra.Command {
@@ -131,7 +125,7 @@ func (a *program) showSkill() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			text, _ := a.withoutSecrets(sk.Files["SKILL.md"])
+			text, _ := a.WithoutSecrets(sk.Files["SKILL.md"])
 			return command.PrintValue(a.Program, rec, nil, func(r skills.Record) string {
 				return fmt.Sprintf("%s: %s\nfrom      %s\nhash      %s\napproved  %s\n\n%s", r.Name, terminal.Visible(r.Description), r.Source, r.Hash,
 					r.Approved.Local().Format(time.DateTime), terminal.Visible(text))

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
-	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -17,7 +15,6 @@ import (
 	"steward/internal/app"
 	"steward/internal/cli/command"
 	"steward/internal/fault"
-	"steward/internal/secret"
 	"steward/internal/settings"
 )
 
@@ -76,50 +73,12 @@ func (a *program) setUpChannel(ctx context.Context, kind string, o *channelFlags
 	if err != nil {
 		return err
 	}
-	if err := secret.Check(token); err != nil {
-		return err
-	}
-	a.Hide(token, "channel token")
-	s := settings.Channel{Kind: kind, Token: settings.Secret(token), BaseURL: o.baseURL, Settings: o.set}
-	who, err := a.checkChannel(ctx, set, name, s)
-	if err != nil && !o.unchecked {
-		return err
-	}
-	stored := strings.ToUpper("channel_" + strings.ReplaceAll(name, "-", "_"))
-	if err := secret.NewStore(secret.Folder(set.Data)).Set(stored, token); err != nil {
-		return err
-	}
-	at := "channels." + name + "."
-	changes := []settings.Change{{Key: at + "kind", Value: kind}, {Key: at + "token", Value: "store:" + stored}}
-	if o.baseURL != "" {
-		changes = append(changes, settings.Change{Key: at + "base_url", Value: o.baseURL})
-	}
-	for _, k := range slices.Sorted(maps.Keys(o.set)) {
-		changes = append(changes, settings.Change{Key: at + "settings." + k, Value: o.set[k]})
-	}
-	if set.Channels[name].Off {
-		changes = append(changes, settings.Change{Key: at + "off", Value: "false", Word: true})
-	}
-	if err := settings.Edit(file, changes...); err != nil {
+	who, err := a.AddChannel(ctx, set, file, app.NewChannel{Name: name, Kind: kind, Token: token, BaseURL: o.baseURL, Settings: o.set, Unchecked: o.unchecked})
+	if err != nil {
 		return err
 	}
 	return a.PrintDone(map[string]string{"name": name, "kind": kind, "account": who}, nil,
 		"✓ the channel %s is set up in %s\n  start steward serve (again), write to %s, and enter the code that you get: steward pair CODE", name, file, cmp.Or(who, "the account"))
-}
-
-// checkChannel asks the service who an account is.
-func (a *program) checkChannel(ctx context.Context, set *settings.Loaded, name string, s settings.Channel) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, groupTimeout)
-	defer cancel()
-	l := &app.Local{Log: slog.New(slog.DiscardHandler), Resolver: a.Resolver(set)}
-	c, err := l.Channel(ctx, set, name, s)
-	if err != nil {
-		return "", err
-	}
-	if closer, ok := c.(io.Closer); ok {
-		defer closer.Close() //nolint:errcheck // it was only asked
-	}
-	return c.Check(ctx)
 }
 
 func (a *program) listChannels() *cobra.Command {
@@ -193,7 +152,7 @@ func (a *program) checkChannels(ctx context.Context, set *settings.Loaded, statu
 			checks = append(checks, check{Name: "channel", Status: off, Say: name + " is turned off"})
 			continue
 		}
-		if who, err := a.checkChannel(ctx, set, name, s); err != nil {
+		if who, err := a.CheckChannel(ctx, set, name, s); err != nil {
 			f := failed("channel", status, err)
 			f.Say = name + ": " + f.Say
 			checks = append(checks, f)
@@ -218,13 +177,8 @@ func (a *program) removeChannel() *cobra.Command {
 			if !there {
 				return channelUnknown(args[0])
 			}
-			if err := settings.Edit(settings.UserFile(a.Environ), settings.Change{Key: "channels." + args[0] + ".off", Value: "true", Word: true}); err != nil {
+			if err := app.RemoveChannel(set, settings.UserFile(a.Environ), args[0], s); err != nil {
 				return err
-			}
-			if name, stored := strings.CutPrefix(s.Token.Reveal(), "store:"); stored {
-				if err := secret.NewStore(secret.Folder(set.Data)).Remove(name); err != nil && !fault.Is(err, fault.NotFound) {
-					return err
-				}
 			}
 			return a.PrintDone(map[string]string{"name": args[0]}, nil, "the channel %s is turned off from the next start of steward serve on", args[0])
 		},

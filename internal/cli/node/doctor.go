@@ -430,7 +430,7 @@ func (a *program) checkModels(ctx context.Context, set *settings.Loaded) []check
 		local := app.Starter()
 		def = problem("models", warn, fmt.Sprintf("no language model was found, not even %s on this machine: the offline provider answers, by rules", local.Title),
 			fmt.Sprintf("set %s, or get %s from %s and run: %s %s", app.AnyOf(slices.Values(app.Vendors()), app.KeyEnv), local.Title, local.Starter.Download, local.Starter.Pull,
-				largestFitting(local.Starter.Models, totalMemory("/proc/meminfo")).Name))
+				app.LargestFitting(local.Starter.Models, app.TotalMemory("/proc/meminfo")).Name))
 	}
 	provider, _, _ := strings.Cut(s.Aliases[llm.DefaultAlias].Models[0], "/")
 	if !slices.ContainsFunc(s.Sources, func(src app.Source) bool { return src.Name() == provider }) {

@@ -102,6 +102,18 @@ func (a *program) openWhenFree(ctx context.Context, set *settings.Loaded, log *s
 	}
 }
 
+// pageLink returns where the page is: for a person at a terminal, a link that signs in. A log must not have it.
+func (a *program) pageLink(s *app.Server, l *app.Local) string {
+	if app.IsTerminal(a.Stdout) {
+		link, err := l.SignInLink(context.Background(), s.URL)
+		if err == nil {
+			return link
+		}
+		a.Note("cannot make a link to the page: %v", err)
+	}
+	return s.URL + "   (steward link prints a link that signs you in)"
+}
+
 // welcome prints where Steward serves and what to do next.
 func (a *program) welcome(set *settings.Loaded, s *app.Server, l *app.Local, voice *app.Voice) error {
 	if a.JSON {
@@ -110,6 +122,7 @@ func (a *program) welcome(set *settings.Loaded, s *app.Server, l *app.Local, voi
 	model := strings.Join(l.Found.Aliases["default"].Models, ", then ")
 	var b strings.Builder
 	fmt.Fprintf(&b, "Steward serves at %s\n", s.URL)
+	fmt.Fprintf(&b, "  page    %s\n", a.pageLink(s, l))
 	if !a.Quiet {
 		fmt.Fprintf(&b, "  model   %s\n", model)
 		fmt.Fprintf(&b, "  chat    steward chat   (WebSocket: %s/ws)\n", strings.Replace(s.URL, "http", "ws", 1))

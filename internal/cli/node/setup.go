@@ -20,7 +20,6 @@ import (
 	"steward/internal/fault"
 	"steward/internal/llm"
 	"steward/internal/provider/wire"
-	"steward/internal/secret"
 	"steward/internal/settings"
 )
 
@@ -121,40 +120,16 @@ func (k *prompter) forService() (bool, error) {
 
 // writePlan makes the changes. All else in the file stays.
 func (a *program) writePlan(set *settings.Loaded, file string, p plan) error {
-	var changes []settings.Change
-	name := p.provider + "_api_key" // of the secret
-	if p.provider != "" {
-		changes = append(changes, settings.Change{Key: "providers." + p.provider + ".key", Value: "store:" + name})
+	changed, err := a.WriteSetup(set, file, app.SetupAnswers{Model: p.model, Folder: p.folder, Topic: p.topic, Provider: p.provider, Key: p.key})
+	if err != nil {
+		return err
 	}
-	if p.model != "" {
-		key := "models.default"
-		if set.SourceOf(key+".effort").Kind != settings.FromDefault { // it is written in its long form
-			key += ".use"
-		}
-		changes = append(changes, settings.Change{Key: key, Value: p.model})
-	}
-	if p.folder != "" {
-		changes = append(changes, settings.Change{Key: "workspace", Value: p.folder})
-	}
-	if p.topic != "" && p.topic != cmp.Or(set.Notify.Ntfy.Topic, "none") {
-		topic := p.topic
-		if topic == "none" {
-			topic = ""
-		}
-		changes = append(changes, settings.Change{Key: "notify.ntfy.topic", Value: topic})
-	}
-	if len(changes) == 0 {
+	if !changed {
 		a.Note("Nothing was changed.\n")
 		return nil
 	}
 	if p.provider != "" {
-		if err := secret.NewStore(secret.Folder(set.Data)).Set(name, p.key); err != nil {
-			return err
-		}
-		a.Note("✓ the key is stored as the secret %s", name)
-	}
-	if err := settings.Edit(file, changes...); err != nil {
-		return err
+		a.Note("✓ the key is stored as the secret %s", app.KeySecret(p.provider))
 	}
 	a.Set = nil // read again
 	a.Note("✓ written to %s; steward setup changes it\n", file)
@@ -229,7 +204,7 @@ func (k *prompter) chooseModel(set *settings.Loaded, p *plan) error {
 	bad := map[string]bool{} // models that do not work, and providers of which none does
 	found, err := k.app.findModels(k.ctx, set)
 	for err == nil {
-		models := choices(k.ctx, found, bad)
+		models := found.Choices(k.ctx, bad)
 		if len(models) == 0 {
 			var typed bool
 			if typed, err = k.askKey(set, found, p, len(bad) > 0); err != nil {
@@ -370,58 +345,6 @@ func (k *prompter) withoutModel(s *app.Supply, p *plan) {
 	}
 }
 
-// maxChoices is how many models setup lists.
-const maxChoices = 9
-
-// choices returns the models to choose from: each provider's default model first, then the others
-// of servers on this machine, whose owner chose them, and of vendors whose default model is bad.
-func choices(ctx context.Context, s *app.Supply, bad map[string]bool) []string {
-	var names, more []string
-	list := s.List(ctx).Models
-	for _, src := range s.Sources {
-		if app.IsBuiltIn(src.Name()) || src.Names.Standard == "" || bad[src.Name()] {
-			continue
-		}
-		standard := src.Name() + "/" + src.Names.Standard
-		names = append(names, standard)
-		if v, _ := app.Vendors().Named(src.Name()); v.Access == llm.ByKey && !bad[standard] {
-			continue
-		}
-		for _, m := range list {
-			if m.Provider == src.Name() && !m.Embedder && m.Name != src.Names.Standard {
-				more = append(more, m.Full())
-			}
-		}
-	}
-	names = append(names, more...)
-	def := s.Aliases[llm.DefaultAlias].Models[0]
-	if provider, _, _ := strings.Cut(def, "/"); !app.IsBuiltIn(provider) && !bad[provider] && !slices.Contains(names, def) {
-		names = append([]string{def}, names...)
-	}
-	names = slices.DeleteFunc(names, func(m string) bool { return bad[m] })
-	return names[:min(len(names), maxChoices)]
-}
-
-// pastedKey finds the key in what people paste: NAME=KEY, with export before it and quotes around it.
-var pastedKey = regexp.MustCompile(`^(?:(?:export\s+)?[A-Z0-9_]+\s*=\s*)?["']?([^\s"']+)["']?;?$`)
-
-// providerOf returns the key in a text, and the provider that it is of.
-func providerOf(text string) (key, provider string) {
-	found := pastedKey.FindStringSubmatch(strings.TrimSpace(text))
-	if found == nil || secret.Check(found[1]) != nil {
-		return "", ""
-	}
-	longest := ""
-	for v := range app.Vendors().All() {
-		for _, begins := range v.KeyPrefixes {
-			if strings.HasPrefix(found[1], begins) && len(begins) > len(longest) {
-				longest, key, provider = begins, found[1], v.Name
-			}
-		}
-	}
-	return key, provider
-}
-
 // askKey says what a local model would need, and asks for a key. failed says whether a model was
 // tried before. typed is false if the person continues without a key.
 func (k *prompter) askKey(set *settings.Loaded, s *app.Supply, p *plan, failed bool) (typed bool, err error) {
@@ -431,7 +354,7 @@ func (k *prompter) askKey(set *settings.Loaded, s *app.Supply, p *plan, failed b
 			k.app.Note("No language model was found: no key in the environment, and no %s with a model.\n", local.Title)
 		}
 		running := slices.ContainsFunc(s.Sources, func(src app.Source) bool { return src.Name() == local.Name && runs(k.ctx, src) })
-		k.app.Note("%s", localAdvice(local, totalMemory("/proc/meminfo"), running))
+		k.app.Note("%s", localAdvice(local, app.TotalMemory("/proc/meminfo"), running))
 		k.advised = true
 	}
 	k.app.Note("Or paste a key of %s.", app.AnyOf(app.Vendors().All(), func(v llm.Vendor) string {
@@ -445,7 +368,7 @@ func (k *prompter) askKey(set *settings.Loaded, s *app.Supply, p *plan, failed b
 		if err != nil || text == "" {
 			return false, err
 		}
-		key, provider := providerOf(text)
+		key, provider := app.KeyOf(text)
 		if provider == "" {
 			k.app.Note("That does not look like a key of any of them. For another provider set its variable, such as MISTRAL_API_KEY, and run steward setup again.")
 			continue
@@ -466,23 +389,6 @@ func (k *prompter) askKey(set *settings.Loaded, s *app.Supply, p *plan, failed b
 	}
 }
 
-// fitsMemory reports whether a machine with so much memory (in bytes; 0: unknown) can run a model. The
-// system keeps some for itself.
-func fitsMemory(m llm.StarterModel, memory uint64) bool {
-	return memory == 0 || float64(memory)/1e9 >= m.Memory*0.9
-}
-
-// largestFitting returns the largest model that fits, or the smallest if none does.
-func largestFitting(models []llm.StarterModel, memory uint64) llm.StarterModel {
-	best := models[0]
-	for _, m := range models {
-		if fitsMemory(m, memory) {
-			best = m
-		}
-	}
-	return best
-}
-
 // localAdvice says what a local model of a vendor would need on a machine with so much memory (in bytes;
 // 0: unknown). running says whether its server runs.
 func localAdvice(v llm.Vendor, memory uint64, running bool) string {
@@ -491,7 +397,7 @@ func localAdvice(v llm.Vendor, memory uint64, running bool) string {
 	rows := [][]string{{"LOCAL MODEL", "DOWNLOAD", "MEMORY", ""}}
 	for _, m := range v.Starter.Models {
 		large := ""
-		if !fitsMemory(m, memory) {
+		if !app.FitsMemory(m, memory) {
 			large = fmt.Sprintf("too large for the %.0f GB here", has)
 		}
 		rows = append(rows, []string{m.Name, fmt.Sprintf("%.1f GB", m.Size), fmt.Sprintf("%.0f GB", m.Memory), large})
@@ -501,36 +407,19 @@ func localAdvice(v llm.Vendor, memory uint64, running bool) string {
 	if running {
 		first = ""
 	}
-	fmt.Fprintf(&b, "\nTo get one: %srun\n  %s %s\nand steward setup again.\n", first, v.Starter.Pull, largestFitting(v.Starter.Models, memory).Name)
+	fmt.Fprintf(&b, "\nTo get one: %srun\n  %s %s\nand steward setup again.\n", first, v.Starter.Pull, app.LargestFitting(v.Starter.Models, memory).Name)
 	return b.String()
 }
-
-// totalMemory reads the memory of the machine from Linux' /proc/meminfo, in bytes; 0: unknown.
-func totalMemory(file string) uint64 {
-	b, _ := os.ReadFile(file) // other systems have no such file
-	_, total, _ := strings.Cut(string(b), "MemTotal:")
-	var kb uint64
-	if _, err := fmt.Sscan(total, &kb); err != nil {
-		return 0
-	}
-	return kb << 10
-}
-
-// tryTimeout is how long the trial call of a model may take. A local model may have to be loaded
-// first.
-const tryTimeout = 2 * time.Minute
 
 // tryModel calls a model once, with a tool that it should use.
 func (a *program) tryModel(ctx context.Context, s *app.Supply, name string) error {
 	a.Note("Trying %s …", name)
-	ctx, cancel := context.WithTimeout(ctx, tryTimeout)
-	defer cancel()
-	found, err := s.Probe(ctx, name, a.User(), llm.CanTools)
-	if err = cmp.Or(err, found.Errs[llm.CanTools]); err != nil {
+	tried, err := s.Try(ctx, name, a.User())
+	if err != nil {
 		return err
 	}
-	took := found.Took[llm.CanTools].Round(100 * time.Millisecond)
-	if found.Can[llm.CanTools] {
+	took := tried.Took.Round(100 * time.Millisecond)
+	if tried.Tools {
 		a.Note("✓ %s answers and uses tools (%s)\n", name, took)
 		return nil
 	}

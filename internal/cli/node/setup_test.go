@@ -74,11 +74,11 @@ func TestLocalAdvice(t *testing.T) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if got := totalMemory(file); got != want {
+		if got := app.TotalMemory(file); got != want {
 			t.Errorf("%q: %d", text, got)
 		}
 	}
-	if got := totalMemory(file + "x"); got != 0 {
+	if got := app.TotalMemory(file + "x"); got != 0 {
 		t.Error(got)
 	}
 }
@@ -91,7 +91,7 @@ func TestProviderOf(t *testing.T) {
 		"sk-ant-api03-0123456789": "anthropic", "sk-or-v1-0123456789": "openrouter", "AIza0123456789": "gemini",
 		"": "", "sk-": "", "nonsense": "", "sk-0123 456789": "", "my key is " + sk: "",
 	} {
-		key, provider := providerOf(text)
+		key, provider := app.KeyOf(text)
 		if provider != want || provider == "openai" && key != sk {
 			t.Errorf("%q: %q %q", text, key, provider)
 		}
@@ -104,7 +104,7 @@ func TestTypedKeysAreRecognised(t *testing.T) {
 		"sk-0123456789abcdef": "openai", "sk-ant-0123456789abcdef": "anthropic", "sk-or-0123456789abcdef": "openrouter", "AIza0123456789abcdef": "gemini",
 		"gsk_0123456789abcdef": "groq", "export XAI_API_KEY='xai-0123456789abcdef'": "xai", "hello-0123456789abcdef": "",
 	} {
-		if _, got := providerOf(text); got != want {
+		if _, got := app.KeyOf(text); got != want {
 			t.Errorf("%s is taken for one of %q", text, got)
 		}
 	}

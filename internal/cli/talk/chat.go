@@ -112,13 +112,13 @@ func (a *program) serveBesideChat(ctx context.Context, set *settings.Loaded, own
 		log.Info("the chat serves at a free port", "because", err)
 		if s, err = a.Listen(ctx, set, l, net.JoinHostPort("127.0.0.1", "0"), log); err != nil {
 			log.Warn("the chat does not serve", "because", err)
-			return nil, a.greeting(l, "")
+			return nil, a.greeting(ctx, l, "")
 		}
 	}
-	return s, a.greeting(l, s.URL)
+	return s, a.greeting(ctx, l, s.URL)
 }
 
-func (a *program) greeting(l *app.Local, url string) string {
+func (a *program) greeting(ctx context.Context, l *app.Local, url string) string {
 	name := "Steward"
 	if v := a.VersionText(); v != "unknown" {
 		name += " " + v
@@ -130,6 +130,9 @@ func (a *program) greeting(l *app.Local, url string) string {
 	}
 	if url != "" {
 		lines = append(lines, "serving at "+url)
+		if link, err := l.SignInLink(ctx, url); err == nil && app.IsTerminal(a.Stdout) {
+			lines = append(lines, "in a browser: "+link)
+		}
 	}
 	return strings.Join(lines, "\n")
 }

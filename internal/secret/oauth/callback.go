@@ -59,21 +59,23 @@ func (c *Callback) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Wait returns the parameters of the redirect that has the state. Others are ignored: any program
-// on this machine can send one. Error code: oauth_refused.
-func (c *Callback) Wait(ctx context.Context, state string) (url.Values, error) {
+// Wait returns the parameters of the redirect that has the state, or of one that comes by another way; more may
+// be nil. Others are ignored: any program on this machine can send one. Error code: oauth_refused.
+func (c *Callback) Wait(ctx context.Context, state string, more <-chan url.Values) (url.Values, error) {
 	for {
+		var q url.Values
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
-		case q := <-c.got:
-			if subtle.ConstantTimeCompare([]byte(q.Get("state")), []byte(state)) != 1 {
-				continue
-			}
-			if q.Get("code") == "" {
-				return nil, refused("the service", cmp.Or(q.Get("error"), "no code"))
-			}
-			return q, nil
+		case q = <-c.got:
+		case q = <-more:
 		}
+		if subtle.ConstantTimeCompare([]byte(q.Get("state")), []byte(state)) != 1 {
+			continue
+		}
+		if q.Get("code") == "" {
+			return nil, refused("the service", cmp.Or(q.Get("error"), "no code"))
+		}
+		return q, nil
 	}
 }

@@ -114,7 +114,7 @@ func (s Service) Consent(ctx context.Context, device bool, show func(url, code s
 	if err := s.Check(uses...); err != nil {
 		return nil, err
 	}
-	token, err := ask(s.with(ctx), device, show, func(redirect string) (*question, error) {
+	token, err := ask(s.with(ctx), Asking{Device: device, Show: show}, func(redirect string) (*question, error) {
 		if s.Localhost {
 			redirect = strings.Replace(redirect, "127.0.0.1", "localhost", 1)
 		}
@@ -135,14 +135,50 @@ type question struct {
 	check  func(answer url.Values) error // judges the answer of a browser
 }
 
+// Asking is how a person is asked for consent.
+type Asking struct {
+	Device bool                   // on another device, with a code
+	Show   func(url, code string) // gets the URL to open and, for another device, the code to type
+
+	// Answers are the parameters of redirects that did not reach this machine, because the browser runs on
+	// another one; see Answer. It may be nil.
+	Answers <-chan url.Values
+}
+
+// Answer returns the parameters of the address to which an authorization server has sent a browser, such as
+// http://127.0.0.1:4711/?code=…&state=…, as a person copies it. at is the URL at which the consent was given. Error
+// codes: oauth_address_wrong.
+func Answer(at, address string) (url.Values, error) {
+	wrong := func(why string) error {
+		return fault.New(fault.Invalid, "oauth_address_wrong", "this is not the address that the sign-in led to: %s", why).
+			WithHint("consent, and then copy the whole address of the page that cannot be reached; it begins with http://127.0.0.1")
+	}
+	u, err := url.Parse(strings.TrimSpace(address))
+	if err != nil || len(address) > 10_000 {
+		return nil, wrong("it is not an address")
+	}
+	asked, err := url.Parse(at)
+	if err != nil {
+		return nil, err
+	}
+	q := u.Query()
+	switch {
+	case q.Get("state") == "" || q.Get("code") == "" && q.Get("error") == "":
+		return nil, wrong("it has no code")
+	case q.Get("state") != asked.Query().Get("state"):
+		return nil, wrong("it is of another sign-in")
+	}
+	return q, nil
+}
+
 // ask asks a person to consent, and returns the token. prepare makes the question for a redirect URI.
-func ask(ctx context.Context, device bool, show func(url, code string), prepare func(redirect string) (*question, error)) (*oauth2.Token, error) {
-	if device {
+func ask(ctx context.Context, a Asking, prepare func(redirect string) (*question, error)) (*oauth2.Token, error) {
+	if a.Device {
 		q, err := prepare("http://127.0.0.1")
 		if err != nil {
 			return nil, err
 		}
-		return q.onDevice(ctx, show)
+		return q.onDevice(ctx, a.Show)
 	}
 	back, err := Listen()
 	if err != nil {
@@ -154,8 +190,8 @@ func ask(ctx context.Context, device bool, show func(url, code string), prepare 
 		return nil, err
 	}
 	verifier, state := oauth2.GenerateVerifier(), oauth2.GenerateVerifier()
-	show(q.conf.AuthCodeURL(state, slices.Concat(q.params, q.about, []oauth2.AuthCodeOption{oauth2.S256ChallengeOption(verifier)})...), "")
-	answer, err := back.Wait(ctx, state)
+	a.Show(q.conf.AuthCodeURL(state, slices.Concat(q.params, q.about, []oauth2.AuthCodeOption{oauth2.S256ChallengeOption(verifier)})...), "")
+	answer, err := back.Wait(ctx, state, a.Answers)
 	if err == nil {
 		err = q.check(answer)
 	}

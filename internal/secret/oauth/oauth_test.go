@@ -146,19 +146,19 @@ func TestAnswersOfOthers(t *testing.T) {
 			browse(t, back.URL+path)
 		}
 	})
-	q, err := back.Wait(t.Context(), "mine")
+	q, err := back.Wait(t.Context(), "mine", nil)
 	wg.Wait()
 	if err != nil || q.Get("code") != "right" {
 		t.Error(q, err)
 	}
 	wg.Go(func() { browse(t, back.URL+"/?error=access_denied&state=mine") })
-	if _, err := back.Wait(t.Context(), "mine"); !fault.HasCode(err, "oauth_refused") {
+	if _, err := back.Wait(t.Context(), "mine", nil); !fault.HasCode(err, "oauth_refused") {
 		t.Error(err)
 	}
 	wg.Wait()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := back.Wait(ctx, "mine"); !errors.Is(err, context.Canceled) {
+	if _, err := back.Wait(ctx, "mine", nil); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }

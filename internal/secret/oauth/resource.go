@@ -185,9 +185,14 @@ func (r *Resource) Refused(res *http.Response) error {
 // oauth_discovery_failed, oauth_client_missing, oauth_client_refused, oauth_device_unsupported,
 // oauth_refused, oauth_issuer_wrong, oauth_redirected, oauth_failed, oauth_listen_failed, network_denied.
 func (r *Resource) Consent(ctx context.Context, device bool, show func(url, code string)) error {
+	return r.Ask(ctx, Asking{Device: device, Show: show})
+}
+
+// Ask is Consent with more ways to ask.
+func (r *Resource) Ask(ctx context.Context, a Asking) error {
 	var f found
 	var conf *oauth2.Config
-	token, err := ask(r.with(ctx), device, show, func(redirect string) (q *question, err error) {
+	token, err := ask(r.with(ctx), a, func(redirect string) (q *question, err error) {
 		f, conf, err = r.prepare(ctx, redirect)
 		about := []oauth2.AuthCodeOption{oauth2.SetAuthURLParam("resource", f.audience)}
 		return &question{conf: conf, about: about, check: func(answer url.Values) error {

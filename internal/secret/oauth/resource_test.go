@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -123,6 +124,43 @@ func TestResource(t *testing.T) {
 	other := &oauth.Resource{Name: r.Name, URL: w.Server.URL + "/other", Store: r.Store}
 	if token, err := other.Token(t.Context()); token != "" || err != nil {
 		t.Error("another server gets the token", err)
+	}
+}
+
+// A person whose browser runs on another machine copies the address that it could not reach.
+func TestResourceWithACopiedAddress(t *testing.T) {
+	w := signin.New(t)
+	r := resource(t, w)
+	asked(t, w, r)
+	answers, shown := make(chan url.Values), make(chan string, 1)
+	done := make(chan error, 1)
+	go func() {
+		done <- r.Ask(t.Context(), oauth.Asking{Answers: answers, Show: func(url, _ string) { shown <- url }})
+	}()
+	at := <-shown
+	c := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	res, err := c.Get(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res.Body.Close() //nolint:errcheck // only where it leads counts
+	address := res.Header.Get("Location")
+	for _, wrong := range []string{"", "http://127.0.0.1", address[:strings.Index(address, "state=")], strings.Replace(address, "state=", "state=x", 1), "://"} {
+		if q, err := oauth.Answer(at, wrong); !fault.HasCode(err, "oauth_address_wrong") {
+			t.Errorf("%q: %v %v", wrong, q, err)
+		}
+	}
+	answers <- url.Values{"state": {"of another"}, "code": {"x"}}
+	q, err := oauth.Answer(at, " "+address+"\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	answers <- q
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if token, err := r.Token(t.Context()); err != nil || token == "" {
+		t.Error(token, err)
 	}
 }
 

@@ -26,6 +26,7 @@ import (
 	"steward/internal/server/auth"
 	"steward/internal/store"
 	"steward/internal/store/audit"
+	"steward/internal/tools/home"
 	"steward/internal/tools/job"
 	"steward/internal/tree"
 )
@@ -48,6 +49,8 @@ type Options struct {
 	Memory    *memory.Engine    // nil: facts are not served
 	Documents *documents.Engine // nil: documents are not served
 	Graph     *graph.Engine     // nil: the graph is not served
+	Home      *home.Home        // nil: none is set up
+	Setup     Setup             // nil: settings are not served
 
 	Own identity.Profile // what the settings say about the machine's own user
 
@@ -94,10 +97,13 @@ func (f *server) routes() []route {
 	return slices.Concat([]route{
 		on("GET /conversations", f.conversations),
 		on("GET "+conv, f.conversation),
-		on("PATCH "+conv, f.rename),
+		on("PATCH "+conv, f.changeConversation),
 		on("DELETE "+conv, f.deleteConversation),
 		on("POST "+conv+"/undelete", f.undelete),
 		on("GET "+conv+"/export", f.export),
+		on("GET "+conv+"/shares", f.shares),
+		created(on("POST "+conv+"/shares", f.newShare)),
+		on("DELETE /shares/{id}", f.endShare),
 		on("GET "+conv+"/context", f.modelContext),
 		on("POST /import", f.importFile),
 		on("POST /convert", f.convert),
@@ -114,6 +120,7 @@ func (f *server) routes() []route {
 		on("GET "+conv+"/messages", f.messages),
 		on("GET /messages", f.messagesOfCall),
 		on("GET "+conv+"/messages/{message}/siblings", f.siblings),
+		on("GET "+conv+"/messages/{message}/model-call", f.modelCall),
 		created(on("POST "+conv+"/messages/remove", f.remove)),
 		created(on("POST "+conv+"/messages/insert", f.insert)),
 		on("POST "+conv+"/messages/mark", f.mark),
@@ -126,6 +133,7 @@ func (f *server) routes() []route {
 
 		on("GET /log", f.workLog),
 		on("GET /log/{message}/{block}", f.workLogEntry),
+		on("GET /usage", f.usage),
 		on("GET /requests", f.requests),
 		on("GET /requests/{id}", f.request),
 		on("DELETE /requests/{id}", f.cancelRequest),
@@ -168,16 +176,31 @@ func (f *server) routes() []route {
 		on("DELETE /heartbeat", f.heartbeatOff),
 		on("POST /heartbeat/run", f.runHeartbeat),
 
+		on("GET /home", f.home),
+		on("POST /home/control", f.controlHome),
+
 		on("GET /agents", f.listAgents),
 		on("POST /agents/inspect", f.inspectAgent),
 		on("POST /agents/approve", f.approveAgent),
 		on("POST /agents/deny", f.denyAgent),
 		on("POST /agents/revoke", f.revokeAgent),
 		on("GET /models", f.models),
+		on("POST /models/test", f.testModel),
+		on("POST /models/find", f.findModels),
+		on("PUT /models/default", f.useModel),
+		on("GET /settings", f.settings),
+		on("PUT /settings/{key}", f.setSetting),
+		on("DELETE /settings/{key}", f.unsetSetting),
+		on("GET /budgets", f.budgets),
+		on("GET /providers", f.providers),
+		created(on("POST /providers", f.connectProvider)),
+		on("DELETE /providers/{name}", f.disconnectProvider),
 		on("GET /route", f.routeStats),
 		on("POST /route", f.explainRoute),
 		on("GET /policy", f.policy),
 		on("POST /policy/explain", f.explainPolicy),
+		on("POST /policy/try", f.tryPolicy),
+		on("PUT /policy/file", f.writePolicy),
 		on("GET /audit/head", f.auditHead),
 		on("GET /audit/verify", f.auditVerify),
 		on("GET /audit/export", f.auditExport),
@@ -189,6 +212,9 @@ func (f *server) routes() []route {
 		on("GET /keys", f.keys),
 		created(on("POST /keys", f.createKey)),
 		on("DELETE /keys/{id}", f.revokeKey),
+		created(on("POST /links", f.createLink)),
+		on("GET /sessions", f.sessions),
+		on("DELETE /sessions/{id}", f.endSession),
 		on("GET /users", f.users),
 		created(on("POST /users", f.addUser)),
 		on("GET /users/{user}", f.user),
@@ -197,6 +223,20 @@ func (f *server) routes() []route {
 		created(on("POST /events", f.publish)),
 		on("DELETE /events/{id}", f.eraseEvent),
 		on("GET /channels", f.channels),
+		created(on("POST /channels", f.addChannel)),
+		on("POST /channels/{name}/test", f.testChannel),
+		on("DELETE /channels/{name}", f.removeChannel),
+		on("GET /mcp/servers", f.servers),
+		on("POST /mcp/servers", f.addServer),
+		on("DELETE /mcp/servers/{name}", f.removeServer),
+		on("POST /mcp/servers/{name}/signin", f.beginSignIn),
+		on("GET /mcp/servers/{name}/signin", f.signInState),
+		on("PUT /mcp/servers/{name}/signin", f.answerSignIn),
+		on("GET /skills", f.skills),
+		on("POST /skills", f.approveSkill),
+		on("POST /skills/find", f.findSkills),
+		on("GET /skills/{name}", f.skill),
+		on("DELETE /skills/{name}", f.removeSkill),
 		on("GET /channels/people", f.channelPeople),
 		created(on("POST /channels/people", f.pair)),
 		on("DELETE /channels/people/{id}", f.unpair),

@@ -42,6 +42,17 @@ func TestConversations(t *testing.T) {
 	w.want("eve", "GET", "/conversations", "", 200, `{"conversations":[]}`)
 	w.want("ana", "PATCH", conv, `{"title":" Höhere Sums "}`, 200, `"title":"Höhere Sums"`)
 
+	w.want("ana", "PATCH", conv, `{"pinned":true,"archived":true}`, 200, `"pinned":true,"archived":true`)
+	w.want("ana", "PATCH", conv, `{"pinned":false,"archived":false}`, 200, `"title":"Höhere Sums"`)
+	w.want("ana", "PATCH", conv, `{}`, 400, "change_empty")
+	share := get[client.Share](w, "POST", conv+"/shares", `{"within":"24h"}`)
+	w.want("eve", "GET", conv+"/shares", "", 404, "conversation_not_found")
+	w.want("eve", "DELETE", "/shares/"+share.ID, "", 404, "share_not_found")
+	w.want("ana", "POST", conv+"/shares", `{"within":"9000h"}`, 400, "share_expiry_invalid")
+	w.want("ana", "GET", conv+"/shares", "", 200, `"id":"`+share.ID+`"`)
+	w.want("ana", "DELETE", "/shares/"+share.ID, "", 204, "")
+	w.want("ana", "GET", conv+"/shares", "", 200, `{"shares":[]}`)
+
 	messages := w.want("ana", "GET", conv+"/messages?limit=1", "", 200, `{"messages":[{"interaction_id":"`+first.Interaction+`","branch":"main","id":"`+first.Message+`","role":"user",`)
 	var next struct{ Next string }
 	if err := json.Unmarshal([]byte(messages), &next); err != nil {
@@ -188,7 +199,7 @@ func TestRefusals(t *testing.T) {
 		method, path, _ := strings.Cut(path, " ")
 		w.want("ana", method, path, `{"path":"x"}`, 422, code)
 	}
-	w.want("ana", "GET", "/agents", "", 200, `{"agents":[]}`)
+	w.want("ana", "GET", "/agents", "", 200, `{"agents":[],"decides":false}`)
 }
 
 // Every route of the table refuses parameters and members that it would otherwise ignore.

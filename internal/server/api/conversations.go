@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"steward/internal/conversation"
 	"steward/internal/fault"
 	"steward/internal/id"
+	"steward/internal/identity"
 	"steward/internal/message"
 	"steward/internal/record"
 	"steward/internal/search"
@@ -25,7 +27,7 @@ type inConversation struct {
 
 func view(c record.Conversation) client.Conversation {
 	return client.Conversation{ID: c.ID.String(), Title: c.Title, Created: c.Created, Updated: c.Updated, Agent: c.Agent, Model: c.Model,
-		Tools: c.Tools, Metadata: c.Metadata, Window: c.Window, Messages: c.Messages, ToolCalls: c.ToolCalls, Tokens: client.Usage(c.Tokens)}
+		Tools: c.Tools, Metadata: c.Metadata, Window: c.Window, Messages: c.Messages, ToolCalls: c.ToolCalls, Tokens: client.Usage(c.Tokens), Pinned: c.Pinned, Archived: c.Archived}
 }
 
 type conversationList struct {
@@ -52,6 +54,14 @@ func (f *server) modelContext(ctx context.Context, c *call, in inConversation) (
 	return f.Node.Context(ctx, c.User, in.Conv)
 }
 
+// modelCall shows what was sent to a model for an answer.
+func (f *server) modelCall(ctx context.Context, c *call, in struct {
+	inConversation
+	Message id.ID `path:"message" what:"message"`
+}) (client.ModelCall, error) {
+	return f.Node.ModelCall(ctx, c.User, in.Conv, in.Message)
+}
+
 const maxTitle = 200 // characters
 
 // title trims and checks a title. An empty title is valid.
@@ -63,20 +73,36 @@ func title(s string) (string, error) {
 	return s, nil
 }
 
-func (f *server) rename(ctx context.Context, c *call, in struct {
+// changeConversation renames, pins or archives a conversation.
+func (f *server) changeConversation(ctx context.Context, c *call, in struct {
 	inConversation
-	Body struct {
-		Title string `json:"title"`
-	} `body:""`
+	Body client.ConversationChange `body:""`
 }) (client.Conversation, error) {
-	name, err := title(in.Body.Title)
-	if err == nil && name == "" {
-		err = fault.New(fault.Invalid, "title_invalid", "a title is one line of 1 to %d characters", maxTitle)
+	x := in.Body
+	if x.Title == nil && x.Pinned == nil && x.Archived == nil {
+		return client.Conversation{}, fault.New(fault.Invalid, "change_empty", "nothing is to be changed").WithHint("give a title, pinned or archived")
 	}
-	if err != nil {
-		return client.Conversation{}, err
+	name := ""
+	if x.Title != nil {
+		var err error
+		if name, err = title(*x.Title); err == nil && name == "" {
+			err = fault.New(fault.Invalid, "title_invalid", "a title is one line of 1 to %d characters", maxTitle)
+		}
+		if err != nil {
+			return client.Conversation{}, err
+		}
 	}
-	conv, err := f.Node.Rename(ctx, c.User, in.Conv, name)
+	conv, err := f.Node.Conversations.Update(ctx, store.ForUser(c.User), in.Conv, func(r *record.Conversation) {
+		if name != "" {
+			r.Title = name
+		}
+		if x.Pinned != nil {
+			r.Pinned = *x.Pinned
+		}
+		if x.Archived != nil {
+			r.Archived = *x.Archived
+		}
+	})
 	return view(conv), err
 }
 
@@ -152,4 +178,46 @@ func (f *server) search(ctx context.Context, c *call, in struct {
 	return f.Node.Search(ctx, c.User, search.Query{Text: in.Text, Order: in.Order, Mode: in.Mode, Role: in.Role, Tool: in.Tool, Agent: in.Agent,
 		Labels: in.Labels, Without: in.Without, Conversation: in.Conversation, Message: in.Message, Since: in.Since, Until: in.Until,
 		Limit: in.Limit, Threshold: in.Threshold, Around: in.Around, Rerank: in.Rerank, After: in.After})
+}
+
+func viewShare(s identity.Share) client.Share {
+	return client.Share{ID: s.ID.String(), Conversation: s.Conversation.String(), Private: s.Private, Created: s.Created, Expires: s.Expires}
+}
+
+// shares answers with the links by which a conversation can be read.
+func (f *server) shares(ctx context.Context, c *call, in inConversation) (map[string][]client.Share, error) {
+	if _, err := f.Node.Conversations.Get(ctx, store.ForUser(c.User), in.Conv); err != nil {
+		return nil, err
+	}
+	list, err := f.People.Shares(ctx, c.User, in.Conv)
+	out := make([]client.Share, len(list))
+	for i, s := range list {
+		out[i] = viewShare(s)
+	}
+	return the("shares", out), err
+}
+
+func (f *server) newShare(ctx context.Context, c *call, in struct {
+	inConversation
+	Body client.NewShare `body:""`
+}) (client.Share, error) {
+	if _, err := f.Node.Conversations.Get(ctx, store.ForUser(c.User), in.Conv); err != nil {
+		return client.Share{}, err
+	}
+	within, err := time.ParseDuration(in.Body.Within)
+	if err != nil {
+		return client.Share{}, fault.New(fault.Invalid, "share_expiry_invalid", "%.40q is not a duration", in.Body.Within).WithHint("write 24h or 168h")
+	}
+	s, secret, err := f.People.NewShare(ctx, identity.Share{User: c.User, Conversation: in.Conv, Private: in.Body.Private}, within)
+	out := viewShare(s)
+	if err == nil {
+		out.Path = "/shared/" + url.PathEscape(c.User) + "/" + secret
+	}
+	return out, err
+}
+
+func (f *server) endShare(ctx context.Context, c *call, in struct {
+	ID id.ID `path:"id" what:"share"`
+}) (noContent, error) {
+	return noContent{}, f.People.EndShare(ctx, c.User, in.ID)
 }

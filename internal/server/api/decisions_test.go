@@ -218,3 +218,22 @@ func TestAudit(t *testing.T) {
 		}
 	}
 }
+
+func TestAPolicyIsTriedBeforeItIsWritten(t *testing.T) {
+	w := newTown(t)
+	w.say("ana", "", "test.put milk")
+	in, err := json.Marshal(client.PolicyFile{Name: "house.rego", Text: "package steward\n\ndeny contains \"nothing is put\" if input.tool.name == \"test.put\"\n"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.want("ana+admin", "POST", "/policy/try", string(in), 200, `{"tried":1,"changes":[{`)
+	w.want("ana+admin", "POST", "/policy/try", string(in), 200, `"now":"ask","then":"deny","reason":"nothing is put"`)
+	w.want("local+admin", "POST", "/policy/try", string(in), 200, `{"tried":0,"changes":[]}`)
+	if files, err := filepath.Glob(filepath.Join(w.rules, "house.rego")); err != nil || len(files) != 0 {
+		t.Error("a trial has written the file")
+	}
+	w.want("ana", "POST", "/policy/try", string(in), 403, "admin_only")
+	w.want("ana", "PUT", "/policy/file", string(in), 403, "admin_only")
+	w.want("ana+admin", "PUT", "/policy/file", `{"name":"../x.rego","text":"package steward"}`, 400, "policy_file_invalid")
+	w.want("ana+admin", "PUT", "/policy/file", string(in), 204, "")
+}

@@ -1,13 +1,17 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"time"
 
+	"steward/client"
 	"steward/internal/catalog"
 	"steward/internal/explain"
+	"steward/internal/fault"
 	"steward/internal/identity"
 	"steward/internal/policy/rego"
+	"steward/internal/requests"
 	"steward/internal/resource"
 	"steward/internal/routing"
 	"steward/internal/server/auth"
@@ -20,9 +24,15 @@ func (f *server) agents() auth.Agents {
 	return auth.Agents{Catalog: f.Agents, Authorizer: f.Authorizer}
 }
 
-func (f *server) listAgents(ctx context.Context, c *call, _ struct{}) (map[string][]catalog.Listing, error) {
+// agentList are the agents that a caller sees.
+type agentList struct {
+	Agents  []catalog.Listing `json:"agents"`
+	Decides bool              `json:"decides"` // the caller decides about agents and sources
+}
+
+func (f *server) listAgents(ctx context.Context, c *call, _ struct{}) (agentList, error) {
 	list, err := f.agents().List(ctx, c.Caller)
-	return the("agents", list), err
+	return agentList{list, f.agents().Decides(ctx, c.Caller)}, err
 }
 
 func (f *server) inspectAgent(ctx context.Context, c *call, in struct {
@@ -106,6 +116,71 @@ func (f *server) policy(_ context.Context, c *call, _ struct{}) (policyView, err
 		out.Files = p.Files()
 	}
 	return out, nil
+}
+
+// policyFile is a file of policies in a body.
+type policyFile struct {
+	Body client.PolicyFile `body:"" size:"1048576"`
+}
+
+// writable returns the policies, if the caller may change a file of them.
+func (f *server) writable(c *call, file *client.PolicyFile) (*rego.Authorizer, error) {
+	if err := admins(c, "only admins change policies", "ask an admin"); err != nil {
+		return nil, err
+	}
+	p, ok := f.Authorizer.(*rego.Authorizer)
+	if !ok {
+		return nil, unsupported("policy", "this Steward has no policies")
+	}
+	if file.New && p.Has(file.Name) {
+		return nil, fault.New(fault.Conflict, "policy_exists", "there is a file %.80s already", file.Name).WithHint("edit it, or choose another name")
+	}
+	return p, nil
+}
+
+// maxTried is how many of the caller's recorded actions are decided again.
+const maxTried = 100
+
+// tryPolicy decides the caller's newest actions again, as if a file of policies were another.
+func (f *server) tryPolicy(ctx context.Context, c *call, in policyFile) (client.PolicyTrial, error) {
+	out := client.PolicyTrial{Changes: []client.PolicyChange{}}
+	p, err := f.writable(c, &in.Body)
+	if err != nil {
+		return out, err
+	}
+	trial, err := p.Try(in.Body.Name, in.Body.Text)
+	if err != nil {
+		return out, err
+	}
+	list, _, err := f.Node.Intents(ctx, c.User, requests.IntentFilter{}, "", maxTried)
+	if err != nil {
+		return out, err
+	}
+	for _, v := range list {
+		answers, err := f.Node.Policy.Explain(ctx, c.User, explain.Question{Request: v.ID})
+		if err != nil || len(answers) == 0 { // such as a tool that is gone
+			continue
+		}
+		a := answers[0]
+		now, then, err := trial.Decide(a.Point, a.Input)
+		if err != nil {
+			return out, err
+		}
+		out.Tried++
+		if now.Verdict != then.Verdict {
+			out.Changes = append(out.Changes, client.PolicyChange{Intent: v.ID, About: cmp.Or(v.Summary, a.About), At: v.Created, Now: string(now.Verdict), Then: string(then.Verdict), Reason: then.Reason})
+		}
+	}
+	return out, nil
+}
+
+// writePolicy writes a file of policies, which is then in force.
+func (f *server) writePolicy(ctx context.Context, c *call, in policyFile) (noContent, error) {
+	p, err := f.writable(c, &in.Body)
+	if err != nil {
+		return noContent{}, err
+	}
+	return noContent{}, p.Write(ctx, in.Body.Name, in.Body.Text)
 }
 
 // explainPolicy explains a decision about the caller. Administrators may name another user.

@@ -61,6 +61,61 @@ func (f *server) revokeKey(ctx context.Context, c *call, in struct {
 	return noContent{}, f.People.Revoke(ctx, c.User, in.ID)
 }
 
+// createLink makes a link by which a browser signs in as the caller or, if an administrator asks, as another user.
+func (f *server) createLink(ctx context.Context, c *call, in struct {
+	Body struct {
+		User   string `json:"user"`
+		Within string `json:"within"`
+	} `body:""`
+}) (client.SignInLink, error) {
+	user, within := cmp.Or(in.Body.User, c.User), 15*time.Minute
+	if user != c.User {
+		if err := managesKeys(c); err != nil {
+			return client.SignInLink{}, err
+		}
+	}
+	if in.Body.Within != "" {
+		var err error
+		if within, err = time.ParseDuration(in.Body.Within); err != nil {
+			return client.SignInLink{}, fault.New(fault.Invalid, "link_expiry_invalid", "%.40q is not a duration", in.Body.Within).WithHint("write 15m or 24h")
+		}
+	}
+	secret, err := f.People.NewLink(ctx, c.User, user, within)
+	return client.SignInLink{User: user, Secret: secret, Path: "/in#" + secret, Expires: time.Now().Add(within).UTC().Truncate(time.Second)}, err
+}
+
+// sessions answers with the browsers that are signed in as the caller or, if an administrator asks, as another
+// user.
+func (f *server) sessions(ctx context.Context, c *call, in struct {
+	User string `query:"user"`
+}) (map[string][]client.Session, error) {
+	user := cmp.Or(in.User, c.User)
+	if user != c.User {
+		if err := managesKeys(c); err != nil {
+			return nil, err
+		}
+	}
+	list, err := f.People.Sessions(ctx, user)
+	out := make([]client.Session, len(list))
+	for i, s := range list {
+		out[i] = client.Session{ID: s.ID.String(), User: s.User, Browser: s.Browser, Created: s.Created, Seen: s.Seen}
+	}
+	return the("sessions", out), err
+}
+
+func (f *server) endSession(ctx context.Context, c *call, in struct {
+	ID   id.ID  `path:"id" what:"session"`
+	User string `query:"user"`
+}) (noContent, error) {
+	user := cmp.Or(in.User, c.User)
+	if user != c.User {
+		if err := managesKeys(c); err != nil {
+			return noContent{}, err
+		}
+	}
+	return noContent{}, f.People.EndSession(ctx, c.User, user, in.ID)
+}
+
 func (f *server) profile(ctx context.Context, c *call, _ struct{}) (identity.Profile, error) {
 	return f.People.Profile(ctx, c.User)
 }

@@ -114,7 +114,7 @@ func (f *faulty) Query(ctx context.Context, sc store.Scope, q store.Query) (stor
 	return f.Store.Query(ctx, sc, q)
 }
 
-func newTown(t *testing.T) *town {
+func newTown(t *testing.T, more ...tool.Tool) *town {
 	t.Helper()
 	w := &town{t: t, agents: t.TempDir(), rules: t.TempDir()}
 	must := func(err error) {
@@ -140,7 +140,9 @@ func newTown(t *testing.T) *town {
 	models, err := llm.New(llm.Config{Providers: []llm.Provider{scripted{}}, Aliases: map[string]llm.Alias{"default": {Models: []string{"test/one"}}}})
 	must(err)
 	tools := &tool.Registry{}
-	must(errors.Join(tools.Add(errand(tool.Query)), tools.Add(errand(tool.Action))))
+	for _, x := range append([]tool.Tool{errand(tool.Query), errand(tool.Action)}, more...) {
+		must(tools.Add(x))
+	}
 	w.index = fts.New(fts.Options{Path: filepath.Join(t.TempDir(), "search.db"), Store: st, Log: log})
 	facts := memory.New(memory.Options{Store: st})
 	w.node, err = runtime.Open(t.Context(), runtime.Options{Memory: facts, Vendors: vendors.All(), Store: w.store, Models: models, Tools: tools, Authorizer: w.judge, People: people, Search: w.index, Log: log})

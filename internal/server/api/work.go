@@ -86,6 +86,24 @@ func (f *server) requests(ctx context.Context, c *call, in struct {
 	return the("requests", all(list)), err
 }
 
+// usage answers with sums of what model calls used.
+func (f *server) usage(ctx context.Context, c *call, in struct {
+	From     time.Time `query:"from"`
+	To       time.Time `query:"to"`
+	By       string    `query:"by"`
+	AllUsers bool      `query:"all_users"`
+}) (client.UsageReport, error) {
+	q := requests.UsageQuery{From: in.From, To: in.To, By: in.By}
+	if !in.AllUsers {
+		return f.Node.UsageReport(ctx, c.User, q)
+	}
+	if err := admins(c, "only an admin can see the usage of all users", "leave all_users out"); err != nil {
+		return client.UsageReport{}, err
+	}
+	q.All = func(user string) bool { return identity.CheckActsFor(c.User, user) == nil }
+	return f.Node.UsageReport(ctx, c.User, q)
+}
+
 // named is the path parameter that holds an id or its beginning.
 type named struct {
 	ID string `path:"id"`

@@ -60,6 +60,15 @@ type Caller struct {
 	Groups []string
 	again  func(context.Context) error
 	share  *share // nil: without bounds
+	inside bool   // Inside
+}
+
+// Inside returns the caller for requests that are made within the caller's own request, in this process: what
+// they carry has its room in memory already, and a request that waited for more while it holds some could wait
+// for ever.
+func (c Caller) Inside() Caller {
+	c.inside = true
+	return c
 }
 
 // Principal returns the caller as a principal for policy.
@@ -77,6 +86,13 @@ func (c Caller) Recheck(ctx context.Context) error {
 		return nil
 	}
 	return c.again(ctx)
+}
+
+// Lasting returns the caller for work that outlives its request. Whoever uses it makes sure that the caller may
+// still do it: it is not checked again, and takes no share of the Intake.
+func (c Caller) Lasting() Caller {
+	c.again, c.share = nil, nil
+	return c
 }
 
 type callerKey struct{}

@@ -153,13 +153,19 @@ func (i *Intake) user(s *share) *user {
 }
 
 // release gives back what the request holds.
-func (s *share) release() {
+func (s *share) release() { s.take()() }
+
+// take takes over what the request holds. The returned function gives it back.
+func (s *share) take() (release func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, free := range s.held {
-		free()
-	}
+	held := s.held
 	s.held = nil
+	return func() {
+		for _, free := range held {
+			free()
+		}
+	}
 }
 
 // bounds returns the bounds of a caller, or nil.
@@ -190,7 +196,7 @@ func (c Caller) ImportLimit() int {
 // wait. Errors: too_large, too_many_waiting (RateLimited), and those of ctx.
 func (c Caller) Reserve(ctx context.Context, n int64) (release func(), err error) {
 	s := c.share
-	if s == nil || n <= smallBody {
+	if s == nil || c.inside || n <= smallBody {
 		return func() {}, nil
 	}
 	if n > s.class.body {

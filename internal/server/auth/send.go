@@ -12,7 +12,8 @@ type Sender interface {
 	Send(ctx context.Context, user string, t turn.Input) (turn.Accepted, error)
 }
 
-// Send begins a turn, when the caller may begin another one. The turn continues if the caller leaves.
+// Send begins a turn, when the caller may begin another one. The turn continues if the caller leaves, and what the
+// request holds in memory counts until it has ended.
 func (c Caller) Send(ctx context.Context, node Sender, t turn.Input) (turn.Accepted, error) {
 	end, err := c.Turn(ctx)
 	if err != nil {
@@ -23,8 +24,10 @@ func (c Caller) Send(ctx context.Context, node Sender, t turn.Input) (turn.Accep
 		end()
 		return acc, err
 	}
+	release := c.share.take()
 	go func() {
 		defer end()
+		defer release()
 		AwaitTurn(context.WithoutCancel(ctx), node, c.User, acc)
 	}()
 	return acc, nil
