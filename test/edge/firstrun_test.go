@@ -155,10 +155,10 @@ func ollama(t *testing.T, models ...string) (env []string) {
 	})
 	mux.HandleFunc("POST /api/chat", func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
-		if err == nil {
-			err = apis.CheckOllama(body)
-		}
 		if err != nil {
+			return // the request was cancelled
+		}
+		if err := apis.CheckOllama(body); err != nil {
 			t.Errorf("%v: %s", err, body)
 			http.Error(w, `{"error":"refused"}`, http.StatusBadRequest)
 			return

@@ -50,10 +50,10 @@ func openAI(t *testing.T, reply func(asked, result string) (text, call, args str
 			return
 		}
 		body, err := io.ReadAll(r.Body)
-		if err == nil {
-			err = apis.CheckResponses(body)
-		}
 		if err != nil {
+			return // the request was cancelled
+		}
+		if err := apis.CheckResponses(body); err != nil {
 			t.Errorf("%v: %s", err, body)
 			http.Error(w, `{"error":{"message":"refused"}}`, http.StatusBadRequest)
 			return

@@ -84,6 +84,7 @@ type step struct {
 	Reasoning string          // likewise
 	Tool      string          // a call, with its arguments
 	Args      json.RawMessage `json:"args"`
+	Refuse    bool            // the key is refused, as OpenAI does it
 	Hold      string          // the answer waits here until the script releases it
 }
 
@@ -150,6 +151,12 @@ func (m *model) handler(t *testing.T) http.Handler {
 			steps = rounds[in.Rounds()]
 		}
 		return edge.Reply{Raw: func(w http.ResponseWriter, r *http.Request) {
+			if len(steps) > 0 && steps[0].Refuse {
+				w.Header().Set("Content-Type", "application/json")
+				w.WriteHeader(http.StatusUnauthorized)
+				fmt.Fprint(w, `{"error":{"message":"Incorrect API key provided","type":"invalid_request_error","param":null,"code":"invalid_api_key"}}`)
+				return
+			}
 			w.Header().Set("Content-Type", "text/event-stream")
 			m.write(w, r, len(in.Messages), steps)
 		}}

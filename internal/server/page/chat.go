@@ -257,8 +257,9 @@ func (v *visit) chatPosition() (conv id.ID, seq uint64, err error) {
 // catchUp sends a page what it has not seen of a conversation. It has joined the source before, so that nothing is
 // missing. What the source tells at the same time follows: that may be a little older, but ends with what is new.
 func (v *visit) catchUp(out *stream, conv id.ID, seq uint64) error {
-	v.conversation = conv
-	t := newFollower(v, conv)
+	own := *v // sources copy v meanwhile
+	own.conversation = conv
+	t := newFollower(&own, conv)
 	t.tell = func(event []byte) error { return out.write(event) }
 	t.tellText = func(event []byte, _ func() []byte) error { return out.write(event) }
 	var err error

@@ -3,6 +3,7 @@ package page
 import (
 	"cmp"
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -11,6 +12,7 @@ import (
 	. "maragu.dev/gomponents/html"
 
 	"steward/client"
+	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/intent"
 	"steward/internal/message"
@@ -225,7 +227,7 @@ func (t *follower) show(f *turn.Frame) error {
 		t.forget(f.Message)
 		return t.send([]patch{{ID: articleID(f.Message)}})
 	case turn.FrameError:
-		return t.send([]patch{put("failure", "end", Div(ID("failure"), Class("failure"), Role("alert"), P(ownText(f.Err.Message)), g.If(f.Err.Remedy != "", P(Class("quiet"), ownText(f.Err.Remedy))))), t.busy(false), {ID: "notice"}})
+		return t.send([]patch{put("failure", "end", t.failure(f.Err)), t.busy(false), {ID: "notice"}})
 	case turn.FrameNotice:
 		return t.send([]patch{put("notice", "end", Div(ID("notice"), Class("notice"), ownText(f.Text)))})
 	case turn.FrameMemory:
@@ -299,6 +301,20 @@ func (t *follower) task(x *turn.TaskView) []patch {
 		}
 	}
 	return []patch{put(at, "end", Div(ID(at), Class("notice task"), t.icon("spin"), ownText(cmp.Or(x.Message, x.Tool))))}
+}
+
+// failure shows why there is no answer, and what can be done now.
+func (v *visit) failure(f *fault.Error) g.Node {
+	var where g.Node
+	switch {
+	case !v.caller.Admin:
+	case slices.Contains([]string{"auth_failed", "unreachable", "model_not_found", "model_unknown", "price_unknown"}, f.Code):
+		where = A(Class("button"), Href("/settings/models"), g.Text(v.t("Models")))
+	case f.Code == "budget_exhausted":
+		where = A(Class("button"), Href("/settings/budgets"), g.Text(v.t("Budgets")))
+	}
+	return Div(ID("failure"), Class("failure"), Role("alert"), P(ownText(f.Message)), g.If(f.Remedy != "", P(Class("quiet"), ownText(f.Remedy))),
+		Div(Class("row"), Button(Type("button"), Data("js", "retry"), g.Text(v.t("Try again"))), where))
 }
 
 // busy says whether the assistant is at work.

@@ -10,6 +10,8 @@ import (
 	"net/http/httptest"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -54,14 +56,22 @@ func TestPagesShowWhatIsSo(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		synctest.Test(t, func(t *testing.T) {
 			const pause, again = time.Second, 10 * time.Second
+			var mu sync.Mutex // of the next three
 			facts, looks, running := map[string]string{}, 0, 0
+			locked := func(do func()) {
+				mu.Lock()
+				defer mu.Unlock()
+				do()
+			}
 			life := watching(subject{pause: pause, look: func(ctx context.Context, _ cause) (list []patch, wait time.Duration, err error) {
-				looks++
-				for i := range 4 {
-					if x, ok := facts[strconv.Itoa(i)]; ok {
-						list = append(list, patch{ID: strconv.Itoa(i), HTML: x})
+				locked(func() {
+					looks++
+					for i := range 4 {
+						if x, ok := facts[strconv.Itoa(i)]; ok {
+							list = append(list, patch{ID: strconv.Itoa(i), HTML: x})
+						}
 					}
-				}
+				})
 				return list, again, nil
 			}})
 			h := &hub{log: slog.New(slog.DiscardHandler)}
@@ -76,8 +86,8 @@ func TestPagesShowWhatIsSo(t *testing.T) {
 				case step == 0:
 					p := &open{queue: newQueue(), shown: shownScreen{}}
 					_, p.leave = h.join("key", p.queue, func(ctx context.Context, s *source) error {
-						running++
-						defer func() { running-- }()
+						locked(func() { running++ })
+						defer locked(func() { running-- })
 						return life(ctx, s)
 					})
 					pages = append(pages, p)
@@ -86,7 +96,8 @@ func TestPagesShowWhatIsSo(t *testing.T) {
 					pages[i].leave()
 					pages = append(pages[:i], pages[i+1:]...)
 				case step == 2:
-					facts[strconv.Itoa(rapid.IntRange(0, 3).Draw(r, "fact"))] = rapid.StringMatching(`[a-c]`).Draw(r, "value")
+					fact, value := strconv.Itoa(rapid.IntRange(0, 3).Draw(r, "fact")), rapid.StringMatching(`[a-c]`).Draw(r, "value")
+					locked(func() { facts[fact] = value })
 				default:
 					time.Sleep(time.Duration(rapid.IntRange(0, 3000).Draw(r, "ms")) * time.Millisecond)
 				}
@@ -98,17 +109,22 @@ func TestPagesShowWhatIsSo(t *testing.T) {
 					r.Errorf("a page shows %v, not %v (%t, %v)", p.shown, facts, ended, err)
 				}
 			}
-			if want := min(1, len(pages)); running != want || len(h.all) != want {
-				r.Errorf("%d sources run (%d) for %d pages", running, len(h.all), len(pages))
-			}
+			locked(func() {
+				if want := min(1, len(pages)); running != want || len(h.all) != want {
+					r.Errorf("%d sources run (%d) for %d pages", running, len(h.all), len(pages))
+				}
+			})
 			for _, p := range pages {
 				p.leave()
 			}
-			seen := looks
+			var seen int
+			locked(func() { seen = looks })
 			time.Sleep(time.Hour)
-			if looks != seen || running != 0 || len(h.all) != 0 {
-				r.Errorf("without a page: %d more looks, %d sources run", looks-seen, running)
-			}
+			locked(func() {
+				if looks != seen || running != 0 || len(h.all) != 0 {
+					r.Errorf("without a page: %d more looks, %d sources run", looks-seen, running)
+				}
+			})
 		})
 	})
 	if err := goleak.Find(before); err != nil {
@@ -119,11 +135,13 @@ func TestPagesShowWhatIsSo(t *testing.T) {
 // A page that joins is sent everything, by a look that begins afterwards; the others only what has changed.
 func TestALatePageIsSentEverything(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		value, looks := "old", 0
+		var value atomic.Value
+		value.Store("old")
+		var looks atomic.Int32
 		h, first, late := &hub{log: slog.New(slog.DiscardHandler)}, newQueue(), newQueue()
 		life := watching(subject{pause: time.Second, look: func(context.Context, cause) ([]patch, time.Duration, error) {
-			looks++
-			seen := value
+			looks.Add(1)
+			seen := value.Load().(string)
 			time.Sleep(100 * time.Millisecond)
 			return []patch{{ID: "list", HTML: seen, shape: "one"}, {ID: "list-1", HTML: seen, within: true}}, 0, nil
 		}})
@@ -132,14 +150,14 @@ func TestALatePageIsSentEverything(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		one, two := shownScreen{}, shownScreen{}
 		one.take(t, first)
-		if looks != 1 || one["list"] != "old" || len(one) != 1 {
-			t.Errorf("after %d looks it shows %v", looks, one)
+		if looks.Load() != 1 || one["list"] != "old" || len(one) != 1 {
+			t.Errorf("after %d looks it shows %v", looks.Load(), one)
 		}
 
 		_, leave = h.join("key", late, life)
 		defer leave()
 		time.Sleep(50 * time.Millisecond) // within the look
-		value = "new"
+		value.Store("new")
 		later := newQueue()
 		_, leave = h.join("key", later, life)
 		defer leave()
@@ -155,8 +173,8 @@ func TestALatePageIsSentEverything(t *testing.T) {
 		clear(two)
 		one.take(t, first)
 		two.take(t, later)
-		if one["list-1"] != "new" || len(one) != 1 || two["list"] != "new" || len(two) != 1 || looks != 3 {
-			t.Errorf("after %d looks they show %v and %v", looks, one, two)
+		if one["list-1"] != "new" || len(one) != 1 || two["list"] != "new" || len(two) != 1 || looks.Load() != 3 {
+			t.Errorf("after %d looks they show %v and %v", looks.Load(), one, two)
 		}
 	})
 }
@@ -257,11 +275,11 @@ func TestPeopleHaveSourcesOfTheirOwn(t *testing.T) {
 func TestPagesEndWithTheirSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &hub{log: slog.New(slog.DiscardHandler)}
-		signedIn := true
-		checks := 0
+		var signedOut atomic.Bool
+		var checks atomic.Int32
 		life := func(ctx context.Context, _ *source) error {
 			return every(ctx, recheckEvery, func() error {
-				if checks++; !signedIn {
+				if checks.Add(1); signedOut.Load() {
 					return errSignedOut
 				}
 				return nil
@@ -275,15 +293,15 @@ func TestPagesEndWithTheirSession(t *testing.T) {
 			pages = append(pages, q)
 		}
 		time.Sleep(recheckEvery + time.Second)
-		signedIn = false
+		signedOut.Store(true)
 		time.Sleep(recheckEvery)
 		for _, q := range pages {
 			if _, ended, err := q.take(); !ended || !errors.Is(err, errSignedOut) {
 				t.Error(ended, err)
 			}
 		}
-		if checks != 2 {
-			t.Errorf("%d checks", checks)
+		if checks.Load() != 2 {
+			t.Errorf("%d checks", checks.Load())
 		}
 	})
 }

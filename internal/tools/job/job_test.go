@@ -196,6 +196,7 @@ func TestWords(t *testing.T) {
 			{client.NewJob{Every: "day", At: "7:00"}, "every day at 7:00", "Sat 1 Jan 2000 07:00 CET, Sun 2 Jan 2000 07:00 CET"},
 			{client.NewJob{Every: "day", At: "0:30"}, "every day at 0:30", "Sun 2 Jan 2000 00:30 CET, Mon 3 Jan 2000 00:30 CET"},
 			{client.NewJob{Every: "every day at 7am"}, "every day at 7:00", "Sat 1 Jan 2000 07:00 CET, Sun 2 Jan 2000 07:00 CET"},
+			{client.NewJob{Every: "every day at 7"}, "every day at 7:00", "Sat 1 Jan 2000 07:00 CET, Sun 2 Jan 2000 07:00 CET"},
 			{client.NewJob{Every: "day", At: "2000-01-05T06:00:00Z"}, "every day at 7:00", "Sat 1 Jan 2000 07:00 CET, Sun 2 Jan 2000 07:00 CET"},
 			{client.NewJob{Every: "weekday", At: "7pm"}, "every weekday at 19:00", "Mon 3 Jan 2000 19:00 CET, Tue 4 Jan 2000 19:00 CET"},
 			{client.NewJob{Every: "weekends", At: "noon"}, "at weekends at 12:00", "Sat 1 Jan 2000 12:00 CET, Sun 2 Jan 2000 12:00 CET"},

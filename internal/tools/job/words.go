@@ -169,6 +169,9 @@ func every(text, at string, now time.Time) (record.Trigger, error) {
 	}
 	start := now.Truncate(time.Minute)
 	if at != "" {
+		if _, err := strconv.Atoi(at); err == nil && len(at) <= 2 { // "at 7"
+			at += ":00"
+		}
 		c, err := local.ReadClock(at, now)
 		if err != nil {
 			return record.Trigger{}, err

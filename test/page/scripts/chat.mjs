@@ -273,4 +273,19 @@ await part("delete asks first", async () => {
   await page.waitForURL(url + "/");
 });
 
+await part("a failed answer says why, and is tried again", async () => {
+  await page.goto(url + "/");
+  await model.answers("Are you there?", [{ refuse: true }]);
+  await say(page, "Are you there?");
+  const failure = page.locator("#failure");
+  await failure.getByRole("link", { name: "Models" }).waitFor();
+  await accessible(page, "failure");
+  await picture(page, "failure");
+  await model.answers("Are you there?", ["I am."]);
+  await failure.getByRole("button", { name: "Try again" }).click();
+  await answered(page, "I am.");
+  await failure.waitFor({ state: "detached" });
+  assert.equal(await page.locator(".msg.user").count(), 1);
+});
+
 await done();

@@ -266,6 +266,13 @@ function editLast() {
   if (mine) editMessage(mine);
 }
 
+// retryLast sends the last message again. If another one is being written, that one stays: the person decides.
+export function retryLast() {
+  const typed = text.value.trim();
+  editLast();
+  if (replacing && !typed) form.requestSubmit();
+}
+
 export function stopEditing(keepText) {
   if (!replacing) return;
   replacing = "";

@@ -2,7 +2,7 @@
 import { act, upload, toast, t } from "./act.js";
 import { followPage, toNewest } from "./live.js";
 import { startNotify, switchNotify } from "./notify.js";
-import { startComposer, suggest, editMessage, stopEditing, queue, pick } from "./composer.js";
+import { startComposer, suggest, editMessage, stopEditing, retryLast, queue, pick } from "./composer.js";
 import { localTimes, copyButtons, enhance } from "./enhance.js";
 import { startUploads } from "./upload.js";
 import { signIn } from "./signin.js";
@@ -26,6 +26,7 @@ const js = {
   },
   queue: () => queue(),
   uneditable: () => stopEditing(),
+  retry: () => retryLast(),
   edit: (button) => editMessage(button.closest("article")),
   suggest: (button) => suggest(button.textContent),
   list: () => document.getElementById("conversations").classList.toggle("shown"),
