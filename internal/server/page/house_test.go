@@ -93,7 +93,21 @@ func (errand) Undo(context.Context, tool.Invocation, tool.Result) (tool.Result, 
 	return tool.Text("undone"), nil
 }
 
+// furnishing is what the node of a house has. All but the model may be nil.
+type furnishing struct {
+	model llm.Provider
+	tools []tool.Tool
+	node  func(o *runtime.Options)
+	api   func(o *api.Options) // once the node is open
+	close func() error         // after the node
+}
+
 func newHouse(t *testing.T, model llm.Provider) *house {
+	t.Helper()
+	return newHouseOf(t, furnishing{model: model, tools: []tool.Tool{errand{}}})
+}
+
+func newHouseOf(t *testing.T, f furnishing) *house {
 	t.Helper()
 	must := func(err error) {
 		t.Helper()
@@ -108,15 +122,24 @@ func newHouse(t *testing.T, model llm.Provider) *house {
 	judge, err := rego.Open(rego.Options{Dir: t.TempDir(), Directory: people, Log: log, Settings: map[string]any{"approve": "actions"}})
 	must(err)
 	one := llm.Alias{Models: []string{"test/one"}}
-	models, err := llm.New(llm.Config{Providers: []llm.Provider{model}, Aliases: map[string]llm.Alias{"default": one, "strong": one, "fast": one}})
+	models, err := llm.New(llm.Config{Providers: []llm.Provider{f.model}, Aliases: map[string]llm.Alias{"default": one, "strong": one, "fast": one}})
 	must(err)
 	tools := &tool.Registry{}
-	must(tools.Add(errand{}))
-	node, err := runtime.Open(t.Context(), runtime.Options{Vendors: vendors.All(), Store: st, Models: models, Tools: tools, Authorizer: judge, People: people, Log: log})
+	for _, x := range f.tools {
+		must(tools.Add(x))
+	}
+	o := runtime.Options{Vendors: vendors.All(), Store: st, Models: models, Tools: tools, Authorizer: judge, People: people, Log: log}
+	if f.node != nil {
+		f.node(&o)
+	}
+	node, err := runtime.Open(t.Context(), o)
 	must(err)
+	served := api.Options{Node: node, People: people, Authorizer: judge, Resources: node.Resources(), Inside: true, Logger: log}
+	if f.api != nil {
+		f.api(&served)
+	}
 	closing := make(chan struct{})
-	own, err := page.Handler(page.Options{Node: node, People: people, Version: "test", Logger: log, Closing: closing,
-		API: api.Handler(api.Options{Node: node, People: people, Authorizer: judge, Resources: node.Resources(), Inside: true, Logger: log})})
+	own, err := page.Handler(page.Options{Node: node, People: people, Version: "test", Logger: log, Closing: closing, API: api.Handler(served)})
 	must(err)
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name, admin := strings.CutSuffix(r.Header.Get("X-User"), "+admin")
@@ -125,7 +148,11 @@ func newHouse(t *testing.T, model llm.Provider) *house {
 	t.Cleanup(func() {
 		srv.CloseClientConnections()
 		srv.Close()
-		if err := errors.Join(node.Close(context.Background()), judge.Close(), st.Close()); err != nil {
+		err := node.Close(context.Background())
+		if f.close != nil {
+			err = errors.Join(err, f.close())
+		}
+		if err := errors.Join(err, judge.Close(), st.Close()); err != nil {
 			t.Error(err)
 		}
 	})

@@ -2,16 +2,12 @@ package page_test
 
 import (
 	"bufio"
-	"context"
 	"encoding/json"
 	"errors"
 	"html"
 	"io"
-	"iter"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -19,39 +15,17 @@ import (
 
 	"steward/internal/heartbeat"
 	"steward/internal/id"
-	"steward/internal/identity"
 	"steward/internal/jobs"
-	"steward/internal/llm"
-	"steward/internal/message"
-	"steward/internal/policy/rego"
 	"steward/internal/record"
 	"steward/internal/runtime"
 	"steward/internal/server/api"
 	"steward/internal/server/auth"
-	"steward/internal/server/page"
-	"steward/internal/store/sqlite"
 	"steward/internal/tool"
 	"steward/internal/tools/home"
 	"steward/internal/tools/job"
 	"steward/internal/tools/local"
 	"steward/test/homeassistant"
-	"steward/test/vendors"
 )
-
-// silent is a model that nobody asks.
-type silent struct{}
-
-func (silent) Name() string             { return "test" }
-func (s silent) Model(string) llm.Model { return s }
-func (silent) Models(context.Context) ([]llm.Info, error) {
-	return []llm.Info{{Name: "one", Window: 100_000}}, nil
-}
-
-func (silent) Stream(context.Context, *llm.Request) iter.Seq2[llm.Event, error] {
-	return func(yield func(llm.Event, error) bool) {
-		yield(llm.Event{Kind: llm.Done, Reply: &llm.Reply{Model: "test/one", Stop: message.StopEnd, Blocks: []message.Block{&message.Text{Text: "yes"}}}}, nil)
-	}
-}
 
 // desk is the page over a node with jobs, and a home that is ana's.
 type desk struct {
@@ -62,51 +36,28 @@ type desk struct {
 
 func newDesk(t *testing.T, s *homeassistant.Server) *desk {
 	t.Helper()
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	log := slog.New(slog.DiscardHandler)
-	st, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(t.TempDir(), "steward.db"), Log: log})
-	must(err)
-	people := identity.New(st)
-	judge, err := rego.Open(rego.Options{Dir: t.TempDir(), Directory: people, Log: log, Settings: map[string]any{"approve": "actions"}})
-	must(err)
-	models, err := llm.New(llm.Config{Providers: []llm.Provider{silent{}}, Aliases: map[string]llm.Alias{"default": {Models: []string{"test/one"}}}})
-	must(err)
-	tools := &tool.Registry{}
+	d := &desk{T: t}
+	f := furnishing{model: agreeing{}}
 	var house *home.Home
 	if s != nil {
 		house = home.New(home.Options{URL: s.URL, Token: homeassistant.Secret, Transport: http.DefaultTransport, For: tool.OwnedBy([]string{"ana"}, nil), Timing: home.Timing{Answer: 30 * time.Second, Wait: 30 * time.Second}})
 		k := local.NewKit(tool.Env{Name: "home"}, "")
 		home.Add(k, house)
-		list, err := k.Tools()
-		must(err)
-		for _, x := range list {
-			must(tools.Add(x))
+		var err error
+		if f.tools, err = k.Tools(); err != nil {
+			t.Fatal(err)
 		}
-		_, _, err = house.Check(t.Context()) // so that the screen need not wait for the connection
-		must(err)
+		if _, _, err := house.Check(t.Context()); err != nil { // so that the screen need not wait for the connection
+			t.Fatal(err)
+		}
+		f.close = house.Close
 	}
-	node, err := runtime.Open(t.Context(), runtime.Options{Vendors: vendors.All(), Store: st, Models: models, Tools: tools, Authorizer: judge, People: people, Log: log})
-	must(err)
-	o := api.Options{Node: node, People: people, Authorizer: judge, Logger: log, Home: house, Resources: node.Resources(),
-		Jobs:      job.Service{Jobs: jobs.New(jobs.Options{Store: st})},
-		Heartbeat: heartbeat.Service{Jobs: jobs.New(jobs.Options{Store: st}), Settings: heartbeat.Settings{Every: 15 * time.Minute, At: "08:00", Caps: heartbeat.Caps{Calls: 40}}}}
-	d := &desk{T: t, alarms: jobs.New(jobs.Options{Store: st})}
-	d.page, err = page.Handler(page.Options{Node: node, API: api.Handler(o), People: people, Logger: log})
-	must(err)
-	t.Cleanup(func() {
-		err := errors.Join(node.Close(context.Background()), judge.Close(), st.Close())
-		if house != nil {
-			err = errors.Join(err, house.Close())
-		}
-		if err != nil {
-			t.Error(err)
-		}
-	})
+	f.node = func(o *runtime.Options) { d.alarms = jobs.New(jobs.Options{Store: o.Store}) }
+	f.api = func(o *api.Options) {
+		o.Home, o.Jobs = house, job.Service{Jobs: d.alarms}
+		o.Heartbeat = heartbeat.Service{Jobs: d.alarms, Settings: heartbeat.Settings{Every: 15 * time.Minute, At: "08:00", Caps: heartbeat.Caps{Calls: 40}}}
+	}
+	d.page = newHouseOf(t, f).own
 	return d
 }
 

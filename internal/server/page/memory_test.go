@@ -2,13 +2,7 @@ package page_test
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
-	"io"
 	"iter"
-	"log/slog"
-	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"path/filepath"
 	"strconv"
@@ -18,30 +12,21 @@ import (
 	"steward/client"
 	"steward/internal/extract"
 	"steward/internal/id"
-	"steward/internal/identity"
 	"steward/internal/llm"
 	"steward/internal/memory"
 	"steward/internal/memory/documents"
 	"steward/internal/memory/graph"
 	"steward/internal/message"
-	"steward/internal/policy/rego"
 	"steward/internal/record"
 	"steward/internal/runtime"
 	"steward/internal/server/api"
-	"steward/internal/server/auth"
-	"steward/internal/server/page"
-	"steward/internal/store/sqlite"
-	"steward/internal/tool"
 	"steward/internal/turn"
-	"steward/test/vendors"
 )
 
-// study is the page over a real node that remembers.
+// study is a house that remembers.
 type study struct {
-	t     *testing.T
-	node  *runtime.Node
+	*house
 	facts *memory.Engine
-	url   string
 }
 
 // agreeing is a model that answers everything with "ok".
@@ -61,77 +46,29 @@ func (agreeing) Stream(context.Context, *llm.Request) iter.Seq2[llm.Event, error
 
 func newStudy(t *testing.T) *study {
 	t.Helper()
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	log := slog.New(slog.DiscardHandler)
-	st, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(t.TempDir(), "steward.db"), Log: log})
-	must(err)
-	people := identity.New(st)
-	judge, err := rego.Open(rego.Options{Dir: t.TempDir(), Directory: people, Log: log})
-	must(err)
-	one := llm.Alias{Models: []string{"test/one"}}
-	models, err := llm.New(llm.Config{Providers: []llm.Provider{agreeing{}}, Aliases: map[string]llm.Alias{"default": one, "fast": one}})
-	must(err)
-	s := &study{t: t, facts: memory.New(memory.Options{Store: st})}
-	s.node, err = runtime.Open(t.Context(), runtime.Options{Memory: s.facts, Vendors: vendors.All(), Store: st, Models: models, Tools: &tool.Registry{}, Authorizer: judge, People: people, Log: log})
-	must(err)
-	papers := documents.New(documents.Options{Store: st, Path: filepath.Join(t.TempDir(), "documents.db"), Reader: extract.Reader{}})
-	own, err := page.Handler(page.Options{Node: s.node, People: people, Version: "test", API: api.Handler(api.Options{Node: s.node, People: people, Authorizer: judge,
-		Resources: s.node.Resources(), Memory: s.facts, Documents: papers, Graph: graph.New(graph.Options{Store: st})})})
-	must(err)
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		own.ServeHTTP(w, r.WithContext(auth.With(r.Context(), auth.Caller{User: r.Header.Get("X-User")})))
-	}))
-	t.Cleanup(func() {
-		srv.CloseClientConnections()
-		srv.Close()
-		if err := errors.Join(s.node.Close(context.Background()), papers.Close(), judge.Close(), st.Close()); err != nil {
-			t.Error(err)
-		}
-	})
-	s.url = srv.URL
+	s := &study{}
+	var papers *documents.Engine
+	var triples *graph.Engine
+	s.house = newHouseOf(t, furnishing{model: agreeing{},
+		node: func(o *runtime.Options) {
+			s.facts = memory.New(memory.Options{Store: o.Store})
+			papers = documents.New(documents.Options{Store: o.Store, Path: filepath.Join(t.TempDir(), "documents.db"), Reader: extract.Reader{}})
+			triples = graph.New(graph.Options{Store: o.Store})
+			o.Memory = s.facts
+		},
+		api: func(o *api.Options) {
+			o.Memory, o.Documents, o.Graph = s.facts, papers, triples
+		},
+		close: func() error { return papers.Close() }})
 	return s
-}
-
-func (s *study) request(user, method, path, body string) *http.Response {
-	s.t.Helper()
-	r, err := http.NewRequestWithContext(s.t.Context(), method, s.url+path, strings.NewReader(body))
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	r.Header.Set("X-User", user)
-	r.Header.Set("Accept", "text/html")
-	res, err := http.DefaultClient.Do(r)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return res
 }
 
 // sees requests a screen. Its HTML must have parts; those with a hyphen before them must be absent.
 func (s *study) sees(user, path string, status int, parts ...string) string {
 	s.t.Helper()
-	res := s.request(user, "GET", path, "")
-	defer res.Body.Close()
-	b, err := io.ReadAll(res.Body)
-	if err != nil || res.StatusCode != status {
-		s.t.Fatalf("%s: %d, %v\n%s", path, res.StatusCode, err, b)
-	}
-	s.contains(string(b), parts...)
-	return string(b)
-}
-
-func (s *study) contains(html string, parts ...string) {
-	s.t.Helper()
-	for _, p := range parts {
-		if what, absent := strings.CutPrefix(p, "-"); strings.Contains(html, what) == absent {
-			s.t.Errorf("%q in\n%s", p, html)
-		}
-	}
+	html := s.get(user, path, status)
+	s.has(html, parts...)
+	return html
 }
 
 // outcome is the answer to an action.
@@ -147,25 +84,8 @@ func (s *study) does(user, name string, fields ...string) outcome {
 	for i := 0; i < len(fields); i += 2 {
 		in[fields[i]] = fields[i+1]
 	}
-	b, err := json.Marshal(in)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	res := s.request(user, "POST", "/do/"+name, string(b))
-	defer res.Body.Close()
-	var a struct {
-		Patches []struct{ ID, HTML string }
-		Go      string
-		Error   struct{ Code string }
-	}
-	if err := json.NewDecoder(res.Body).Decode(&a); err != nil {
-		s.t.Fatal(err)
-	}
-	out := outcome{Go: a.Go, Code: a.Error.Code}
-	for _, p := range a.Patches {
-		out.HTML += p.HTML
-	}
-	return out
+	d := s.do(user, name, in)
+	return outcome{HTML: d.html(), Go: d.Go, Code: d.Error.Code}
 }
 
 // add adds a fact, and returns its id.
@@ -199,13 +119,13 @@ func TestFactsAreSeenChangedAndForgotten(t *testing.T) {
 	}
 
 	ask := s.does("ana", "fact-ask", "id", tea)
-	s.contains(ask.HTML, `data-do="fact-save"`, "I like &lt;b&gt;tea")
+	s.has(ask.HTML, `data-do="fact-save"`, "I like &lt;b&gt;tea")
 	out := s.does("ana", "fact-save", "id", tea, "text", "I like green tea", "type", "preference", "subject", "user", "importance", "0.5", "from", today(t, ask.HTML), "until", "")
-	s.contains(out.HTML, `id="fact-`+tea, "I like green tea")
+	s.has(out.HTML, `id="fact-`+tea, "I like green tea")
 	if out := s.does("ana", "fact-save", "id", tea, "text", "x", "type", "preference", "subject", "user", "importance", "much"); out.Code != "fields_invalid" {
 		t.Errorf("%+v", out)
 	}
-	s.contains(s.does("ana", "facts-changed").HTML, "I like green tea", `data-do="fact-undo"`)
+	s.has(s.does("ana", "facts-changed").HTML, "I like green tea", `data-do="fact-undo"`)
 	if out := s.does("ana", "fact-undo", "id", tea); out.Go != "/memory" {
 		t.Errorf("%+v", out)
 	}
@@ -213,7 +133,7 @@ func TestFactsAreSeenChangedAndForgotten(t *testing.T) {
 	s.sees("ana", "/memory/export?format=json", 200, `"I like \u003cb\u003etea`)
 	s.sees("ana", "/memory/export", 200, "# Facts that Steward remembers")
 
-	s.contains(s.does("ana", "fact-forget-ask", "id", tea).HTML, "This cannot be undone", "-Erase that too")
+	s.has(s.does("ana", "fact-forget-ask", "id", tea).HTML, "This cannot be undone", "-Erase that too")
 	if out := s.does("ana", "fact-forget", "id", tea); out.Code != "" {
 		t.Errorf("%+v", out)
 	}
@@ -242,7 +162,7 @@ func TestFactsOfOthersAreQuotations(t *testing.T) {
 	}
 	which := saved.Fact.ID.String()
 	s.sees("ana", "/memory", 200, "<blockquote", "Others have written this.", `data-do="fact-trust"`)
-	s.contains(s.does("ana", "fact-trust", "id", which).HTML, `id="fact-`+which, "you have confirmed it", "-<blockquote")
+	s.has(s.does("ana", "fact-trust", "id", which).HTML, `id="fact-`+which, "you have confirmed it", "-<blockquote")
 }
 
 // The page about the person is edited as a text. A page that is refused changes nothing, and the browser keeps
@@ -265,14 +185,14 @@ func TestTheProfileIsEdited(t *testing.T) {
 	}
 	s.sees("ana", "/memory/facts/"+tea, 200, "I like coffee")
 	stale := s.does("ana", "profile-save", "version", "0", "text", strings.Replace(p.Text, "I like tea", "I like milk", 1))
-	s.contains(stale.HTML, `id="profile-error"`, "Nothing was saved.", `-id="profile"`)
+	s.has(stale.HTML, `id="profile-error"`, "Nothing was saved.", `-id="profile"`)
 	if stale.Go != "" {
 		t.Errorf("%+v", stale)
 	}
 	s.sees("ana", "/memory/facts/"+tea, 200, "I like coffee")
 
 	ask := s.does("ana", "profile-save", "version", version(), "text", "# Preferences\n")
-	s.contains(ask.HTML, "These facts are erased for good", "I like coffee", `name="erase"`)
+	s.has(ask.HTML, "These facts are erased for good", "I like coffee", `name="erase"`)
 	s.sees("ana", "/memory/facts/"+tea, 200)
 	if out := s.does("ana", "profile-save", "version", version(), "text", "# Preferences\n", "erase", "yes"); out.Go == "" {
 		t.Errorf("%+v", out)
@@ -285,7 +205,7 @@ func TestDocumentsAreAddedFoundAndRemoved(t *testing.T) {
 	s := newStudy(t)
 	s.sees("ana", "/documents", 200, "There are no documents yet.", `data-upload="/documents"`, `data-live="of=documents`)
 	for name, text := range map[string]string{"notes.md": "# Garden\n\nThe <i>roses</i> need water every evening.", "bad.pdf": "no pdf"} {
-		res := s.request("ana", "POST", "/documents?own=true&path="+name, text)
+		res := s.request("ana", "POST", "/documents?own=true&path="+name, strings.NewReader(text))
 		res.Body.Close()
 		if res.StatusCode >= 300 {
 			t.Fatal(name, res.Status)
@@ -299,14 +219,14 @@ func TestDocumentsAreAddedFoundAndRemoved(t *testing.T) {
 	s.sees("ana", "/documents/notes.md", 200, "The &lt;i&gt;roses&lt;/i&gt;", "your own text")
 	which, _, _ := strings.Cut(rest, `"`)
 	s.sees("eve", "/documents/"+which, 404)
-	s.contains(s.does("ana", "document-remove-ask", "id", which, "name", "bad.pdf").HTML, "The file itself stays")
+	s.has(s.does("ana", "document-remove-ask", "id", which, "name", "bad.pdf").HTML, "The file itself stays")
 	if out := s.does("eve", "document-remove", "id", which); out.Code != "document_not_found" {
 		t.Errorf("%+v", out)
 	}
 	if out := s.does("ana", "document-remove", "id", which); out.Go != "/documents" {
 		t.Errorf("%+v", out)
 	}
-	s.contains(s.does("ana", "documents").HTML, `id="documents"`, "-/documents/"+which)
+	s.has(s.does("ana", "documents").HTML, `id="documents"`, "-/documents/"+which)
 }
 
 // The graph is a picture whose nodes lead to their own pictures. It is bounded, and a table says the same.
@@ -332,9 +252,9 @@ func TestTheGraphIsDrawn(t *testing.T) {
 	s.sees("ana", "/memory/graph?of="+url.QueryEscape("Friend 7"), 200, `id="picture"`, `id="relations"`, "Ann &lt;script&gt;", `class="dot middle"`)
 	s.sees("ana", "/memory/graph?of=Nobody", 200, `-id="picture"`, "Nobody")
 	s.sees("eve", "/memory/graph?of="+url.QueryEscape("Friend 7"), 200, `-id="picture"`)
-	s.contains(s.does("ana", "graph-query", "query", "SELECT ?who { <http://example.org/ann> <urn:steward:relation:knows> ?who } LIMIT 3").HTML, `id="graph-answer"`, "Rows: 3", "<table")
-	s.contains(s.does("ana", "graph-query", "query", "ASK { ?a ?b ?c }").HTML, "Yes.")
-	s.contains(s.does("ana", "graph-query", "query", "SELECT").HTML, `role="alert"`)
+	s.has(s.does("ana", "graph-query", "query", "SELECT ?who { <http://example.org/ann> <urn:steward:relation:knows> ?who } LIMIT 3").HTML, `id="graph-answer"`, "Rows: 3", "<table")
+	s.has(s.does("ana", "graph-query", "query", "ASK { ?a ?b ?c }").HTML, "Yes.")
+	s.has(s.does("ana", "graph-query", "query", "SELECT").HTML, `role="alert"`)
 	s.sees("ana", "/memory/graph/export?format=ntriples", 200, "<http://example.org/ann>")
 	s.sees("eve", "/memory/graph/export", 200, "-example.org")
 }
@@ -372,9 +292,9 @@ func TestAConversationTellsWhatItRemembers(t *testing.T) {
 	}
 	which := saved.Fact.ID.String()
 	s.sees("ana", chat, 200, `id="f-`+which, "Remembered:", text, `data-field-where="chat"`)
-	s.contains(s.does("ana", "fact-forget-ask", "id", which).HTML, "Erase that too?", `name="turns"`)
+	s.has(s.does("ana", "fact-forget-ask", "id", which).HTML, "Erase that too?", `name="turns"`)
 	out := s.does("ana", "fact-undo", "id", which, "where", "chat")
-	s.contains(out.HTML, `id="f-`+which, "No longer remembered:")
+	s.has(out.HTML, `id="f-`+which, "No longer remembered:")
 	if out.Go != "" {
 		t.Errorf("%+v", out)
 	}
