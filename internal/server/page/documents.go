@@ -155,7 +155,7 @@ func (s *server) upload(w http.ResponseWriter, r *http.Request) {
 	s.API.ServeHTTP(w, in)
 }
 
-// documentsShown is the action that shows the list anew.
+// documentsShown is the action that shows the list again.
 func (v *visit) documentsShown(json.RawMessage) (*reply, error) {
 	list, err := v.api().Documents(v.ctx())
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 	"steward/internal/turn"
 )
 
-// flushEvery is how often a growing text is shown anew. A long one is shown less often, since all of it is read each
+// flushEvery is how often a growing text is shown again. A long one is shown less often, since all of it is read each
 // time: a stream takes at most a tenth of a processor.
 const flushEvery = 70 * time.Millisecond
 

@@ -117,9 +117,11 @@ func TestMarkdownIsShown(t *testing.T) {
 // Arguments are shown exactly as they are judged, and do not become much more than they are.
 func TestJSONIsShownExactly(t *testing.T) {
 	for in, want := range map[string]string{
-		`{"n":12345678901234567890,"x":"<b>"}`: "{\n  \"n\": 12345678901234567890,\n  \"x\": \"<b>\"\n}",
-		`{"a":"}\"]{[","b":[]}`:                "{\n  \"a\": \"}\\\"]{[\",\n  \"b\": []\n}",
-		`not JSON`:                             `not JSON`,
+		`{"n":12345678901234567890,"x":"<b>"}`:                "{\n  \"n\": 12345678901234567890,\n  \"x\": \"<b>\"\n}",
+		`{"a":"}\"]{[","b":[]}`:                               "{\n  \"a\": \"}\\\"]{[\",\n  \"b\": []\n}",
+		`{"b":1.10,"a":"é\u202e","b":2}`:                      "{\n  \"b\": 1.10,\n  \"a\": \"é\\u202e\",\n  \"b\": 2\n}",
+		"{\"a\":\"x\u202ey\u200b\"}":                          "{\n  \"a\": \"x\\u202ey\\u200b\"\n}", // the characters themselves
+		`not JSON`:                                            `not JSON`,
 		strings.Repeat("[", 9000) + strings.Repeat("]", 9000): strings.Repeat("[", 9000) + strings.Repeat("]", 9000),
 	} {
 		if got := indented(in); got != want {

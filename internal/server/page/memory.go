@@ -342,7 +342,7 @@ func changedDay(was time.Time, is string) (*time.Time, error) {
 	return &t, nil
 }
 
-// onFact says that a button is on the screen of one fact, which is then shown anew.
+// onFact says that a button is on the screen of one fact, which is then shown again.
 const onFact = "fact"
 
 // factShown shows a changed fact where the person has changed it.
