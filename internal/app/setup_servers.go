@@ -240,7 +240,7 @@ func (s *signIns) begin(server string, ask func(context.Context, *signIn) error)
 		defer cancel()
 		x.err = ask(ctx, x)
 		if ctx.Err() == context.DeadlineExceeded {
-			x.err = fault.New(fault.Timeout, "oauth_timeout", "nobody has consented in time").WithHint("begin again")
+			x.err = fault.New(fault.Timeout, "oauth_timeout", "the sign-in was not completed in time").WithHint("begin again")
 		}
 		close(x.done)
 	})
