@@ -41,6 +41,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"sync"
@@ -73,6 +74,8 @@ type Options struct {
 	// Wrote is called with every batch that was committed, with the bytes of its
 	// bodies. It must not block. nil: it is not called.
 	Wrote func(sc store.Scope, changes int, bytes int64)
+
+	sealEvery time.Duration // zero: see the constant; tests set it
 }
 
 // Limits of a connection, in milliseconds where PostgreSQL counts them. A session
@@ -190,7 +193,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	s.writer = newWriter(s)
 	s.running.Go(s.writer.loop)
 	s.running.Go(s.watch)
-	s.running.Go(s.keepSealed)
+	s.running.Go(func() { s.keepSealed(cmp.Or(o.sealEvery, sealEvery)) })
 	return s, nil
 }
 

@@ -101,20 +101,7 @@ func wantCode(t testing.TB, err error, code string) {
 	}
 }
 
-// TestContract runs the suite of the store's contract on a database, on one of
-// which a page of the log does not look far, and on two nodes that share one.
 func TestContract(t *testing.T) {
 	t.Parallel()
-	t.Run("Database", func(t *testing.T) {
-		t.Parallel()
-		contract.Run(t, func(t *testing.T) store.Store { return openNew(t) })
-	})
-	t.Run("Narrow", func(t *testing.T) {
-		t.Parallel()
-		contract.Run(t, func(t *testing.T) store.Store {
-			s := openNew(t)
-			s.window = 3
-			return s
-		})
-	})
+	contract.Run(t, func(t *testing.T) store.Store { return openNew(t) })
 }

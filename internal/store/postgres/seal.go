@@ -24,8 +24,8 @@ const (
 
 // keepSealed seals the log now and then. With several nodes, the others find
 // nothing left, or the lock taken.
-func (s *Store) keepSealed() {
-	tick := time.NewTicker(sealEvery)
+func (s *Store) keepSealed(every time.Duration) {
+	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for sealed := uint64(0); ; {
 		if s.news.current() > sealed {
