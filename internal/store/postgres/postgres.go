@@ -65,6 +65,8 @@ type Options struct {
 	Owner string       // the address for the owner: the tables are made or brought up to date first; empty: they are only checked
 	Log   *slog.Logger // nil: nothing is logged
 
+	ReadOnly bool // refuses to write
+
 	Connections int           // at most so many connections read at a time; zero: 8. One more writes
 	Patience    time.Duration // how long a call waits for a server that is away; zero: 15 s
 
@@ -121,7 +123,7 @@ type Store struct {
 	patience time.Duration
 	id       id.ID // of the writer
 	window   uint64
-	writer   *writer
+	writer   *writer // nil: only reads
 	news     news
 
 	ctx     context.Context // ends with Close
@@ -190,9 +192,12 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		return nil, coded(err)
 	}
 	s.news.publish(head)
+	s.running.Go(s.watch)
+	if o.ReadOnly {
+		return s, nil
+	}
 	s.writer = newWriter(s)
 	s.running.Go(s.writer.loop)
-	s.running.Go(s.watch)
 	s.running.Go(func() { s.keepSealed(cmp.Or(o.sealEvery, sealEvery)) })
 	return s, nil
 }
@@ -223,9 +228,11 @@ func (s *Store) Ready(ctx context.Context) error {
 // the connections. Further calls do nothing.
 func (s *Store) Close() error {
 	s.closing.Do(func() {
-		s.writer.stop()
+		if s.writer != nil {
+			s.writer.stop()
+			s.sealRest()
+		}
 		s.news.close()
-		s.sealRest()
 		s.cancel()
 		s.running.Wait()
 		s.pool.Close()

@@ -109,6 +109,10 @@ func (s *Store) enqueue(ctx context.Context, j *pendingCommit) error {
 	if err := j.batch.Check(); err != nil {
 		return err
 	}
+	if s.writer == nil {
+		return fault.New(fault.Unavailable, "store_read_only", "the database is open read-only").
+			WithHint("write through the Steward that serves this data")
+	}
 	if s.mask != nil {
 		s.hide(&j.batch)
 	}
