@@ -80,7 +80,7 @@ func TestAForgottenFilterReturnsNothing(t *testing.T) {
 	conn := connected(t, c.URL(postgres.App, name))
 	var tables []string
 	err := conn.QueryRow(t.Context(), "SELECT array_agg(relname ORDER BY relname) FROM pg_class WHERE relnamespace = $1::regnamespace AND relkind = 'r'", schemaName).Scan(&tables)
-	if err != nil || len(tables) != 11 {
+	if err != nil || len(tables) != 12 {
 		t.Fatalf("tables %v (%v)", tables, err)
 	}
 	hers := map[string]int{"log": 3, "tree": 2, "place": 1, "term": 1, "space": 1, "head": 1}

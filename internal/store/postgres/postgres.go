@@ -160,7 +160,32 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{log: o.Log, mask: o.Mask, wrote: o.Wrote, patience: o.Patience, id: id.New(), window: scanWindow}
+	s, err := connect(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	head, err := s.start(ctx, len(all))
+	if err != nil {
+		s.cancel()
+		s.pool.Close()
+		return nil, coded(err)
+	}
+	s.news.publish(head)
+	s.running.Go(s.watch)
+	if o.ReadOnly {
+		return s, nil
+	}
+	s.writer = newWriter(s)
+	s.running.Go(s.writer.loop)
+	s.running.Go(func() { s.keepSealed(cmp.Or(o.sealEvery, sealEvery)) })
+	return s, nil
+}
+
+// connect prepares the database, if the owner is given, and opens its pool.
+func connect(ctx context.Context, o Options) (s *Store, err error) {
+	s = &Store{log: o.Log, mask: o.Mask, wrote: o.Wrote, patience: o.Patience, id: id.New(), window: scanWindow}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.news.init()
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
@@ -183,22 +208,6 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if s.pool, err = pgxpool.NewWithConfig(ctx, s.config); err != nil {
 		return nil, coded(err)
 	}
-	s.ctx, s.cancel = context.WithCancel(context.Background())
-	s.news.init()
-	head, err := s.start(ctx, len(all))
-	if err != nil {
-		s.cancel()
-		s.pool.Close()
-		return nil, coded(err)
-	}
-	s.news.publish(head)
-	s.running.Go(s.watch)
-	if o.ReadOnly {
-		return s, nil
-	}
-	s.writer = newWriter(s)
-	s.running.Go(s.writer.loop)
-	s.running.Go(func() { s.keepSealed(cmp.Or(o.sealEvery, sealEvery)) })
 	return s, nil
 }
 
@@ -213,7 +222,13 @@ func (s *Store) start(ctx context.Context, newest int) (head uint64, err error) 
 		return 0, err
 	}
 	err = s.read(ctx, everything, func(q *request) error {
-		return q.row("SELECT seq FROM head").Scan(&head)
+		var partly bool
+		err := q.row("SELECT seq, EXISTS (SELECT FROM transfer) FROM head").Scan(&head, &partly)
+		if err == nil && partly {
+			return fault.New(fault.Conflict, "store_incomplete", "the database is a copy that is not complete").
+				WithHint("run steward migrate again, which continues it")
+		}
+		return err
 	})
 	return head, err
 }

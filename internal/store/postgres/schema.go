@@ -45,7 +45,7 @@ var grants = []string{
 	"GRANT INSERT, UPDATE (body) ON log TO %[1]s",
 	"GRANT INSERT, UPDATE ON tree, seal TO %[1]s",
 	"GRANT INSERT, UPDATE, DELETE ON place, writer TO %[1]s",
-	"GRANT INSERT, DELETE ON term TO %[1]s",
+	"GRANT INSERT, DELETE ON term, transfer TO %[1]s",
 	"GRANT INSERT ON space, scar TO %[1]s",
 	"GRANT UPDATE ON head, sealed TO %[1]s",
 }

@@ -424,7 +424,11 @@ func (w *writer) lock(ctx context.Context, group []*pendingCommit) (p *planner, 
 	if err != nil {
 		return nil, 0, err
 	}
-	if err := eachRow(rows, p.readNode); err != nil || len(places.pos) == 0 {
+	err = eachRow(rows, func(r pgx.Rows) error {
+		_, err := p.readNode(r)
+		return err
+	})
+	if err != nil || len(places.pos) == 0 {
 		return p, nth, err
 	}
 	if rows, err = res.Query(); err != nil {
@@ -433,12 +437,12 @@ func (w *writer) lock(ctx context.Context, group []*pendingCommit) (p *planner, 
 	return p, nth, eachRow(rows, p.readPlace)
 }
 
-func (p *planner) readNode(r pgx.Rows) error {
+func (p *planner) readNode(r pgx.Rows) (resource.URI, error) {
 	var n node
 	var key, encoded []byte
 	var state *string
 	if err := r.Scan(&key, &n.seq, &n.version, &n.gone, &n.space, &n.typ, &state, &encoded); err != nil {
-		return err
+		return resource.URI{}, err
 	}
 	if state != nil {
 		n.state = *state
@@ -448,7 +452,7 @@ func (p *planner) readNode(r pgx.Rows) error {
 		n.refs, err = decodeRefs(encoded)
 	}
 	p.nodes[u] = &n
-	return err
+	return u, err
 }
 
 func (p *planner) readPlace(r pgx.Rows) error {

@@ -100,6 +100,12 @@ CREATE TABLE scar (
 	hash bytea NOT NULL
 );
 
+-- What a copy that is not complete yet is a copy of. As long as there is a row, the
+-- database is no store.
+CREATE TABLE transfer (
+	source text NOT NULL
+);
+
 -- What belongs to a space is read and written only within a scope that names it.
 -- The subqueries are evaluated once a statement, not once a row.
 DO $$
@@ -113,7 +119,7 @@ BEGIN
 		EXECUTE format('CREATE POLICY changes ON %I FOR UPDATE USING (space = ANY ((SELECT writes())::text[]))', t);
 		EXECUTE format('CREATE POLICY removes ON %I FOR DELETE USING (space = ANY ((SELECT writes())::text[]))', t);
 	END LOOP;
-	FOREACH t IN ARRAY ARRAY['writer', 'seal', 'sealed', 'scar'] LOOP
+	FOREACH t IN ARRAY ARRAY['writer', 'seal', 'sealed', 'scar', 'transfer'] LOOP
 		EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY', t);
 		EXECUTE format('ALTER TABLE %I FORCE ROW LEVEL SECURITY', t);
 		EXECUTE format('CREATE POLICY node ON %I USING ((SELECT reads_all()))', t);
