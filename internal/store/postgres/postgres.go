@@ -217,8 +217,9 @@ func (s *Store) start(ctx context.Context, newest int) (head uint64, err error) 
 	if err != nil {
 		return 0, err
 	}
-	defer conn.Release()
-	if err := checkRole(ctx, conn, newest); err != nil {
+	err = checkRole(ctx, conn, newest)
+	conn.Release() // there may be no other
+	if err != nil {
 		return 0, err
 	}
 	err = s.read(ctx, everything, func(q *request) error {
