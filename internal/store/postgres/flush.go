@@ -6,14 +6,15 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"steward/internal/id"
 	"steward/internal/resource"
 	"steward/internal/store"
 )
 
 // The statements that write a group, each with its rows as arrays.
 const (
-	insertLog = `INSERT INTO log (seq, at, version, prev, op, space, actor, type, state, request, key, body)
-		SELECT r.seq, $1, r.version, r.prev, r.op, r.space, r.actor, r.type, r.state, r.request, r.key, r.body
+	insertLog = `INSERT INTO log (seq, at, version, prev, op, space, actor, type, state, request, key, body, mark)
+		SELECT r.seq, $1, r.version, r.prev, r.op, r.space, r.actor, r.type, r.state, r.request, r.key, r.body, CASE WHEN r.seq = $13 THEN $14::uuid END
 		FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::smallint[], $6::text[], $7::text[], $8::text[], $9::text[], $10::bytea[], $11::bytea[], $12::bytea[])
 			AS r(seq, version, prev, op, space, actor, type, state, request, key, body)`
 	putTree = `INSERT INTO tree (key, seq, version, gone, space, type, state, refs)
@@ -28,8 +29,8 @@ const (
 	putPlaces = `INSERT INTO place (list, pos, space, seq) SELECT * FROM unnest($1::bytea[], $2::bigint[], $3::text[], $4::bigint[])
 		ON CONFLICT (list, pos, space) DO UPDATE SET seq = excluded.seq`
 	insertSpaces = `INSERT INTO space (name) SELECT unnest($1::text[]) ON CONFLICT DO NOTHING`
-	moveHead     = `UPDATE head SET seq = $1, at = $2`
-	countGroup   = `UPDATE writer SET nth = $2, at = now() WHERE id = $1`
+	insertSilent = `INSERT INTO silent (mark) VALUES ($1)`
+	forgetSilent = `DELETE FROM silent WHERE at < now() - interval '1 day'`
 )
 
 // columnsOf are rows as arrays.
@@ -59,9 +60,9 @@ func (p *placeRows) add(n *node, at slot) {
 
 // flush queues the statements that write the group's outcome: the log entries, and
 // for each changed resource the difference between its old and new state.
-func (p *planner) flush(b *pgx.Batch) {
+func (p *planner) flush(b *pgx.Batch, mark id.ID) {
 	if len(p.entries) > 0 {
-		p.flushLog(b)
+		p.flushLog(b, mark)
 	}
 	if len(p.order) == 0 {
 		return
@@ -118,7 +119,7 @@ func (p *planner) flush(b *pgx.Batch) {
 	}
 }
 
-func (p *planner) flushLog(b *pgx.Batch) {
+func (p *planner) flushLog(b *pgx.Batch, mark id.ID) {
 	n := len(p.entries)
 	var (
 		seqs, versions, prevs = make([]int64, n), make([]int64, n), make([]int64, n)
@@ -142,7 +143,7 @@ func (p *planner) flushLog(b *pgx.Batch) {
 			}
 		}
 	}
-	b.Queue(insertLog, p.at, seqs, versions, prevs, ops, spaces, actors, types, states, requests, keys, bodies)
+	b.Queue(insertLog, p.at, seqs, versions, prevs, ops, spaces, actors, types, states, requests, keys, bodies, int64(p.seq), mark[:])
 }
 
 // some returns nil for the empty word.

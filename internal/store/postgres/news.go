@@ -2,8 +2,11 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 )
 
 // news notifies waiting callers that the log has grown.
@@ -111,7 +114,7 @@ const (
 	watchSeldom = 100 * time.Millisecond
 )
 
-// watch reads the head as long as somebody waits. LISTEN and NOTIFY would save
+// watch reads the end of the log as long as somebody waits. LISTEN and NOTIFY would save
 // that, but a transaction that notifies takes a lock of the whole cluster of
 // databases when it commits.
 func (s *Store) watch() {
@@ -144,8 +147,9 @@ func (s *Store) watch() {
 
 // head returns the newest committed sequence number, of all nodes.
 func (s *Store) head(ctx context.Context) (head uint64, err error) {
-	err = s.read(ctx, everything, func(q *request) error {
-		return q.row("SELECT seq FROM head").Scan(&head)
+	err = s.read(ctx, everything, func(q *request) (err error) {
+		head, _, err = readEnd(q.row(endOfLog))
+		return err
 	})
 	if err == nil {
 		s.news.publish(head)
@@ -156,8 +160,20 @@ func (s *Store) head(ctx context.Context) (head uint64, err error) {
 func (s *Store) headOnce(ctx context.Context) (head uint64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, connectLimit)
 	defer cancel()
-	err = s.readOnce(ctx, everything, func(q *request) error {
-		return q.row("SELECT seq FROM head").Scan(&head)
+	err = s.readOnce(ctx, everything, func(q *request) (err error) {
+		head, _, err = readEnd(q.row(endOfLog))
+		return err
 	})
 	return head, err
+}
+
+// endOfLog reads the newest entry of all spaces, from the end of the index.
+const endOfLog = "SELECT seq, at FROM log ORDER BY seq DESC LIMIT 1"
+
+// readEnd reads the row of endOfLog, which an empty log does not have.
+func readEnd(r pgx.Row) (seq uint64, at int64, err error) {
+	if err = r.Scan(&seq, &at); errors.Is(err, pgx.ErrNoRows) {
+		err = nil
+	}
+	return seq, at, err
 }

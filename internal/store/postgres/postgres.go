@@ -6,9 +6,9 @@
 //
 // The order of the log is the order of its commits, for every reader on every
 // node. A sequence of PostgreSQL cannot give that: it hands out numbers before the
-// commit, and commits happen in any order. So a writer first locks the one row of
-// the table head, which has the newest number, and keeps it until it has committed.
-// Its group gets the next numbers. Whoever sees an entry sees all before it, and
+// commit, and commits happen in any order. So a writer first takes the lock of the
+// log, and keeps it until it has committed. Its group gets the numbers after the
+// newest entry. Whoever sees an entry sees all before it, and
 // there are no gaps. Under the lock the writer also reads what the preconditions of
 // its batches ask for, so that they hold when it commits: a fencing number that
 // another node has outdated is refused here.
@@ -22,9 +22,9 @@
 // # One outcome
 //
 // If the connection breaks, the writer connects again and repeats the group. A
-// group that may have been committed is asked about first: each writer has a row
-// with the number of its last group, written with the group. Under the lock its old
-// transaction is over, so that the answer is final.
+// group that may have been committed is asked about first: the last entry of a group
+// has a mark of its own, written with the group. Under the lock the old transaction
+// is over, so that the answer is final.
 //
 // # One fence
 //
@@ -50,7 +50,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"steward/internal/fault"
-	"steward/internal/id"
 	"steward/internal/store"
 )
 
@@ -121,7 +120,6 @@ type Store struct {
 	config   *pgxpool.Config
 	pool     *pgxpool.Pool
 	patience time.Duration
-	id       id.ID // of the writer
 	window   uint64
 	writer   *writer // nil: only reads
 	news     news
@@ -183,7 +181,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 
 // connect prepares the database, if the owner is given, and opens its pool.
 func connect(ctx context.Context, o Options) (s *Store, err error) {
-	s = &Store{log: o.Log, mask: o.Mask, wrote: o.Wrote, patience: o.Patience, id: id.New(), window: scanWindow}
+	s = &Store{log: o.Log, mask: o.Mask, wrote: o.Wrote, patience: o.Patience, window: scanWindow}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.news.init()
 	if s.log == nil {
@@ -222,9 +220,11 @@ func (s *Store) start(ctx context.Context, newest int) (head uint64, err error) 
 	if err != nil {
 		return 0, err
 	}
-	err = s.read(ctx, everything, func(q *request) error {
+	err = s.read(ctx, everything, func(q *request) (err error) {
 		var partly bool
-		err := q.row("SELECT seq, EXISTS (SELECT FROM transfer) FROM head").Scan(&head, &partly)
+		if head, _, err = readEnd(q.row(endOfLog)); err == nil {
+			err = q.row("SELECT EXISTS (SELECT FROM transfer)").Scan(&partly)
+		}
 		if err == nil && partly {
 			return fault.New(fault.Conflict, "store_incomplete", "the database is a copy that is not complete").
 				WithHint("run steward migrate again, which continues it")

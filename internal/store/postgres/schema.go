@@ -44,14 +44,18 @@ var grants = []string{
 	"GRANT SELECT ON ALL TABLES IN SCHEMA " + schemaName + " TO %[1]s",
 	"GRANT INSERT, UPDATE (body) ON log TO %[1]s",
 	"GRANT INSERT, UPDATE ON tree, seal TO %[1]s",
-	"GRANT INSERT, UPDATE, DELETE ON place, writer TO %[1]s",
-	"GRANT INSERT, DELETE ON term, transfer TO %[1]s",
+	"GRANT INSERT, UPDATE, DELETE ON place TO %[1]s",
+	"GRANT INSERT, DELETE ON term, transfer, silent TO %[1]s",
 	"GRANT INSERT ON space, scar TO %[1]s",
-	"GRANT UPDATE ON head, sealed TO %[1]s",
+	"GRANT UPDATE ON sealed TO %[1]s",
 }
 
-// prepareLock is the advisory lock of those who prepare a database.
-const prepareLock = 0x53747764 // "Stwd"
+// The advisory locks in a database: of those who prepare it, and of those who write
+// to its log.
+const (
+	prepareLock = 0x53747764 + iota // "Stwd"
+	logLock
+)
 
 // Prepare makes the tables of a database, or brings those of an older Steward up
 // to date, as their owner, and lets a role use them. It does all of it, or nothing.
@@ -81,7 +85,7 @@ func Prepare(ctx context.Context, owner, role string) error {
 }
 
 func prepare(ctx context.Context, tx pgx.Tx, all []string, role string) error {
-	if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", prepareLock); err != nil {
+	if _, err := tx.Exec(ctx, takeLock, int64(prepareLock)); err != nil {
 		return err
 	}
 	version, err := versionOf(ctx, tx)
@@ -157,3 +161,6 @@ func checkRole(ctx context.Context, q querier, newest int) error {
 	}
 	return err
 }
+
+// takeLock takes an advisory lock until the end of the transaction.
+const takeLock = "SELECT pg_advisory_xact_lock($1)"

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"steward/internal/fault"
+	"steward/internal/id"
 	"steward/internal/resource"
 	"steward/internal/store"
 	"steward/internal/store/chain"
@@ -172,14 +173,16 @@ func (s *Store) inNode(ctx context.Context, do func(pgx.Tx) error) error {
 // Begin implements transfer.Target.
 func (t *Transfer) Begin(ctx context.Context, source string) (at transfer.Progress, err error) {
 	err = t.inNode(ctx, func(tx pgx.Tx) error {
-		var head uint64
-		if err := tx.QueryRow(ctx, "SELECT seq FROM head FOR UPDATE").Scan(&head); err != nil {
+		if _, err := tx.Exec(ctx, takeLock, int64(logLock)); err != nil {
 			return err
 		}
 		var was string
 		err := tx.QueryRow(ctx, "SELECT source FROM transfer").Scan(&was)
+		last, _, ending := readEnd(tx.QueryRow(ctx, endOfLog))
 		switch {
-		case head > 0:
+		case ending != nil:
+			return ending
+		case last > 0 && errors.Is(err, pgx.ErrNoRows):
 			return fault.New(fault.Conflict, "transfer_refused", "the database holds a store already").
 				WithHint("name an empty one")
 		case errors.Is(err, pgx.ErrNoRows):
@@ -270,7 +273,7 @@ func (t *Transfer) PutNodes(ctx context.Context, page []transfer.Node) error {
 		p.order, p.group.nodes[x.URI] = append(p.order, x.URI), n
 		all[n.space] = true
 	}
-	return t.page(ctx, all, p.flush)
+	return t.page(ctx, all, func(b *pgx.Batch) { p.flush(b, id.ID{}) })
 }
 
 // PutSeals implements transfer.Target.
@@ -291,7 +294,6 @@ func (t *Transfer) PutSeals(ctx context.Context, page []transfer.Seal) error {
 func (t *Transfer) Finish(ctx context.Context) error {
 	return t.inNode(ctx, func(tx pgx.Tx) error {
 		var b pgx.Batch
-		b.Queue("UPDATE head SET (seq, at) = (SELECT l.seq, l.at FROM log l ORDER BY l.seq DESC LIMIT 1) WHERE EXISTS (SELECT FROM log)")
 		b.Queue("UPDATE sealed SET seq = COALESCE((SELECT s.first + length(s.tags) / 2 - 1 FROM seal s ORDER BY s.first DESC LIMIT 1), 0)")
 		b.Queue("DELETE FROM transfer")
 		return tx.SendBatch(ctx, &b).Close()

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"steward/internal/fault"
+	"steward/internal/id"
 	"steward/internal/resource"
 	"steward/internal/store"
 )
@@ -30,7 +31,6 @@ const closingPatience = 2 * time.Second
 type writer struct {
 	s      *Store
 	conn   *pgx.Conn       // nil: to be opened
-	nth    int64           // of the last group
 	spaces map[string]bool // spaces that are in the table
 
 	mu      sync.Mutex
@@ -250,29 +250,21 @@ func (w *writer) commit(group []*pendingCommit) {
 // again until patience is at its end. A transaction that may have been committed is
 // looked up before it is repeated.
 func (w *writer) persist(group []*pendingCommit) error {
-	w.nth++
-	begun, sent := time.Now(), false
+	begun, sent := time.Now(), &sending{mark: id.New()}
 	for delay := firstRetry; ; delay = min(2*delay, lastRetry) {
-		err := w.try(group, &sent)
+		err := w.try(group, sent)
 		if err == nil {
 			return nil
 		}
-		busy := isCode(err, "55P03") // another node holds the lock of the log
-		if !away(err) && !busy {
-			if w.conn != nil && !w.conn.IsClosed() {
-				if _, rollback := w.conn.Exec(w.s.ctx, "ROLLBACK"); rollback == nil {
-					return coded(err)
-				}
-			}
-			w.disconnect()
-			if !sent {
-				return coded(err)
-			}
-		} else {
+		again := away(err) || isCode(err, "55P03") // another node holds the lock of the log
+		if again || !w.rollBack() {
 			w.disconnect()
 		}
+		if !again && !sent.may {
+			return coded(err)
+		}
 		if w.outOfPatience(begun) {
-			if sent {
+			if sent.may {
 				return unknown(err)
 			}
 			return coded(err)
@@ -282,28 +274,40 @@ func (w *writer) persist(group []*pendingCommit) error {
 	}
 }
 
+// rollBack reports whether the connection is fit for another transaction.
+func (w *writer) rollBack() bool {
+	if w.conn == nil || w.conn.IsClosed() {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(w.s.ctx, connectLimit)
+	defer cancel()
+	_, err := w.conn.Exec(ctx, "ROLLBACK")
+	return err == nil
+}
+
 func (w *writer) outOfPatience(begun time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return time.Since(begun) > w.s.patience || w.closing && time.Since(w.since) > closingPatience
 }
 
-// connect opens the connection, and makes the row by which the writer recognizes
-// its groups.
+// sending is what is known of the transactions that were to commit a group.
+type sending struct {
+	mark id.ID  // of the group
+	may  bool   // one may have been committed
+	last uint64 // its last entry
+}
+
+// connect opens the connection.
 func (w *writer) connect(ctx context.Context) error {
 	if w.conn != nil && !w.conn.IsClosed() {
 		return nil
 	}
 	conn, err := pgx.ConnectConfig(ctx, w.s.config.ConnConfig.Copy())
-	if err != nil {
-		return err
+	if err == nil {
+		w.conn = conn
 	}
-	w.conn = conn
-	var b pgx.Batch
-	b.Queue(setScope, scopeArgs(everything)...)
-	b.Queue("DELETE FROM writer WHERE at < now() - interval '1 day' AND id <> $1", w.s.id[:])
-	b.Queue("INSERT INTO writer (id, nth) VALUES ($1, 0) ON CONFLICT DO NOTHING", w.s.id[:])
-	return conn.SendBatch(ctx, &b).Close()
+	return err
 }
 
 func (w *writer) disconnect() {
@@ -318,26 +322,32 @@ func (w *writer) disconnect() {
 // transactionLimit bounds one transaction, with the wait for the lock.
 const transactionLimit = 2 * time.Minute
 
-// try runs one transaction. It sets sent before the transaction can be committed.
-// If sent is set when it begins, it first asks whether an earlier attempt has been
-// committed; then that one's receipts stand.
-func (w *writer) try(group []*pendingCommit, sent *bool) error {
+// try runs one transaction. It sets sent.may before the transaction can be
+// committed. If that is set when it begins, it first asks whether the earlier one
+// has been committed; then the receipts of that one stand.
+func (w *writer) try(group []*pendingCommit, sent *sending) error {
 	ctx, cancel := context.WithTimeout(w.s.ctx, transactionLimit)
 	defer cancel()
 	if err := w.connect(ctx); err != nil {
 		return err
 	}
-	p, nth, err := w.lock(ctx, group)
+	p, err := w.lock(ctx, group)
 	if err != nil {
 		return err
 	}
 	head := p.seq
-	if *sent && nth == w.nth {
-		_, err := w.conn.Exec(ctx, "ROLLBACK")
-		w.s.news.publish(head)
-		return err
+	if sent.may {
+		done := false
+		if err := w.conn.QueryRow(ctx, wasCommitted, int64(sent.last), sent.mark[:]).Scan(&done); err != nil {
+			return err
+		}
+		if done {
+			_, err := w.conn.Exec(ctx, "ROLLBACK")
+			w.s.news.publish(head)
+			return err
+		}
 	}
-	*sent = false
+	sent.may = false
 	for _, j := range group {
 		if j.receipt, j.err = p.apply(j.scope, &j.batch); j.err != nil && !refused(j.err) {
 			return j.err
@@ -348,7 +358,7 @@ func (w *writer) try(group []*pendingCommit, sent *bool) error {
 		return err
 	}
 	var b pgx.Batch
-	p.flush(&b)
+	p.flush(&b, sent.mark)
 	fresh := w.newSpaces(p)
 	if len(fresh) > 0 {
 		b.Queue(insertSpaces, fresh)
@@ -356,9 +366,9 @@ func (w *writer) try(group []*pendingCommit, sent *bool) error {
 	if err := w.erase(ctx, p, &b); err != nil {
 		return err
 	}
-	b.Queue(countGroup, w.s.id[:], w.nth)
-	if p.seq > head {
-		b.Queue(moveHead, int64(p.seq), p.at)
+	if p.seq == head {
+		b.Queue(forgetSilent)
+		b.Queue(insertSilent, sent.mark[:])
 	}
 	if w.s.hold != nil {
 		if err := w.conn.SendBatch(ctx, &b).Close(); err != nil {
@@ -368,8 +378,10 @@ func (w *writer) try(group []*pendingCommit, sent *bool) error {
 		b = pgx.Batch{}
 	}
 	b.Queue("COMMIT")
-	*sent = true
+	sent.may, sent.last = true, p.seq
 	if err := w.conn.SendBatch(ctx, &b).Close(); err != nil {
+		// A server that is still there has said no.
+		sent.may = w.conn.IsClosed() || away(err)
 		return err
 	}
 	for _, space := range fresh {
@@ -380,61 +392,56 @@ func (w *writer) try(group []*pendingCommit, sent *bool) error {
 }
 
 const (
-	begin      = "BEGIN"
-	setWrites  = "SELECT set_config('steward.writes', $1::text[]::text, true)"
-	lockHead   = "SELECT seq, at FROM head FOR UPDATE"
-	readNth    = "SELECT nth FROM writer WHERE id = $1" // after the lock, in a snapshot of its own
-	readNodes  = "SELECT key, seq, version, gone, space, type, state, refs FROM tree WHERE key = ANY ($1)"
-	readPlaces = `SELECT p.list, p.pos, p.space FROM unnest($1::bytea[], $2::bigint[], $3::text[]) AS r(list, pos, space)
+	begin        = "BEGIN"
+	wasCommitted = "SELECT EXISTS (SELECT FROM log WHERE seq = $1 AND mark = $2) OR EXISTS (SELECT FROM silent WHERE mark = $2)"
+	setWrites    = "SELECT set_config('steward.writes', $1::text[]::text, true)"
+	readNodes    = "SELECT key, seq, version, gone, space, type, state, refs FROM tree WHERE key = ANY ($1)"
+	readPlaces   = `SELECT p.list, p.pos, p.space FROM unnest($1::bytea[], $2::bigint[], $3::text[]) AS r(list, pos, space)
 		JOIN place p ON p.list = r.list AND p.pos = r.pos AND p.space = r.space`
 )
 
-// lock begins a transaction, locks the end of the log, and reads what the group
+// lock begins a transaction, takes the lock of the log, and reads what the group
 // depends on. PostgreSQL takes a new snapshot for each statement (read committed),
 // so what is read after the lock includes everything that was committed before.
-func (w *writer) lock(ctx context.Context, group []*pendingCommit) (p *planner, nth int64, err error) {
+func (w *writer) lock(ctx context.Context, group []*pendingCommit) (p *planner, err error) {
 	keys, places, writes := w.asks(group)
 	var b pgx.Batch
 	b.Queue(begin)
 	b.Queue(setScope, scopeArgs(everything)...)
 	b.Queue(setWrites, writes)
-	b.Queue(lockHead)
-	b.Queue(readNth, w.s.id[:])
+	b.Queue(takeLock, int64(logLock))
+	b.Queue(endOfLog)
 	b.Queue(readNodes, keys)
 	if len(places.pos) > 0 {
 		b.Queue(readPlaces, places.list, places.pos, places.space)
 	}
 	res := w.conn.SendBatch(ctx, &b)
 	defer func() { err = errors.Join(err, res.Close()) }()
-	for range 3 {
+	for range 4 {
 		if _, err := res.Exec(); err != nil {
-			return nil, 0, err
+			return nil, err
 		}
 	}
-	var head uint64
-	var at int64
-	if err := res.QueryRow().Scan(&head, &at); err != nil {
-		return nil, 0, err
-	}
-	if err := res.QueryRow().Scan(&nth); err != nil {
-		return nil, 0, err
+	head, at, err := readEnd(res.QueryRow())
+	if err != nil {
+		return nil, err
 	}
 	p = newPlanner(head, at, time.Now())
 	rows, err := res.Query()
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	err = eachRow(rows, func(r pgx.Rows) error {
 		_, err := p.readNode(r)
 		return err
 	})
 	if err != nil || len(places.pos) == 0 {
-		return p, nth, err
+		return p, err
 	}
 	if rows, err = res.Query(); err != nil {
-		return nil, 0, err
+		return nil, err
 	}
-	return p, nth, eachRow(rows, p.readPlace)
+	return p, eachRow(rows, p.readPlace)
 }
 
 func (p *planner) readNode(r pgx.Rows) (resource.URI, error) {

@@ -8,25 +8,12 @@ CREATE FUNCTION writes() RETURNS text[] LANGUAGE sql STABLE PARALLEL SAFE
 CREATE FUNCTION reads_all() RETURNS boolean LANGUAGE sql STABLE PARALLEL SAFE
 	AS $$ SELECT COALESCE(current_setting('steward.all', true) = 'on', false) $$;
 
--- The end of the log, in one row. Whoever writes holds its lock from before he
--- reads anything until he has committed. at is in microseconds since 1970.
-CREATE TABLE head (
-	seq bigint NOT NULL,
-	at  bigint NOT NULL
-) WITH (fillfactor = 20);
-INSERT INTO head VALUES (0, 0);
-
--- The number of the last group that each writer has committed, by which it learns
--- the outcome of a commit whose answer was lost.
-CREATE TABLE writer (
-	id  uuid PRIMARY KEY,
-	nth bigint NOT NULL,
-	at  timestamptz NOT NULL DEFAULT now()
-) WITH (fillfactor = 50);
-
--- One row per change, only ever appended; only a body can be emptied. prev is the
--- entry that made the version before; op 1 is a put, 2 a deletion, 3 an erasure.
--- Words compare by their bytes, whatever the language of the database.
+-- One row per change, only ever appended; only a body can be emptied. at is in
+-- microseconds since 1970, prev the entry that made the version before; op 1 is a
+-- put, 2 a deletion, 3 an erasure. The last entry of a group that was committed as
+-- one has the group's mark, by which a writer learns the outcome of a commit whose
+-- answer was lost. Words compare by their bytes, whatever the language of the
+-- database.
 CREATE TABLE log (
 	seq     bigint PRIMARY KEY,
 	at      bigint NOT NULL,
@@ -39,7 +26,14 @@ CREATE TABLE log (
 	state   text COLLATE "C",
 	request bytea,
 	key     bytea NOT NULL,
+	mark    uuid,
 	body    bytea
+);
+
+-- The marks of groups that wrote no entry.
+CREATE TABLE silent (
+	mark uuid PRIMARY KEY,
+	at   timestamptz NOT NULL DEFAULT now()
 );
 
 -- The newest entry of each resource. A deleted one keeps its row (gone), as its
@@ -119,7 +113,7 @@ BEGIN
 		EXECUTE format('CREATE POLICY changes ON %I FOR UPDATE USING (space = ANY ((SELECT writes())::text[]))', t);
 		EXECUTE format('CREATE POLICY removes ON %I FOR DELETE USING (space = ANY ((SELECT writes())::text[]))', t);
 	END LOOP;
-	FOREACH t IN ARRAY ARRAY['writer', 'seal', 'sealed', 'scar', 'transfer'] LOOP
+	FOREACH t IN ARRAY ARRAY['silent', 'seal', 'sealed', 'scar', 'transfer'] LOOP
 		EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY', t);
 		EXECUTE format('ALTER TABLE %I FORCE ROW LEVEL SECURITY', t);
 		EXECUTE format('CREATE POLICY node ON %I USING ((SELECT reads_all()))', t);
@@ -129,10 +123,6 @@ ALTER TABLE space ENABLE ROW LEVEL SECURITY;
 ALTER TABLE space FORCE ROW LEVEL SECURITY;
 CREATE POLICY reads ON space FOR SELECT USING ((SELECT reads_all()) OR name = ANY ((SELECT reads())::text[]));
 CREATE POLICY adds ON space FOR INSERT WITH CHECK (name = ANY ((SELECT writes())::text[]));
-ALTER TABLE head ENABLE ROW LEVEL SECURITY;
-ALTER TABLE head FORCE ROW LEVEL SECURITY;
-CREATE POLICY reads ON head FOR SELECT USING ((SELECT reads_all()) OR (SELECT reads()) IS NOT NULL);
-CREATE POLICY moves ON head FOR UPDATE USING ((SELECT reads_all()));
 ALTER TABLE version ENABLE ROW LEVEL SECURITY;
 ALTER TABLE version FORCE ROW LEVEL SECURITY;
 CREATE POLICY everybody ON version FOR SELECT USING (true);
