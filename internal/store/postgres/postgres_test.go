@@ -14,7 +14,6 @@ import (
 	"steward/internal/store"
 	"steward/test/leak"
 	"steward/test/postgres"
-	"steward/test/storetest/contract"
 )
 
 func TestMain(m *testing.M) {
@@ -99,9 +98,4 @@ func wantCode(t testing.TB, err error, code string) {
 	if fault.Of(err).Remedy == "" && code != "store_closed" {
 		t.Errorf("the error %v does not say what to do", err)
 	}
-}
-
-func TestContract(t *testing.T) {
-	t.Parallel()
-	contract.Run(t, func(t *testing.T) store.Store { return openNew(t) })
 }
