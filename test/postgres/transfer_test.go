@@ -146,7 +146,7 @@ func TestThereAndBack(t *testing.T) {
 		t.Fatalf("it continues with another source: %v", err)
 	}
 	r, err := transfer.Copy(t.Context(), first, source(t, first), there, nil)
-	if err != nil || r.Entries.Count != int64(head.Seq) || r.Nodes.Count != 151 {
+	if err != nil || r.Entries.Count != int64(head.Seq) || r.Nodes.Count != 151 || !r.Resumed {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	if _, err := transfer.Copy(t.Context(), first, source(t, first), there, nil); !fault.HasCode(err, "transfer_refused") {

@@ -64,7 +64,9 @@ const nodePage = 1000
 
 // Nodes implements transfer.Reader.
 func (s *Store) Nodes(ctx context.Context, after []byte) iter.Seq2[transfer.Node, error] {
+	after = append([]byte{}, after...) // nil would be NULL
 	return stream(ctx, s, func(l *ledger, each func(transfer.Node) error) error {
+		after := after
 		for {
 			rows, err := l.tx.Query(l.ctx, "SELECT key, seq, version, gone, space, type, state, refs FROM tree WHERE key > $1 ORDER BY key LIMIT $2", after, nodePage)
 			if err != nil {
@@ -110,6 +112,7 @@ func exported(u resource.URI, n *node) (transfer.Node, error) {
 // Seals implements transfer.Reader.
 func (s *Store) Seals(ctx context.Context, after uint64) iter.Seq2[transfer.Seal, error] {
 	return stream(ctx, s, func(l *ledger, each func(transfer.Seal) error) error {
+		after := after
 		for {
 			var page []transfer.Seal
 			rows, err := l.tx.Query(l.ctx, "SELECT first, hash, salts, tags FROM seal WHERE first > $1 ORDER BY first LIMIT $2", int64(after), sealPage)

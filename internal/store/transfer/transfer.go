@@ -20,6 +20,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"hash"
 	"iter"
 	"slices"
@@ -151,6 +152,9 @@ func inPages[T any](all iter.Seq2[T, error], size func(*T) int, put func([]T) er
 	var page []T
 	total := 0
 	for one, err := range all {
+		if err != nil && len(page) > 0 {
+			return errors.Join(err, put(page)) // the next copy continues after it
+		}
 		if err != nil {
 			return err
 		}
