@@ -104,6 +104,7 @@ var session = map[string]string{
 	"idle_in_transaction_session_timeout": idleInTxLimit,
 	"client_connection_check_interval":    "2000",
 	"jit":                                 "off",
+	"plan_cache_mode":                     "force_generic_plan",
 	"enable_hashjoin":                     "off",
 	"enable_mergejoin":                    "off",
 	"enable_seqscan":                      "off",
