@@ -102,7 +102,6 @@ var session = map[string]string{
 	"statement_timeout":                   statementLimit,
 	"lock_timeout":                        lockLimit,
 	"idle_in_transaction_session_timeout": idleInTxLimit,
-	"client_connection_check_interval":    "2000",
 	"jit":                                 "off",
 	"plan_cache_mode":                     "force_generic_plan",
 	"enable_hashjoin":                     "off",
