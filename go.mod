@@ -44,6 +44,7 @@ require (
 	github.com/blevesearch/snowballstem v0.9.0
 	github.com/emersion/go-webdav v0.6.0
 	github.com/go-telegram/bot v1.19.0
+	github.com/jackc/pgx/v5 v5.13.0
 	github.com/microcosm-cc/bluemonday v1.0.27
 	github.com/piprate/json-gold v0.9.1
 	github.com/slack-go/slack v0.35.0
@@ -58,6 +59,9 @@ require (
 	github.com/aymerick/douceur v0.2.0 // indirect
 	github.com/cayleygraph/quad v1.3.0 // indirect
 	github.com/gorilla/css v1.0.1 // indirect
+	github.com/jackc/pgpassfile v1.0.0 // indirect
+	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
+	github.com/jackc/puddle/v2 v2.2.3 // indirect
 	github.com/mattn/go-colorable v0.1.14 // indirect
 	github.com/pquerna/cachecontrol v0.2.0 // indirect
 	github.com/rs/zerolog v1.35.1 // indirect

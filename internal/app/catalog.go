@@ -18,7 +18,6 @@ import (
 	"steward/internal/jobs"
 	"steward/internal/llm"
 	"steward/internal/server/api"
-	"steward/internal/store/sqlite"
 
 	"steward/internal/catalog"
 	"steward/internal/effect"
@@ -192,7 +191,7 @@ func endpoints(set *settings.Loaded, own []string, log *slog.Logger) ([]catalog.
 }
 
 // OpenCatalog returns the API of the agents of a data folder that no other process uses.
-func (a *App) OpenCatalog(ctx context.Context, set *settings.Loaded, st *sqlite.Store) (*API, error) {
+func (a *App) OpenCatalog(ctx context.Context, set *settings.Loaded, st Store) (*API, error) {
 	log := slog.New(slog.DiscardHandler) // the list reports problems
 	l := &Local{Store: st, Keys: identity.New(st), Log: log, Resolver: a.Resolver(set), alarms: jobs.New(jobs.Options{Store: st}), private: a.private(set)}
 	l.goals, l.graph = a.goals(st, l.zone(set)), a.newGraph(st, func() mentioned { return mentioned{memory: l.memory} })

@@ -41,7 +41,6 @@ import (
 	"steward/internal/settings"
 	"steward/internal/store"
 	"steward/internal/store/audit"
-	"steward/internal/store/sqlite"
 	"steward/internal/tools/browser"
 	"steward/internal/tools/home"
 	domainlocal "steward/internal/tools/local"
@@ -68,7 +67,7 @@ func (a *App) exportKey() ([]byte, error) {
 type Local struct {
 	User   string
 	engine *conversation.Engine
-	Store  *sqlite.Store
+	Store  Store
 	index  *index
 	Keys   *identity.Registry
 	Judge  *rego.Authorizer
@@ -117,7 +116,7 @@ const readAtOnce = 3
 
 // OpenLocal opens the data folder for this process and wires a node over it.
 func (a *App) OpenLocal(ctx context.Context, set *settings.Loaded, log *slog.Logger) (*Local, error) {
-	var st *sqlite.Store
+	var st Store
 	intake := auth.NewIntake(auth.IntakeOptions{GuestDay: set.Limits.GuestStorage, OtherDay: set.Limits.DayStorage,
 		Stored: func(ctx context.Context, user string, since time.Time) (int64, error) {
 			return auth.StoredSince(ctx, st, user, since)
@@ -148,15 +147,6 @@ func (a *App) OpenLocal(ctx context.Context, set *settings.Loaded, log *slog.Log
 	l.setup = newSetup(a, set, l)
 	l.Own = a.inProcess(l.apiOptions(set), l.chat, log, func() error { return nil })
 	return l, nil
-}
-
-// OpenStore opens the database of the data folder, which it makes if necessary. wrote is called after each
-// write; it may be nil.
-func (a *App) OpenStore(ctx context.Context, set *settings.Loaded, log *slog.Logger, wrote func(store.Scope, int, int64)) (*sqlite.Store, error) {
-	if err := a.MakeData(set); err != nil {
-		return nil, err
-	}
-	return sqlite.Open(ctx, sqlite.Options{Path: Database(set.Data), Log: log, Mask: a.Hidden().MaskBytes, Wrote: wrote})
 }
 
 // MakeData makes the data folder. One that the user has named may be mistyped: it is made only in a

@@ -27,13 +27,12 @@ import (
 	"steward/internal/runtime"
 	"steward/internal/server/api"
 	"steward/internal/settings"
-	"steward/internal/store/sqlite"
 	"steward/internal/tool"
 )
 
 // Stored returns the API of what needs only the database: records, and decisions
 // about what waits for a person. It searches for no models and resumes no work.
-func (a *App) Stored(st *sqlite.Store, set *settings.Loaded, log *slog.Logger) (*API, error) {
+func (a *App) Stored(st Store, set *settings.Loaded, log *slog.Logger) (*API, error) {
 	price, err := a.Pricing()
 	if err != nil {
 		return nil, errors.Join(err, st.Close())

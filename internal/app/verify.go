@@ -11,7 +11,6 @@ import (
 	"steward/internal/search"
 	"steward/internal/search/vector"
 	"steward/internal/settings"
-	"steward/internal/store/sqlite"
 )
 
 // IndexState is what VerifyIndexes finds out about one index.
@@ -24,7 +23,7 @@ type IndexState struct {
 
 // VerifyIndexes compares the indexes in the data folder with the store, by count and hash. Those that do not
 // exist are left out. It changes nothing.
-func (a *App) VerifyIndexes(ctx context.Context, st *sqlite.Store, set *settings.Loaded) (out []IndexState) {
+func (a *App) VerifyIndexes(ctx context.Context, st Store, set *settings.Loaded) (out []IndexState) {
 	log := slog.New(slog.DiscardHandler)
 	index := newIndex(set.Data, st, vector.Options{Model: noModels}, log)
 	papers := a.documentEngine(st, set, extract.Reader{}, a.newGraph(st, func() mentioned { return mentioned{} }), log)

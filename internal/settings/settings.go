@@ -29,48 +29,50 @@ import (
 //	        "less": only lower it; without this tag: nothing. Only what is harmless has it, and
 //	        never what enters a prompt or names a model, a command, a key, a host or a folder
 type Settings struct {
-	Listen    string              `yaml:"listen" form:"listen" doc:"Address of the server."`
-	Data      string              `yaml:"data" form:"path" doc:"Folder of the database and everything else that Steward stores."`
-	Hosts     []string            `yaml:"hosts" form:"host" doc:"Host names, besides loopback and the listening address, under which the server may be reached."`
-	Origins   []string            `yaml:"origins" form:"origin" doc:"Web origins, besides the server's own, whose pages may talk to it."`
-	Open      []string            `yaml:"open" oneof:"/v1/chat/completions,/v1/responses,/v1/models,/v1/embeddings" doc:"Paths that any program on this machine may use without a credential, to ask models. It reads no conversation and decides nothing."`
-	Providers map[string]Provider `yaml:"providers" names:"provider" doc:"Those that are known by name ({providers}), and other servers that speak OpenAI's protocol, under names of your own."`
-	ModelsURL string              `yaml:"models_url" form:"file_url" doc:"Where steward models update fetches prices, windows and abilities of models."`
-	Models    map[string]Alias    `yaml:"models" names:"alias" doc:"Names for models: default, fast, strong and embed are used by Steward, others are yours."`
-	Embed     Embed               `yaml:"embed" doc:"Vectors of messages, by which search finds what other words say."`
-	Limits    Limits              `yaml:"limits" doc:"Limits of one turn and one user; 0 means no limit."`
-	Prices    map[string]Price    `yaml:"prices" names:"model" doc:"Prices of models in US dollars per million tokens, which override the built-in ones."`
-	Windows   map[string]int      `yaml:"windows" names:"model" min:"1024" max:"100000000" doc:"Context windows of models in tokens, which override those that Steward knows. Conversations are fitted to them."`
-	Keep      Keep                `yaml:"keep" doc:"How long Steward keeps things."`
-	Audit     Audit               `yaml:"audit" doc:"What is recorded besides changes."`
-	Workspace string              `yaml:"workspace" form:"workspace" doc:"Folder in which Steward reads and writes files for you, made at its first use: an absolute path, one that begins with ~/, or off."`
-	Folders   []Folder            `yaml:"folders" doc:"Folders that the files tools may use."`
-	Documents Documents           `yaml:"documents" doc:"Documents that are found by searches."`
-	Shell     Shell               `yaml:"shell" doc:"Commands and code that Steward runs in the workspace."`
-	Web       Web                 `yaml:"web" doc:"Pages of the web and the search for them."`
-	Browser   Browser             `yaml:"browser" doc:"Pages that need a real browser."`
-	Weather   Weather             `yaml:"weather" doc:"Forecasts."`
-	Heartbeat Heartbeat           `yaml:"heartbeat" doc:"How Steward speaks up by itself, once you have turned that on (steward heartbeat on)."`
-	Plans     Plans               `yaml:"plans" doc:"How plans are carried out."`
-	Memory    Memory              `yaml:"memory" doc:"What Steward remembers about you beyond a conversation."`
-	Notify    Notify              `yaml:"notify" doc:"How Steward reaches you outside of a chat."`
-	Home      Home                `yaml:"home" doc:"The home that Home Assistant runs."`
-	Channels  map[string]Channel  `yaml:"channels" names:"word" doc:"Accounts at messengers in which people reach Steward, each under a name of yours. steward channels add sets one up."`
-	Mail      map[string]Mail     `yaml:"mail" names:"word" doc:"Mailboxes, each under a name of yours."`
-	Calendars map[string]Calendar `yaml:"calendars" names:"word" doc:"Calendars and to-do lists at servers (CalDAV), each account under a name of yours. Without any, they are files of Steward's own."`
-	Contacts  map[string]Contacts `yaml:"contacts" names:"word" doc:"Address books at servers (CardDAV), each account under a name of yours."`
-	OAuth     map[string]OAuth    `yaml:"oauth" names:"word" doc:"Services that accounts are connected to with OAuth: google, microsoft, and others."`
-	Tools     Tools               `yaml:"tools" doc:"Limits of tool calls."`
-	Routing   string              `yaml:"routing" oneof:"auto,always,off" doc:"Whether a message that names no agent goes to the agent that it is for: by its words, and once you have agents of your own also by the fast model (auto); by the fast model in any case (always); or to the assistant (off). When messages are routed, a request of several steps is also offered as a plan."`
-	Approve   string              `yaml:"approve" oneof:"actions,unfixed" doc:"Which actions need your approval: every action that changes something (actions), or only those that your own words, or a plan made of them, had not fixed before anything of others was read (unfixed). Your own policies may decide otherwise."`
-	Agents    []string            `yaml:"agents" form:"path" doc:"Folders of agents, besides agents in the data folder. You approve each agent once."`
-	MCP       []string            `yaml:"mcp" form:"path" doc:"JSON files with mcpServers, besides mcp.json in the data folder. You approve each server once."`
-	Ollama    Ollama              `yaml:"ollama" doc:"A server for programs that use Ollama's API."`
-	Wyoming   Wyoming             `yaml:"wyoming" doc:"A server for the voice of Home Assistant (the Wyoming protocol)."`
-	Service   Service             `yaml:"service" doc:"External services that Steward calls."`
-	Profile   Profile             `yaml:"profile" doc:"What Steward should know about you."`
-	Log       Log                 `yaml:"log" doc:"What is written to stderr."`
-	Timeouts  Timeouts            `yaml:"timeouts" doc:"How long Steward waits."`
+	Listen     string              `yaml:"listen" form:"listen" doc:"Address of the server."`
+	Data       string              `yaml:"data" form:"path" doc:"Folder of the database and everything else that Steward stores."`
+	Store      Secret              `yaml:"store" doc:"Address of a PostgreSQL database in which everything is kept that is not a node's own: postgres://ROLE:PASSWORD@HOST/DATABASE, or where it is: env:NAME, file:PATH, command:PROGRAM ARGS or store:NAME. Empty: SQLite, in the data folder."`
+	StoreOwner Secret              `yaml:"store_owner" doc:"The same for the role that owns the tables, which makes them and brings them up to date at the start. Only needed then."`
+	Hosts      []string            `yaml:"hosts" form:"host" doc:"Host names, besides loopback and the listening address, under which the server may be reached."`
+	Origins    []string            `yaml:"origins" form:"origin" doc:"Web origins, besides the server's own, whose pages may talk to it."`
+	Open       []string            `yaml:"open" oneof:"/v1/chat/completions,/v1/responses,/v1/models,/v1/embeddings" doc:"Paths that any program on this machine may use without a credential, to ask models. It reads no conversation and decides nothing."`
+	Providers  map[string]Provider `yaml:"providers" names:"provider" doc:"Those that are known by name ({providers}), and other servers that speak OpenAI's protocol, under names of your own."`
+	ModelsURL  string              `yaml:"models_url" form:"file_url" doc:"Where steward models update fetches prices, windows and abilities of models."`
+	Models     map[string]Alias    `yaml:"models" names:"alias" doc:"Names for models: default, fast, strong and embed are used by Steward, others are yours."`
+	Embed      Embed               `yaml:"embed" doc:"Vectors of messages, by which search finds what other words say."`
+	Limits     Limits              `yaml:"limits" doc:"Limits of one turn and one user; 0 means no limit."`
+	Prices     map[string]Price    `yaml:"prices" names:"model" doc:"Prices of models in US dollars per million tokens, which override the built-in ones."`
+	Windows    map[string]int      `yaml:"windows" names:"model" min:"1024" max:"100000000" doc:"Context windows of models in tokens, which override those that Steward knows. Conversations are fitted to them."`
+	Keep       Keep                `yaml:"keep" doc:"How long Steward keeps things."`
+	Audit      Audit               `yaml:"audit" doc:"What is recorded besides changes."`
+	Workspace  string              `yaml:"workspace" form:"workspace" doc:"Folder in which Steward reads and writes files for you, made at its first use: an absolute path, one that begins with ~/, or off."`
+	Folders    []Folder            `yaml:"folders" doc:"Folders that the files tools may use."`
+	Documents  Documents           `yaml:"documents" doc:"Documents that are found by searches."`
+	Shell      Shell               `yaml:"shell" doc:"Commands and code that Steward runs in the workspace."`
+	Web        Web                 `yaml:"web" doc:"Pages of the web and the search for them."`
+	Browser    Browser             `yaml:"browser" doc:"Pages that need a real browser."`
+	Weather    Weather             `yaml:"weather" doc:"Forecasts."`
+	Heartbeat  Heartbeat           `yaml:"heartbeat" doc:"How Steward speaks up by itself, once you have turned that on (steward heartbeat on)."`
+	Plans      Plans               `yaml:"plans" doc:"How plans are carried out."`
+	Memory     Memory              `yaml:"memory" doc:"What Steward remembers about you beyond a conversation."`
+	Notify     Notify              `yaml:"notify" doc:"How Steward reaches you outside of a chat."`
+	Home       Home                `yaml:"home" doc:"The home that Home Assistant runs."`
+	Channels   map[string]Channel  `yaml:"channels" names:"word" doc:"Accounts at messengers in which people reach Steward, each under a name of yours. steward channels add sets one up."`
+	Mail       map[string]Mail     `yaml:"mail" names:"word" doc:"Mailboxes, each under a name of yours."`
+	Calendars  map[string]Calendar `yaml:"calendars" names:"word" doc:"Calendars and to-do lists at servers (CalDAV), each account under a name of yours. Without any, they are files of Steward's own."`
+	Contacts   map[string]Contacts `yaml:"contacts" names:"word" doc:"Address books at servers (CardDAV), each account under a name of yours."`
+	OAuth      map[string]OAuth    `yaml:"oauth" names:"word" doc:"Services that accounts are connected to with OAuth: google, microsoft, and others."`
+	Tools      Tools               `yaml:"tools" doc:"Limits of tool calls."`
+	Routing    string              `yaml:"routing" oneof:"auto,always,off" doc:"Whether a message that names no agent goes to the agent that it is for: by its words, and once you have agents of your own also by the fast model (auto); by the fast model in any case (always); or to the assistant (off). When messages are routed, a request of several steps is also offered as a plan."`
+	Approve    string              `yaml:"approve" oneof:"actions,unfixed" doc:"Which actions need your approval: every action that changes something (actions), or only those that your own words, or a plan made of them, had not fixed before anything of others was read (unfixed). Your own policies may decide otherwise."`
+	Agents     []string            `yaml:"agents" form:"path" doc:"Folders of agents, besides agents in the data folder. You approve each agent once."`
+	MCP        []string            `yaml:"mcp" form:"path" doc:"JSON files with mcpServers, besides mcp.json in the data folder. You approve each server once."`
+	Ollama     Ollama              `yaml:"ollama" doc:"A server for programs that use Ollama's API."`
+	Wyoming    Wyoming             `yaml:"wyoming" doc:"A server for the voice of Home Assistant (the Wyoming protocol)."`
+	Service    Service             `yaml:"service" doc:"External services that Steward calls."`
+	Profile    Profile             `yaml:"profile" doc:"What Steward should know about you."`
+	Log        Log                 `yaml:"log" doc:"What is written to stderr."`
+	Timeouts   Timeouts            `yaml:"timeouts" doc:"How long Steward waits."`
 }
 
 // Provider is an endpoint that offers models.

@@ -1,5 +1,5 @@
 // Package store defines the contract of Steward's storage: one tree of resources
-// and one log of their changes. Package sqlite holds the test suite that every
+// and one log of their changes. Package test/storetest/contract holds the test suite that every
 // implementation passes.
 package store
 

@@ -184,7 +184,7 @@ func commandLines() []entry {
 		later(at("conversations delete", notFound, func(x things) [][]string { return [][]string{{x.Victim, "--yes"}} })),
 
 		bare("agents approve", node), bare("agents deny", node), bare("agents list", node), bare("agents keep", node), bare("agents new", node), bare("agents revoke", node),
-		bare("agents show", node), bare("agents test", node), bare("config show", node), bare("doctor", node), bare("models test", node), bare("models update", node), bare("serve", node), bare("service install", node), bare("service status", node), bare("service uninstall", node), bare("setup", node),
+		bare("agents show", node), bare("agents test", node), bare("config show", node), bare("doctor", node), bare("migrate", node), bare("models test", node), bare("models update", node), bare("serve", node), bare("service install", node), bare("service status", node), bare("service uninstall", node), bare("setup", node),
 		bare("audit head", node), bare("audit verify", node), bare("audit export", node),
 		bare("policy check", node), bare("policy show", node), bare("policy test", node), bare("policy use", node),
 		bare("accounts add", node), bare("accounts connect", node), bare("home connect", node), bare("secrets list", node), bare("secrets remove", node), bare("secrets set", node),

@@ -36,7 +36,7 @@ func Main(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	code := m.Run()
+	code := runTests(m)
 	if err := leak.Find(); code == 0 && err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -81,7 +81,7 @@ func New(t testing.TB, o Options) *Node {
 		n.model = s.URL
 		n.Env = append(n.Env, "OPENAI_API_KEY=test-key", "OPENAI_BASE_URL="+s.URL+"/v1")
 	}
-	n.Env = append(n.Env, o.Env...)
+	n.Env = append(append(n.Env, store(t)...), o.Env...)
 	if o.Settings != "" {
 		n.Write(o.Settings, ".config", "steward", "steward.yaml")
 	}

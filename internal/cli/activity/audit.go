@@ -35,11 +35,12 @@ func (a *program) withAudit(ctx context.Context, file string, do func(*audit.Log
 	if err != nil {
 		return err
 	}
-	path := app.Database(set.Data)
+	var st app.Store
 	if file != "" {
-		path = a.Path(file)
+		st, err = sqlite.Open(ctx, sqlite.Options{Path: a.Path(file), ReadOnly: true})
+	} else {
+		st, err = a.ReadStore(ctx, set)
 	}
-	st, err := sqlite.Open(ctx, sqlite.Options{Path: path, ReadOnly: true})
 	if err != nil {
 		return err
 	}

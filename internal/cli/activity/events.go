@@ -21,7 +21,6 @@ import (
 	"steward/internal/resource"
 	"steward/internal/settings"
 	"steward/internal/store/follow"
-	"steward/internal/store/sqlite"
 )
 
 func (a *program) eventsCommand() *cobra.Command {
@@ -162,7 +161,7 @@ func (a *program) eventsKept(ctx context.Context, set *settings.Loaded, f events
 	return errors.Join(a.eventsIn(ctx, st, set, f, w), st.Close())
 }
 
-func (a *program) eventsIn(ctx context.Context, st *sqlite.Store, set *settings.Loaded, f events.Filter, w *eventPrinter) error {
+func (a *program) eventsIn(ctx context.Context, st app.Store, set *settings.Loaded, f events.Filter, w *eventPrinter) error {
 	log := a.Logger(set, a.Stderr)
 	l := &app.Local{Store: st, Keys: identity.New(st), Log: log, User: a.User()}
 	if err := l.OpenPolicies(set, log); err != nil {

@@ -8,11 +8,8 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
 	"time"
-
-	"steward/internal/store/sqlite"
 
 	"golang.org/x/sys/unix"
 
@@ -67,7 +64,7 @@ func (a *Program) WithStored(ctx context.Context, n Need, do func(*Session) erro
 	if err != nil {
 		return err
 	}
-	if _, err := os.Stat(app.Database(set.Data)); errors.Is(err, os.ErrNotExist) {
+	if !app.HasStore(set) {
 		return ErrNothingStored
 	}
 	return a.With(ctx, n, do)
@@ -240,12 +237,12 @@ func (a *Program) openStored(ctx context.Context, set *settings.Loaded, n Need, 
 
 // OpenReadOnly opens the database read-only, even while a Steward uses it. It returns nil if
 // there is no database yet.
-func (a *Program) OpenReadOnly(ctx context.Context) (*sqlite.Store, error) {
+func (a *Program) OpenReadOnly(ctx context.Context) (app.Store, error) {
 	set, err := a.Settings()
 	if err != nil {
 		return nil, err
 	}
-	st, err := sqlite.Open(ctx, sqlite.Options{Path: app.Database(set.Data), ReadOnly: true})
+	st, err := a.ReadStore(ctx, set)
 	if fault.HasCode(err, "database_missing") {
 		return nil, nil
 	}

@@ -95,7 +95,7 @@ func (a *program) doctor(ctx context.Context) error {
 		if serving == nil && !answers(ctx, running.URL) {
 			serving = errors.New("it does not answer")
 		}
-		data, newest := checkDatabase(ctx, set)
+		data, newest := a.checkDatabase(ctx, set)
 		checks = append(checks, checkFolder(set.Data), checkToken(set), data)
 		checks = append(checks, a.checkIndexes(ctx, set)...)
 		checks = append(checks, checkDisk(set.Data), a.checkPolicies(),
@@ -256,8 +256,8 @@ func checkGranted(set *settings.Loaded) []check {
 }
 
 // checkDatabase also returns the time of the newest entry, if there is one.
-func checkDatabase(ctx context.Context, set *settings.Loaded) (c check, newest time.Time) {
-	st, err := sqlite.Open(ctx, sqlite.Options{Path: app.Database(set.Data), ReadOnly: true})
+func (a *program) checkDatabase(ctx context.Context, set *settings.Loaded) (c check, newest time.Time) {
+	st, err := a.ReadStore(ctx, set)
 	if fault.HasCode(err, "database_missing") {
 		return fine("database", "none yet; it is created at the first start"), newest
 	}
@@ -265,7 +265,10 @@ func checkDatabase(ctx context.Context, set *settings.Loaded) (c check, newest t
 		return failed("database", bad, err), newest
 	}
 	defer st.Close()
-	damage, err := st.Damage(ctx)
+	var damage []string
+	if file, ok := st.(*sqlite.Store); ok {
+		damage, err = file.Damage(ctx)
+	}
 	if err == nil && len(damage) > 0 {
 		err = fault.New(fault.Internal, "database_damaged", "the file is damaged:\n%s", strings.Join(damage, "\n"))
 	}
@@ -292,7 +295,7 @@ func checkDatabase(ctx context.Context, set *settings.Loaded) (c check, newest t
 
 // checkIndexes compares the indexes of the search with the database. There is no check if there are none.
 func (a *program) checkIndexes(ctx context.Context, set *settings.Loaded) []check {
-	st, err := sqlite.Open(ctx, sqlite.Options{Path: app.Database(set.Data), ReadOnly: true})
+	st, err := a.ReadStore(ctx, set)
 	if err != nil {
 		return nil // checkDatabase has said so
 	}

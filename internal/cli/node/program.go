@@ -1,5 +1,5 @@
 // Package node has the commands that set up, run and check a Steward on this machine: setup, accounts, home,
-// channels, pair, unpair, serve, service, models, config and doctor.
+// channels, pair, unpair, serve, service, models, config, doctor and migrate.
 //
 // setup finds a model, asks for a folder and tries both; accounts adds a mailbox or connects an account at
 // another service; home connects Home Assistant; channels adds a messenger, and pair says who writes there.
@@ -32,5 +32,5 @@ type program struct {
 // Commands returns the commands of this package, for the run p.
 func Commands(p *command.Program) []*cobra.Command {
 	a := &program{Program: p}
-	return []*cobra.Command{a.serveCommand(), a.serviceCommand(), a.accountsCommand(), a.homeCommand(), a.channelsCommand(), a.pairCommand(), a.unpairCommand(), a.modelsCommand(), a.configCommand(), a.doctorCommand()}
+	return []*cobra.Command{a.serveCommand(), a.serviceCommand(), a.accountsCommand(), a.homeCommand(), a.channelsCommand(), a.pairCommand(), a.unpairCommand(), a.modelsCommand(), a.configCommand(), a.doctorCommand(), a.migrateCommand()}
 }

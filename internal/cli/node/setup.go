@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -34,8 +33,7 @@ func FirstRun(set *settings.Loaded) bool {
 			return false
 		}
 	}
-	_, err := os.Stat(app.Database(set.Data))
-	return errors.Is(err, os.ErrNotExist)
+	return !app.HasStore(set)
 }
 
 // plan is what setup has found out and will write.

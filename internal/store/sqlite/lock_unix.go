@@ -14,13 +14,13 @@ import (
 	"steward/internal/fault"
 )
 
-// fileLock is held as long as its file is open.
-type fileLock struct{ f *os.File }
+// FileLock is held as long as its file is open.
+type FileLock struct{ f *os.File }
 
-// takeLock locks path for this process, or reports who holds it (data_in_use).
+// TakeLock locks path for this process, or reports who holds it (data_in_use).
 // The kernel releases the lock when the process ends, however it ends. The file
 // stays: if it were removed, two processes could lock two different files.
-func takeLock(path string) (*fileLock, error) {
+func TakeLock(path string) (*FileLock, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
@@ -40,7 +40,7 @@ func takeLock(path string) (*fileLock, error) {
 		f.Close()
 		return nil, err
 	}
-	return &fileLock{f}, nil
+	return &FileLock{f}, nil
 }
 
 func inUse(path string, f *os.File) error {
@@ -54,7 +54,8 @@ func inUse(path string, f *os.File) error {
 		Detail("pid", pid).WithHint("stop the other Steward, or name another data folder")
 }
 
-func (l *fileLock) release() error {
+// Release gives the lock free.
+func (l *FileLock) Release() error {
 	if l == nil {
 		return nil
 	}

@@ -7,6 +7,7 @@ import (
 
 	"steward/internal/resource"
 	"steward/internal/store"
+	"steward/internal/store/chain"
 )
 
 const entryColumns = `SELECT l.seq, l.at, l.space, l.version, l.state, l.op, l.key, l.body, l.actor, l.request
@@ -234,11 +235,11 @@ func (s *Store) entries(st *stmt) (out []resource.Entry, full bool, err error) {
 		e := &out[len(out)-1]
 		err := r.entry(e)
 		if size += len(e.Body); err == nil && size >= pageBytes {
-			return errEnough
+			return chain.ErrEnough
 		}
 		return err
 	})
-	if err == errEnough {
+	if err == chain.ErrEnough {
 		return out, true, nil
 	}
 	return out, false, err

@@ -432,7 +432,7 @@ func TestOpenedWhileAnotherProcessHasIt(t *testing.T) {
 func TestLockGivenBack(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "lock")
-	l, err := takeLock(path)
+	l, err := TakeLock(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -441,13 +441,13 @@ func TestLockGivenBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer unix.Close(fd)
-	if err := l.release(); err != nil {
+	if err := l.Release(); err != nil {
 		t.Fatal(err)
 	}
-	if l, err = takeLock(path); err != nil {
+	if l, err = TakeLock(path); err != nil {
 		t.Fatalf("it is not free: %v", err)
 	}
-	if err := l.release(); err != nil {
+	if err := l.Release(); err != nil {
 		t.Fatal(err)
 	}
 }

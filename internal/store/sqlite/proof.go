@@ -9,40 +9,32 @@ import (
 
 	"steward/internal/resource"
 	"steward/internal/store"
+	"steward/internal/store/chain"
 )
 
 const proofColumns = `SELECT l.seq, l.at, l.space, l.version, l.state, l.op, l.key, l.body, l.actor, l.request, l.prev, l.type
 	FROM log l `
 
-// proof is a row of the log as it is in the database now, which may differ from
-// what was written.
-type proof struct {
-	store.Sealed
-	body *store.Hash // SHA-256 of the body; nil: it was erased
-	key  []byte
-	flaw string // why it is not a valid entry; empty: it is
-}
-
-// proof reads the columns of proofColumns. Damage sets p.flaw and is not an error.
-func (r *rows) proof(c *conn, p *proof) error {
-	*p = proof{key: bytes.Clone(r.st.view(6))}
+// proof reads the columns of proofColumns. Damage sets p.Flaw and is not an error.
+func (r *rows) proof(c *conn, p *chain.Proof) error {
+	*p = chain.Proof{Key: bytes.Clone(r.st.view(6))}
 	err := r.entry(&p.Entry)
 	p.Prev = uint64(r.st.int(10))
 	if err == nil {
-		p.flaw, err = r.checkColumns(&p.Entry)
+		p.Flaw, err = r.checkColumns(&p.Entry)
 	}
 	var sql *sqlError
 	switch {
 	case errors.As(err, &sql):
 		return err
 	case err != nil:
-		p.flaw = "cannot read it: " + err.Error()
+		p.Flaw = "cannot read it: " + err.Error()
 	}
 	if p.Op == resource.OpPut && r.st.null(7) {
-		return p.readScar(c)
+		return readScar(c, p)
 	}
 	sum := store.Hash(sha256.Sum256(p.Body))
-	p.body = &sum
+	p.BodySum = &sum
 	return nil
 }
 
@@ -61,7 +53,7 @@ func (r *rows) checkColumns(e *resource.Entry) (string, error) {
 }
 
 // readScar reads the salted hash of an erased body.
-func (p *proof) readScar(c *conn) error {
+func readScar(c *conn, p *chain.Proof) error {
 	st := c.prepare("SELECT hash FROM scar WHERE seq = ?").argInt(int64(p.Seq))
 	_, err := st.first(func() error {
 		copy(p.Mark[:], st.view(0))
@@ -69,32 +61,6 @@ func (p *proof) readScar(c *conn) error {
 	})
 	return err
 }
-
-// prove computes the salted hash of the body, and the entry's hash.
-func (p *proof) prove(salt *store.Salt) {
-	p.Salt = salt
-	switch {
-	case p.Mark != (store.Hash{}): // from readScar
-		p.Salt = nil
-	case salt == nil: // nothing can be proved
-	case p.body == nil:
-		p.Mark = store.MarkGone(salt)
-	default:
-		p.Mark = store.MarkBody(salt, *p.body)
-	}
-	p.Hash = p.Sum()
-}
-
-// sealRow is a seal as it is in the database now.
-type sealRow struct {
-	first  uint64
-	hash   store.Hash
-	tags   []byte
-	leaves *[store.SealSize]*store.Salt
-	flaw   string
-}
-
-func (s *sealRow) size() uint64 { return uint64(len(s.tags) / tagSize) }
 
 // ledger reads the log and its seals in parallel, from one snapshot of the
 // database.
@@ -124,8 +90,8 @@ func (l *ledger) close() {
 	l.seals.reset()
 }
 
-// entry reads the next entry; false at the end.
-func (l *ledger) entry(p *proof) (bool, error) {
+// Entry implements chain.Ledger.
+func (l *ledger) Entry(p *chain.Proof) (bool, error) {
 	ok, err := l.log.step()
 	if err != nil || !ok {
 		return false, err
@@ -133,24 +99,18 @@ func (l *ledger) entry(p *proof) (bool, error) {
 	return true, l.rows.proof(l.c, p)
 }
 
-// seal reads the next seal; false at the end.
-func (l *ledger) seal() (s sealRow, ok bool, err error) {
+// Seal implements chain.Ledger.
+func (l *ledger) Seal() (s chain.Seal, ok bool, err error) {
 	if ok, err = l.seals.step(); err != nil || !ok {
 		return s, false, err
 	}
-	s.first = uint64(l.seals.int(0))
-	copy(s.hash[:], l.seals.view(1))
-	s.tags = bytes.Clone(l.seals.view(3))
-	if len(s.tags) == 0 || len(s.tags)%tagSize != 0 || s.size() > store.SealSize || len(l.seals.view(1)) != len(s.hash) {
-		s.flaw = "the seal is damaged"
-		s.tags = s.tags[:min(len(s.tags)/tagSize, store.SealSize)*tagSize]
+	first, hash, row, tags := uint64(l.seals.int(0)), l.seals.bytes(1), l.seals.int(2), l.seals.bytes(3)
+	keys, err := saltsAt(l.c, row)
+	damaged := errors.Is(err, chain.ErrSalts)
+	if damaged {
+		err = nil
 	}
-	keys, err := saltsAt(l.c, l.seals.int(2))
-	if errors.Is(err, errSalts) {
-		s.flaw, err = "the seal's salts are missing or damaged", nil
-	}
-	s.leaves = keys.leaves()
-	return s, true, err
+	return chain.ReadSeal(first, hash, tags, keys, damaged), true, err
 }
 
 // Sealed implements store.Sealer.
@@ -170,7 +130,7 @@ func (s *Store) Sealed(ctx context.Context, sc store.Scope, since uint64) iter.S
 // sealedFrom verifies the seals from the one that covers since+1, and yields their
 // entries after since. It returns nil when yield returns false.
 func (s *Store) sealedFrom(c *conn, sc store.Scope, since uint64, yield func(store.Sealed, error) bool) error {
-	first, chain, err := sealBefore(c, since+1)
+	first, before, err := sealBefore(c, since+1)
 	if err != nil {
 		return err
 	}
@@ -179,23 +139,23 @@ func (s *Store) sealedFrom(c *conn, sc store.Scope, since uint64, yield func(sto
 		return err
 	}
 	defer l.close()
-	v := newVerifier(l, first)
-	v.chain = chain
-	v.each = func(p *proof, ends bool) bool {
+	v := chain.NewVerifier(l, first)
+	v.Chain = before
+	v.Each = func(p *chain.Proof, ends bool) bool {
 		out := p.Sealed
-		out.Chain, out.Ends = v.chain, ends
+		out.Chain, out.Ends = v.Chain, ends
 		if !sc.Sees(p.Space) {
-			out = store.Sealed{Entry: resource.Entry{Seq: p.Seq}, Hash: p.Hash, Chain: v.chain, Hidden: true, Ends: ends}
+			out = store.Sealed{Entry: resource.Entry{Seq: p.Seq}, Hash: p.Hash, Chain: v.Chain, Hidden: true, Ends: ends}
 		}
 		return p.Seq <= since || yield(out, nil)
 	}
 	for {
-		seal, ok, err := l.seal()
+		seal, ok, err := l.Seal()
 		if err != nil || !ok {
 			return err
 		}
-		switch err := v.sealed(&seal); {
-		case err == errEnough:
+		switch err := v.Sealed(&seal); {
+		case err == chain.ErrEnough:
 			return nil
 		case err != nil:
 			return err
@@ -207,16 +167,16 @@ func (s *Store) sealedFrom(c *conn, sc store.Scope, since uint64, yield func(sto
 
 // sealBefore returns the first entry of the seal that covers an entry, and the
 // chain's hash before that seal.
-func sealBefore(c *conn, seq uint64) (first uint64, chain store.Hash, err error) {
+func sealBefore(c *conn, seq uint64) (first uint64, hash store.Hash, err error) {
 	st := c.prepare("SELECT first, hash FROM seal WHERE first <= ? ORDER BY first DESC LIMIT 2")
 	defer st.reset()
 	ok, err := st.argInt(int64(min(seq, 1<<62))).step()
 	if err != nil || !ok {
-		return 1, chain, err
+		return 1, hash, err
 	}
 	first = uint64(st.int(0))
 	if ok, err = st.step(); ok {
-		copy(chain[:], st.view(1))
+		copy(hash[:], st.view(1))
 	}
-	return first, chain, err
+	return first, hash, err
 }

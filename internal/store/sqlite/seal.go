@@ -10,6 +10,7 @@ import (
 	"steward/internal/id"
 	"steward/internal/resource"
 	"steward/internal/store"
+	"steward/internal/store/chain"
 )
 
 // Limits of sealing. A seal is written with the commit that fills it, with the
@@ -18,7 +19,6 @@ import (
 const (
 	sealEvery = 5 * time.Second
 	sealSlice = 2048 // older entries that are sealed in one transaction
-	tagSize   = 2    // bytes of each entry's hash that its seal contains
 )
 
 const (
@@ -52,7 +52,7 @@ type sealer struct {
 
 // saltSet is the salts of a seal.
 type saltSet struct {
-	salts  salts
+	salts  chain.Salts
 	leaves *[store.SealSize]*store.Salt // derived from salts; nil: not yet
 	row    int64                        // in the database; 0: not written yet
 	gone   []int                        // entries whose salts are to be destroyed
@@ -60,7 +60,7 @@ type saltSet struct {
 
 func (o *saltSet) salt(i uint64) *store.Salt {
 	if o.leaves == nil {
-		o.leaves = o.salts.leaves()
+		o.leaves = o.salts.Leaves()
 	}
 	return o.leaves[i]
 }
@@ -82,10 +82,10 @@ func (s *sealer) reload() error {
 	first, row := uint64(st.int(0)), st.int(2)
 	copy(s.chain[:], st.view(1))
 	s.tags = st.bytes(3)
-	n := len(s.tags) / tagSize
+	n := len(s.tags) / chain.TagSize
 	s.sealed = first + uint64(n) - 1
 	keys, err := saltsAt(s.c, row)
-	if err != nil && !errors.Is(err, errSalts) {
+	if err != nil && !errors.Is(err, chain.ErrSalts) {
 		return err
 	}
 	if err != nil || n >= store.SealSize {
@@ -99,11 +99,11 @@ func (s *sealer) reload() error {
 // open begins a new seal.
 func (s *sealer) open(first uint64) {
 	s.first, s.next, s.tags = first, first, s.tags[:0]
-	s.own = &saltSet{salts: newSalts()}
+	s.own = &saltSet{salts: chain.NewSalts()}
 }
 
 // saltsAt reads the salts in a row.
-func saltsAt(c *conn, row int64) (salts, error) {
+func saltsAt(c *conn, row int64) (chain.Salts, error) {
 	st := c.prepare("SELECT key FROM salt WHERE id = ?")
 	defer st.reset()
 	ok, err := st.argInt(row).step()
@@ -111,9 +111,9 @@ func saltsAt(c *conn, row int64) (salts, error) {
 	case err != nil:
 		return nil, err
 	case !ok || st.null(0):
-		return nil, errSalts
+		return nil, chain.ErrSalts
 	}
-	return decodeSalts(st.view(0))
+	return chain.DecodeSalts(st.view(0))
 }
 
 // behind reports whether the database has entries that were not added yet.
@@ -130,7 +130,7 @@ func (s *sealer) add(e *store.Sealed, body *store.Hash) error {
 	if e.Mark == (store.Hash{}) {
 		salt := s.own.salt(s.next - s.first)
 		if salt == nil {
-			return errSalts
+			return chain.ErrSalts
 		}
 		if body != nil {
 			e.Mark = store.MarkBody(salt, *body)
@@ -140,9 +140,9 @@ func (s *sealer) add(e *store.Sealed, body *store.Hash) error {
 	}
 	h := e.Sum()
 	s.chain = s.chain.Link(h)
-	s.tags = append(s.tags, h[:tagSize]...)
+	s.tags = append(s.tags, h[:chain.TagSize]...)
 	s.next++
-	if len(s.tags) < tagSize*store.SealSize {
+	if len(s.tags) < chain.TagSize*store.SealSize {
 		return nil
 	}
 	if err := s.write(); err != nil {
@@ -173,7 +173,7 @@ func (s *sealer) write() error {
 // insert writes salts into a new row.
 func (s *sealer) insert(o *saltSet) error {
 	var err error
-	o.row, err = s.c.prepare(insertSalt).argBlob(o.salts.encode()).number()
+	o.row, err = s.c.prepare(insertSalt).argBlob(o.salts.Encode()).number()
 	return err
 }
 
@@ -186,18 +186,18 @@ func (s *sealer) catchUp(committed uint64, n int) error {
 		argInt(int64(s.next), int64(committed), int64(n))
 	r := rows{s: s.s, st: st}
 	err := st.each(func() error {
-		var p proof
+		var p chain.Proof
 		if err := r.proof(s.c, &p); err != nil {
 			return err
 		}
-		if p.Seq != s.next || p.flaw != "" {
+		if p.Seq != s.next || p.Flaw != "" {
 			s.hole = true
-			s.s.log.Error("the log is damaged and is no longer sealed: run `steward audit verify`", "entry", s.next, "what", p.flaw)
-			return errEnough
+			s.s.log.Error("the log is damaged and is no longer sealed: run `steward audit verify`", "entry", s.next, "what", p.Flaw)
+			return chain.ErrEnough
 		}
-		return s.add(&p.Sealed, p.body)
+		return s.add(&p.Sealed, p.BodySum)
 	})
-	if err == errEnough {
+	if err == chain.ErrEnough {
 		return nil
 	}
 	return err
@@ -318,14 +318,14 @@ func (s *sealer) saltsOf(seq uint64) (first uint64, o *saltSet, err error) {
 		return 0, nil, err
 	}
 	first = uint64(st.int(0))
-	if seq >= first+uint64(st.int(2)/tagSize) {
+	if seq >= first+uint64(st.int(2)/chain.TagSize) {
 		return 0, nil, nil
 	}
 	if o := s.changedSalts[first]; o != nil {
 		return first, o, nil
 	}
 	o = &saltSet{row: st.int(1)}
-	if o.salts, err = saltsAt(s.c, o.row); errors.Is(err, errSalts) {
+	if o.salts, err = saltsAt(s.c, o.row); errors.Is(err, chain.ErrSalts) {
 		return 0, nil, nil
 	}
 	return first, o, err
@@ -336,7 +336,7 @@ func (s *sealer) saltsOf(seq uint64) (first uint64, o *saltSet, err error) {
 // that SQLite overwrites it in place (see erase).
 func (s *sealer) forget() error {
 	for first, o := range s.changedSalts {
-		o.salts = o.salts.without(o.gone)
+		o.salts = o.salts.Without(o.gone)
 		o.leaves, o.gone = nil, nil
 		was := o.row
 		if was == 0 {
@@ -390,7 +390,7 @@ func (s *Store) sealHead(ctx context.Context) (h store.Head, err error) {
 	err = s.withConn(ctx, s.readers, func(c *conn) error {
 		st := c.prepare(lastSeal)
 		_, err := st.first(func() error {
-			h.Seq = uint64(st.int(0)) + uint64(len(st.view(3))/tagSize) - 1
+			h.Seq = uint64(st.int(0)) + uint64(len(st.view(3))/chain.TagSize) - 1
 			copy(h.Hash[:], st.view(1))
 			return nil
 		})

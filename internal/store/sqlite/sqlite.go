@@ -63,7 +63,7 @@ const (
 type Store struct {
 	path    string
 	log     *slog.Logger
-	lock    *fileLock
+	lock    *FileLock
 	names   *names
 	wrote   func(sc store.Scope, changes int, bytes int64)
 	codec   func() (*codec, error)
@@ -119,7 +119,7 @@ func open(ctx context.Context, o Options, steps []string) (*Store, error) {
 		s.writer.start()
 	}
 	if err != nil {
-		return nil, errors.Join(coded(path, err), s.lock.release())
+		return nil, errors.Join(coded(path, err), s.lock.Release())
 	}
 	return s, nil
 }
@@ -137,7 +137,7 @@ func (s *Store) openToWrite(steps []string) (err error) {
 	if err := os.MkdirAll(filepath.Dir(s.path), 0o700); err != nil {
 		return err
 	}
-	if s.lock, err = takeLock(s.path + ".lock"); err != nil {
+	if s.lock, err = TakeLock(s.path + ".lock"); err != nil {
 		return err
 	}
 	version, err := s.schemaVersion(len(steps))
@@ -287,7 +287,7 @@ func (s *Store) Close() error {
 		if s.writer != nil {
 			s.err = errors.Join(s.err, s.writer.c.close())
 		}
-		s.err = errors.Join(s.err, s.lock.release())
+		s.err = errors.Join(s.err, s.lock.Release())
 	})
 	return s.err
 }

@@ -10,6 +10,7 @@ import (
 	"steward/internal/resource"
 	"steward/internal/store"
 	"steward/test/leak"
+	_ "steward/test/seed"
 )
 
 // TestMain also serves the tests that need another process: they start this

@@ -1,0 +1,101 @@
+//go:build linux
+
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+
+	"steward/internal/fault"
+	"steward/internal/resource"
+	"steward/internal/store"
+	"steward/test/leak"
+	"steward/test/postgres"
+)
+
+func TestMain(m *testing.M) {
+	code := postgres.Main(m.Run)
+	if err := leak.Find(); err != nil && code == 0 {
+		fmt.Fprintln(os.Stderr, "after all tests:", err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// prepared is the name of a database with the tables, of which tests get copies.
+var prepared struct {
+	once sync.Once
+	name string
+}
+
+// database returns the cluster and an empty database with the tables.
+func database(t testing.TB) (*postgres.Cluster, string) {
+	t.Helper()
+	c := postgres.Shared(t)
+	prepared.once.Do(func() {
+		prepared.name = c.Database(t, "")
+		if err := Prepare(context.Background(), c.URL(postgres.Owner, prepared.name), postgres.App); err != nil {
+			t.Fatal(err)
+		}
+	})
+	return c, c.Database(t, prepared.name)
+}
+
+// open opens a store of a database, and closes it when the test ends.
+func open(t testing.TB, url string, change ...func(*Options)) *Store {
+	t.Helper()
+	o := Options{URL: url}
+	for _, f := range change {
+		f(&o)
+	}
+	s, err := Open(context.Background(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+func openNew(t testing.TB) *Store {
+	t.Helper()
+	c, name := database(t)
+	return open(t, c.URL(postgres.App, name))
+}
+
+var (
+	ada    = store.ForUser("ada")
+	bob    = store.ForUser("bob")
+	system = store.ForNode(resource.System)
+)
+
+func conv(name string) resource.URI { return resource.Root("common.Conversation", name) }
+
+func put(u resource.URI, body string) store.Change {
+	return store.Change{URI: u, Body: []byte(body)}
+}
+
+func commit(t testing.TB, s *Store, changes ...store.Change) store.Receipt {
+	t.Helper()
+	r, err := s.Commit(context.Background(), ada, store.Batch{Changes: changes})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func wantCode(t testing.TB, err error, code string) {
+	t.Helper()
+	if !fault.HasCode(err, code) {
+		t.Fatalf("got error %v, want the code %s", err, code)
+	}
+	if fault.Of(err).Remedy == "" && code != "store_closed" {
+		t.Errorf("the error %v does not say what to do", err)
+	}
+}

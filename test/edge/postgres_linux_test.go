@@ -1,0 +1,85 @@
+package edge_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"steward/test/edge"
+)
+
+// A whole Steward on PostgreSQL: turns, a kill -9, commands beside it, the search,
+// the audit; then everything moves to the data folder, and from there to another
+// database, where the conversation goes on.
+func TestOnPostgres(t *testing.T) {
+	t.Parallel()
+	n := edge.New(t, edge.Options{Model: edge.Script(t, edge.Steps(edge.Call{Name: "math.multiply", Args: map[string]any{"a": 6, "b": 7}})), Env: edge.Postgres(t)})
+	n.Serve()
+	if a := n.Ask("What is 6 times 7, quokka?", nil); a.Text != "42" {
+		t.Fatalf("answered %q", a.Text)
+	}
+	n.Kill()
+	n.Serve()
+	type listed struct{ ID, Title string }
+	conversations := func() (out []listed) {
+		n.JSON(&out, "conversations", "list")
+		return out
+	}
+	list := conversations()
+	if len(list) != 1 {
+		t.Fatalf("conversations %v", list)
+	}
+	n.Until("the search finds the question", func() bool { return strings.Contains(n.Must("search", "quokka"), "quokka") })
+	n.Must("audit", "verify")
+	if _, err := os.Stat(n.Data("steward.db")); !os.IsNotExist(err) {
+		t.Errorf("there is a database in the data folder: %v", err)
+	}
+	if r := n.Run("migrate", "--to", "sqlite"); r.Code == 0 || !strings.Contains(r.Err, "data_in_use") {
+		t.Errorf("a store that is served is migrated: %+v", r)
+	}
+	n.Stop()
+	if r := n.Run("doctor"); !strings.Contains(r.Out, "the log is intact") { // it misses a model, whatever the store
+		t.Errorf("steward doctor says\n%s", r.Out)
+	}
+	head := n.Must("audit", "head")
+	if list := conversations(); len(list) != 1 {
+		t.Errorf("without a server, there are %v", list)
+	}
+
+	// To the data folder.
+	out := n.Must("migrate", "--to", "sqlite")
+	if !strings.Contains(out, "copied and compared") {
+		t.Errorf("steward migrate says\n%s", out)
+	}
+	n.Env = without(n.Env, "STEWARD_STORE")
+	if got := n.Must("audit", "head"); got != head {
+		t.Errorf("the head is %s, was %s", got, head)
+	}
+	n.Serve()
+	if got := conversations(); len(got) != 1 || got[0] != list[0] {
+		t.Errorf("in the data folder there are %v", got)
+	}
+	if a := n.Ask("And again?", nil); a.Text != "42" {
+		t.Errorf("answered %q", a.Text)
+	}
+	n.Stop()
+
+	// To another database. The address may not be on the command line with a password.
+	other := edge.Postgres(t)
+	n.Env = append(n.Env, "OTHER="+strings.TrimPrefix(other[0], "STEWARD_STORE="), other[1])
+	if r := n.Run("migrate", "--to", "postgres://steward:hunter22@localhost/x"); r.Code == 0 || !strings.Contains(r.Err, "password_exposed") {
+		t.Errorf("an address with a password: %+v", r)
+	}
+	n.Must("migrate", "--to", "env:OTHER")
+	if r := n.Run("migrate", "--to", "env:OTHER"); r.Code == 0 || !strings.Contains(r.Err, "transfer_refused") {
+		t.Errorf("a second copy: %+v", r)
+	}
+	n.Env = append(n.Env, other...)
+	n.Serve()
+	if got := conversations(); len(got) != 2 {
+		t.Errorf("in the other database there are %v", got)
+	}
+	if a := n.Ask("And once more?", nil); a.Text != "42" {
+		t.Errorf("answered %q", a.Text)
+	}
+}
