@@ -69,11 +69,16 @@ func (a *program) serve(ctx context.Context, wait bool) error {
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}
+	observer, err := a.ListenMetrics(set, l, log)
+	if err != nil {
+		return errors.Join(err, s.Close(), l.Close())
+	}
+	defer observer.Close() // last: it tells until the end that Steward is closing
 	voice, err := a.ListenVoice(ctx, set, l, log)
 	if err != nil {
 		return errors.Join(err, s.Close(), l.Close())
 	}
-	if err := a.welcome(set, s, l, voice); err != nil {
+	if err := a.welcome(set, s, l, voice, observer); err != nil {
 		return errors.Join(err, voice.Close(), s.Close(), l.Close())
 	}
 	defer a.reportApprovals(ctx, l)()
@@ -115,7 +120,7 @@ func (a *program) pageLink(s *app.Server, l *app.Local) string {
 }
 
 // welcome prints where Steward serves and what to do next.
-func (a *program) welcome(set *settings.Loaded, s *app.Server, l *app.Local, voice *app.Voice) error {
+func (a *program) welcome(set *settings.Loaded, s *app.Server, l *app.Local, voice *app.Voice, observer *app.Observer) error {
 	if a.JSON {
 		return a.PrintJSON(app.Notice{URL: s.URL, PID: os.Getpid(), Version: a.VersionText()})
 	}
@@ -132,6 +137,9 @@ func (a *program) welcome(set *settings.Loaded, s *app.Server, l *app.Local, voi
 		if auth.BeyondLoopback(set.Listen) {
 			b.WriteString("  Other machines reach it, and what they send is not encrypted. Give each person a key:\n" +
 				"  steward keys create --user NAME\n")
+		}
+		if set.Metrics.Listen != "" {
+			fmt.Fprintf(&b, "  metrics http://%s/metrics, without a credential\n", observer.Address)
 		}
 		if voice.Ollama != "" {
 			fmt.Fprintf(&b, "  ollama  http://%s, without a credential, as %s\n", voice.Ollama, set.Ollama.User)
