@@ -295,7 +295,7 @@ func (o *Observer) Close() error {
 
 // serverOf returns the server that answers a request, for the metrics.
 func serverOf(r *http.Request) string {
-	for _, s := range []struct{ path, name string }{{websocket.Path, "websocket"}, {"/api/", "api"}, {"/v1/", "openai"}, {mcp.Path, "mcp"}, {services.Prefix, "services"},
+	for _, s := range []struct{ path, name string }{{websocket.Path, "websocket"}, {"/api/", "api"}, {"/v1/", "v1"}, {mcp.Path, "mcp"}, {services.Prefix, "services"},
 		{hooks.Prefix, "hooks"}, {ChannelsPath, "channels"}, {"/healthz", "health"}, {"/readyz", "health"}, {metricsPath, "metrics"}, {profilesPath, "profiles"}} {
 		if strings.HasPrefix(r.URL.Path, s.path) {
 			return s.name

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"strings"
 	"sync"
 	"time"
 
@@ -417,9 +418,16 @@ func (m *metered) Stream(ctx context.Context, r *Request) iter.Seq2[Event, error
 	}
 }
 
+// traced returns the name of a model's vendor in OpenTelemetry's conventions, if that is another than its own.
+func (m *Models) traced(model string) string {
+	provider, _, _ := strings.Cut(model, "/")
+	v, _ := m.cfg.Vendors.Named(provider)
+	return v.Traced
+}
+
 // described describes a call for the telemetry.
 func (m *metered) described(r *Request) telemetry.ModelInfo {
-	return telemetry.ModelInfo{Model: m.name, MaxTokens: r.Sampling.MaxTokens, Temperature: r.Sampling.Temperature, System: r.System, Messages: r.Transcript.Messages}
+	return telemetry.ModelInfo{Model: m.name, Provider: m.models.traced(m.name), MaxTokens: r.Sampling.MaxTokens, Temperature: r.Sampling.Temperature, System: r.System, Messages: r.Transcript.Messages}
 }
 
 // errAbandoned is the failure of a call whose caller has stopped reading.

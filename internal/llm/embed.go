@@ -76,7 +76,7 @@ type countedEmbedder struct {
 
 // Embed implements Embedder.
 func (c countedEmbedder) Embed(ctx context.Context, texts []string) (Vectors, error) {
-	ctx, call := c.models.cfg.Telemetry.EmbedCall(ctx, c.name)
+	ctx, call := c.models.cfg.Telemetry.EmbedCall(ctx, c.name, c.models.traced(c.name))
 	v, err := c.Embedder.Embed(ctx, texts)
 	price, _ := c.models.Price(c.name)
 	used := message.Usage{Input: v.Tokens}

@@ -210,6 +210,8 @@ func apiRoutes() []entry {
 		{route: "GET /api/v1/channels/inbox", want: own, calls: to(get(api+"/channels/inbox"), get(api+"/channels/inbox?all=true")), open: "no messenger is set up in this world; package messaging tests that everybody is told of their own messages alone"},
 		{route: "GET /api/v1/channels/outbox", want: own, calls: to(get(api+"/channels/outbox"), get(api+"/channels/outbox?all=true")), open: "as for the inbox"},
 		{route: "GET /api/v1/settings", want: admin, admin: true, calls: to(get(api + "/settings")), open: theNodes},
+		{route: "GET /api/v1/log-level", want: admin, admin: true, calls: to(get(api + "/log-level")), open: theNodes},
+		{route: "PUT /api/v1/log-level", want: admin, admin: true, calls: to(put(api+"/log-level", `{"level":"info"}`)), open: theNodes},
 		{route: "POST /api/v1/channels", want: admin, admin: true, calls: to(post(api+"/channels", `{"kind":"telegram","token":"0123456789:abcdef"}`)), open: theNodes},
 		{route: "POST /api/v1/channels/{name}/test", want: admin, admin: true, calls: to(post(api+"/channels/telegram/test", "")), open: theNodes},
 		{route: "DELETE /api/v1/channels/{name}", want: admin, admin: true, calls: to(del(api + "/channels/telegram")), open: theNodes},

@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -220,6 +221,7 @@ func (x ToolCall) End(res *message.ToolResult, err error) {
 // ModelInfo describes a call of a model.
 type ModelInfo struct {
 	Model       string // "provider/model"
+	Provider    string // its name in the conventions; empty: the one of Model
 	MaxTokens   int
 	Temperature *float64
 	Messages    func() []*message.Message // what it is asked, for content
@@ -245,7 +247,7 @@ func (t *Telemetry) ModelCall(ctx context.Context, info ModelInfo) (context.Cont
 		return ctx, x
 	}
 	provider, model, _ := strings.Cut(info.Model, "/")
-	attrs := []attribute.KeyValue{semconv.GenAIOperationNameChat, semconv.GenAIProviderNameKey.String(wellKnown(provider)), semconv.GenAIRequestModel(model),
+	attrs := []attribute.KeyValue{semconv.GenAIOperationNameChat, semconv.GenAIProviderNameKey.String(cmp.Or(info.Provider, provider)), semconv.GenAIRequestModel(model),
 		semconv.GenAIRequestStream(true)}
 	if info.MaxTokens > 0 {
 		attrs = append(attrs, semconv.GenAIRequestMaxTokens(info.MaxTokens))
@@ -268,8 +270,8 @@ func (t *Telemetry) ModelCall(ctx context.Context, info ModelInfo) (context.Cont
 	return ctx, x
 }
 
-// EmbedCall begins a call of an embedding model ("provider/model").
-func (t *Telemetry) EmbedCall(ctx context.Context, full string) (context.Context, ModelCall) {
+// EmbedCall begins a call of an embedding model ("provider/model"). traced is ModelInfo.Provider.
+func (t *Telemetry) EmbedCall(ctx context.Context, full, traced string) (context.Context, ModelCall) {
 	if t == nil {
 		return ctx, ModelCall{}
 	}
@@ -279,7 +281,7 @@ func (t *Telemetry) EmbedCall(ctx context.Context, full string) (context.Context
 	}
 	provider, model, _ := strings.Cut(full, "/")
 	ctx, x.span = t.tracer.Start(ctx, "embeddings "+model, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(
-		semconv.GenAIOperationNameEmbeddings, semconv.GenAIProviderNameKey.String(wellKnown(provider)), semconv.GenAIRequestModel(model)))
+		semconv.GenAIOperationNameEmbeddings, semconv.GenAIProviderNameKey.String(cmp.Or(traced, provider)), semconv.GenAIRequestModel(model)))
 	return ctx, x
 }
 
@@ -315,23 +317,6 @@ func end(span trace.Span, err error) {
 		span.SetStatus(codes.Error, "")
 	}
 	span.End()
-}
-
-// wellKnown returns the name that the conventions have for a provider.
-func wellKnown(provider string) string {
-	switch provider {
-	case "gemini":
-		return "gcp.gemini"
-	case "vertex":
-		return "gcp.vertex_ai"
-	case "bedrock":
-		return "aws.bedrock"
-	case "mistral":
-		return "mistral_ai"
-	case "xai":
-		return "x_ai"
-	}
-	return provider
 }
 
 // messagesText returns messages in the form of the conventions: a role and parts.
