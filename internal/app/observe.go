@@ -34,8 +34,8 @@ const (
 	profilesPath = "/debug/pprof/"
 )
 
-// openTelemetry begins to count and, if the settings say where to, to trace. The result of the second is nil if
-// nothing is traced; it sends what is left.
+// openTelemetry begins to count and, if the settings say where to, to trace. stop sends what is left; it is nil if
+// nothing is traced.
 func (a *App) openTelemetry(set *settings.Loaded, log *slog.Logger) (stop func(context.Context) error, err error) {
 	a.telemetry = nil
 	if !a.Serving && set.Traces.Endpoint == "" {
@@ -54,14 +54,14 @@ func (a *App) openTelemetry(set *settings.Loaded, log *slog.Logger) (stop func(c
 			}
 			return key(context.Background())
 		})}
-	stop, err = a.telemetry.Trace(telemetry.TraceOptions{Endpoint: set.Traces.Endpoint, Client: client, Content: set.Traces.Content, Version: a.VersionText()})
+	end, err := a.telemetry.Trace(telemetry.TraceOptions{Endpoint: set.Traces.Endpoint, Client: client, Content: set.Traces.Content, Version: a.VersionText()})
 	if err != nil {
 		return nil, err
 	}
 	return func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, tracesTimeout)
 		defer cancel()
-		err := stop(ctx)
+		err := end(ctx)
 		base.CloseIdleConnections()
 		return err
 	}, nil
@@ -277,6 +277,7 @@ func (a *App) ListenMetrics(set *settings.Loaded, l *Local, log *slog.Logger) (*
 	mux.Handle("/readyz", l.health())
 	o := &Observer{Address: ln.Addr().String(), http: &http.Server{Handler: mux, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}}
+	log.Info("metrics are served", "url", "http://"+o.Address+metricsPath)
 	go func() {
 		if err := o.http.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
 			log.Error("the metrics are not served any more", "error", err)

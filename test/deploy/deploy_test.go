@@ -100,7 +100,7 @@ func family(name string) string {
 func exported(t *testing.T) map[string]bool {
 	n := edge.New(t, edge.Options{Settings: "metrics: {listen: '127.0.0.1:0'}\n"})
 	n.Serve()
-	at := regexp.MustCompile(`metrics (http://[0-9.:]+)`).FindStringSubmatch(n.Log())
+	at := regexp.MustCompile(`metrics are served" url=(http://[0-9.:]+)`).FindStringSubmatch(n.Log())
 	if at == nil {
 		t.Fatal(n.Log())
 	}

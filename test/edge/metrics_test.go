@@ -39,7 +39,7 @@ func scrape(t testing.TB, address string) map[string]float64 {
 // metricsAt returns where a node with a free address for its metrics serves them.
 func metricsAt(t testing.TB, n *edge.Node) string {
 	t.Helper()
-	at := regexp.MustCompile(`metrics http://([0-9.:]+)`).FindStringSubmatch(n.Log())
+	at := regexp.MustCompile(`metrics are served" url=http://([0-9.:]+)`).FindStringSubmatch(n.Log())
 	if at == nil {
 		t.Fatalf("no address of the metrics: %s", n.Log())
 	}
@@ -71,7 +71,11 @@ func TestMetricsCountExactly(t *testing.T) {
 	for _, say := range []string{"hello", "calculate", "ask the helper", "note it"} {
 		c.Turn(map[string]any{"content": say}, func(edge.Approval) string { return "approve" })
 	}
-	after := scrape(t, at+"/metrics")
+	var after map[string]float64
+	n.Until("the last turn has ended", func() bool { // its answer comes a moment earlier
+		after = scrape(t, at+"/metrics")
+		return after[`steward_turns_total{outcome="answered"}`] == 5 && after["steward_turns_running"] == 0
+	})
 	want := map[string]float64{
 		`steward_turns_started_total{origin="user"}`:                                      4,
 		`steward_turns_started_total{origin="agent"}`:                                     1,
@@ -148,15 +152,15 @@ func TestWhoMayObserve(t *testing.T) {
 	t.Parallel()
 	n := edge.Serve(t, edge.Options{})
 	n.Must("users", "add", "ann")
-	n.Must("users", "add", "root", "--role", "admin")
+	n.Must("users", "add", "boss", "--role", "admin")
 	limited := strings.TrimSpace(n.Must("keys", "create", "--user", "ann", "--only", "metrics"))
 	for _, c := range []struct {
 		path, who, key string
 		want           int
 	}{
-		{"/metrics", "nobody", "-", 401}, {"/metrics", "ann", n.Key("ann"), 403}, {"/metrics", "an admin", n.Key("root"), 200}, {"/metrics", "the local user", n.Token(), 200}, {"/metrics", "a limited key", limited, 200},
-		{"/debug/pprof/heap", "nobody", "-", 401}, {"/debug/pprof/heap", "ann", n.Key("ann"), 403}, {"/debug/pprof/heap", "an admin", n.Key("root"), 200}, {"/debug/pprof/heap", "a limited key", limited, 401},
-		{"/api/v1/conversations", "a limited key", limited, 401}, {"/api/v1/log-level", "ann", n.Key("ann"), 403}, {"/api/v1/log-level", "an admin", n.Key("root"), 200},
+		{"/metrics", "nobody", "-", 401}, {"/metrics", "ann", n.Key("ann"), 403}, {"/metrics", "an admin", n.Key("boss"), 200}, {"/metrics", "the local user", n.Token(), 200}, {"/metrics", "a limited key", limited, 200},
+		{"/debug/pprof/heap", "nobody", "-", 401}, {"/debug/pprof/heap", "ann", n.Key("ann"), 403}, {"/debug/pprof/heap", "an admin", n.Key("boss"), 200}, {"/debug/pprof/heap", "a limited key", limited, 401},
+		{"/api/v1/conversations", "a limited key", limited, 401}, {"/api/v1/log-level", "ann", n.Key("ann"), 403}, {"/api/v1/log-level", "an admin", n.Key("boss"), 200},
 	} {
 		r := must.Get(http.NewRequest(http.MethodGet, n.URL+c.path, nil))
 		if c.key != "-" {
@@ -183,28 +187,28 @@ func TestTheLevelOfTheLogChanges(t *testing.T) {
 	c := n.Dial()
 	lines := func(agent string) int { return endsOf(n.Log(), agent) }
 	c.Turn(map[string]any{"content": "hello"}, nil)
-	if got := lines("assistant"); got != 0 {
-		t.Errorf("at the level info there are %d lines", got)
-	}
 	n.Must("log", "level", "debug", "--agent", "helper")
 	c.Turn(map[string]any{"content": "hello"}, nil)
 	c.Turn(map[string]any{"content": "hello", "agent": "helper"}, nil)
-	if a, h := lines("assistant"), lines("helper"); a != 0 || h != 1 {
-		t.Errorf("with a level of the helper's own: %d lines of the assistant, %d of the helper\n%s", a, h, n.Log())
+	n.Until("the end of the helper's turn is in the log", func() bool { return lines("helper") == 1 })
+	if a := lines("assistant"); a != 0 {
+		t.Errorf("%d lines of the assistant at the level info\n%s", a, n.Log())
 	}
 	n.Must("log", "level", "reset", "--agent", "helper")
 	n.Must("log", "level", "debug")
-	c.Turn(map[string]any{"content": "hello"}, nil)
-	if a := lines("assistant"); a != 1 {
-		t.Errorf("at the level debug: %d lines of the assistant\n%s", a, n.Log())
-	}
+	d := n.Dial()
+	d.Turn(map[string]any{"content": "hello"}, nil)
+	n.Until("the end of the assistant's turn is in the log", func() bool { return lines("assistant") == 1 })
 	if out := n.Must("log", "level"); out != "debug (settings: info)\n" {
 		t.Errorf("the level is told as %q", out)
 	}
 	n.Must("log", "level", "reset")
-	c.Turn(map[string]any{"content": "hello"}, nil)
-	if a := lines("assistant"); a != 1 {
-		t.Errorf("after a reset: %d lines of the assistant", a)
+	d.Turn(map[string]any{"content": "hello"}, nil)
+	n.Must("log", "level", "debug")
+	d.Turn(map[string]any{"content": "hello"}, nil) // after the end of the turn before
+	n.Until("the end of the last turn is in the log", func() bool { return lines("assistant") >= 2 })
+	if a, h := lines("assistant"), lines("helper"); a != 2 || h != 1 {
+		t.Errorf("%d lines of the assistant, %d of the helper\n%s", a, h, n.Log())
 	}
 	if r := n.Run("log", "level", "loud"); r.Code == 0 || !strings.Contains(r.Err, "log_level_invalid") {
 		t.Errorf("%+v", r)
