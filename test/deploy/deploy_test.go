@@ -100,10 +100,11 @@ func family(name string) string {
 func exported(t *testing.T) map[string]bool {
 	n := edge.New(t, edge.Options{Settings: "metrics: {listen: '127.0.0.1:0'}\n"})
 	n.Serve()
-	at := regexp.MustCompile(`metrics are served" url=(http://[0-9.:]+)`).FindStringSubmatch(n.Log())
-	if at == nil {
-		t.Fatal(n.Log())
-	}
+	var at []string
+	n.Until("the log says where the metrics are", func() bool {
+		at = regexp.MustCompile(`metrics are served" url=(http://[0-9.:]+)/`).FindStringSubmatch(n.Log())
+		return at != nil
+	})
 	n.Dial().Turn(map[string]any{"content": "What is 3 times 4?"}, nil)
 	resp := must.Get(http.Get(at[1] + "/metrics"))
 	defer resp.Body.Close()

@@ -111,7 +111,7 @@ func TestATurnIsOneTrace(t *testing.T) {
 	mu.Lock()
 	sent = nil
 	mu.Unlock()
-	status, answer := n.HTTP(http.MethodPost, "/v1/chat/completions", map[string]any{"model": "default", "messages": []any{map[string]any{"role": "user", "content": "canary"}}}, "Traceparent", caller)
+	status, answer := n.HTTP(http.MethodPost, "/v1/chat/completions", map[string]any{"model": "agent:assistant", "messages": []any{map[string]any{"role": "user", "content": "canary"}}}, "Traceparent", caller)
 	if status != http.StatusOK || !strings.Contains(string(answer), "42") {
 		t.Fatalf("%d %s", status, answer)
 	}
