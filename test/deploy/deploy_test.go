@@ -105,6 +105,7 @@ func exported(t *testing.T) map[string]bool {
 		at = regexp.MustCompile(`metrics are served" url=(http://[0-9.:]+)/`).FindStringSubmatch(n.Log())
 		return at != nil
 	})
+	n.HTTP(http.MethodGet, "/readyz", nil)
 	n.Dial().Turn(map[string]any{"content": "What is 3 times 4?"}, nil)
 	resp := must.Get(http.Get(at[1] + "/metrics"))
 	defer resp.Body.Close()
