@@ -26,7 +26,7 @@ func TestReadyzWhenAFollowerIsStuck(t *testing.T) {
 	n.Until("the index is at the end of the log", func() bool { return scrape(t, at+"/metrics")[`steward_follower_lag_entries{follower="search"}`] == 0 })
 	db := must.Get(sqlite.OpenConn(n.Data("search.db"), sqlite.OpenReadWrite))
 	defer db.Close()
-	must.Do(sqlitex.ExecuteTransient(db, "BEGIN IMMEDIATE", nil))
+	must.Do(t, sqlitex.ExecuteTransient(db, "BEGIN IMMEDIATE", nil))
 	n.Dial().Turn(map[string]any{"content": "What is 5 times 6?"}, nil)
 	n.Until("it is not ready", func() bool { status, _ := readyz(t, n.URL); return status == 503 })
 	_, text := readyz(t, n.URL)
@@ -37,7 +37,7 @@ func TestReadyzWhenAFollowerIsStuck(t *testing.T) {
 			Details map[string]any
 		}
 	}
-	must.Do(json.Unmarshal([]byte(text), &said))
+	must.Do(t, json.Unmarshal([]byte(text), &said))
 	if said.Code != "follower_stuck" || len(said.Reasons) != 1 || !strings.Contains(text, `"followers":["search"]`) || strings.Contains(text, "/") {
 		t.Errorf("/readyz says %s", text)
 	}
@@ -45,7 +45,7 @@ func TestReadyzWhenAFollowerIsStuck(t *testing.T) {
 	if now[`steward_follower_lag_entries{follower="search"}`] == 0 || now["steward_ready"] != 0 {
 		t.Errorf("the metrics say that the index is %v behind, and Steward ready: %v", now[`steward_follower_lag_entries{follower="search"}`], now["steward_ready"])
 	}
-	must.Do(sqlitex.ExecuteTransient(db, "ROLLBACK", nil))
+	must.Do(t, sqlitex.ExecuteTransient(db, "ROLLBACK", nil))
 	n.Until("it is ready again", func() bool { status, _ := readyz(t, n.URL); return status == 200 })
 }
 
@@ -58,11 +58,11 @@ func TestReadyzWhenNothingCanBeWritten(t *testing.T) {
 		t.Fatalf("%d %s", status, text)
 	}
 	away := filepath.Join(n.Dir, "away")
-	must.Do(os.Rename(n.Data(), away))
+	must.Do(t, os.Rename(n.Data(), away))
 	n.Until("it is not ready", func() bool { status, _ := readyz(t, n.URL); return status == 503 })
 	if _, text := readyz(t, n.URL); strings.Contains(text, n.Dir) || !strings.Contains(text, `"reasons"`) {
 		t.Errorf("/readyz says %s", text)
 	}
-	must.Do(os.Rename(away, n.Data()))
+	must.Do(t, os.Rename(away, n.Data()))
 	n.Until("it is ready again", func() bool { status, _ := readyz(t, n.URL); return status == 200 })
 }
