@@ -123,8 +123,7 @@ type Local struct {
 
 	closing   atomic.Bool
 	readiness sync.Mutex
-	looked    time.Time // when unready was found
-	unready   error
+	readyAt   time.Time // when it last was
 }
 
 // readAtOnce is how many documents are read at a time.

@@ -207,18 +207,22 @@ const (
 // errClosing is why a Steward that ends is not ready.
 var errClosing error = fault.New(fault.Unavailable, "closing", "Steward is shutting down")
 
-// ready returns nil if this Steward can do its work; otherwise all reasons why it cannot, joined. It looks at
-// most once in a while, because everybody may ask.
+// ready returns nil if this Steward can do its work; otherwise all reasons why it cannot, joined. If it was
+// ready a moment ago, it does not look again, because everybody may ask.
 func (l *Local) ready(ctx context.Context) error {
 	if l.closing.Load() {
 		return errors.Join(errClosing)
 	}
 	l.readiness.Lock()
 	defer l.readiness.Unlock()
-	if time.Since(l.looked) > countedWithin {
-		l.unready, l.looked = l.look(ctx), time.Now()
+	if time.Since(l.readyAt) < countedWithin {
+		return nil
 	}
-	return l.unready
+	err := l.look(ctx)
+	if err == nil {
+		l.readyAt = time.Now()
+	}
+	return err
 }
 
 func (l *Local) look(ctx context.Context) error {

@@ -5,7 +5,7 @@ import "time"
 // Metrics say where the metrics are served.
 type Metrics struct {
 	Listen string        `yaml:"listen" form:"listen" doc:"An address of its own, such as 127.0.0.1:9420, at which /metrics needs no credential. Whoever reaches it learns how much is done, with which tools and models, but no user and no text. Empty: there is none; at the address of the server, /metrics needs the key of an admin or one made with steward keys create --only metrics."`
-	Stuck  time.Duration `yaml:"stuck" min:"1s" max:"168h" doc:"How long an index may fall behind without progress until /readyz says that Steward is not ready."`
+	Stuck  time.Duration `yaml:"stuck" min:"10s" max:"168h" doc:"How long an index may fall behind without progress until /readyz says that Steward is not ready."`
 }
 
 // Traces say where traces are sent.
