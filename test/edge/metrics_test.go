@@ -256,7 +256,9 @@ func TestReadyzWhileClosing(t *testing.T) {
 			t.Errorf("%s: %d %s", address, status, text)
 		}
 	}
-	if resp := must.Get(http.Get(at + "/healthz")); resp.StatusCode != 200 {
+	resp := must.Get(http.Get(at + "/healthz"))
+	resp.Body.Close()
+	if resp.StatusCode != 200 {
 		t.Errorf("it is alive: %s", resp.Status)
 	}
 	<-stopped
