@@ -23,7 +23,7 @@ import (
 )
 
 func (a *program) serveCommand() *cobra.Command {
-	var listen string
+	var listen, metrics string
 	var wait bool
 	c := &cobra.Command{
 		Use: "serve", Short: "Serve the chat and the APIs over HTTP", GroupID: "talk", Args: cobra.NoArgs,
@@ -36,10 +36,14 @@ func (a *program) serveCommand() *cobra.Command {
 			if listen != "" {
 				a.Flags = append(a.Flags, settings.Flag{Key: "listen", Value: listen, Name: "--listen"})
 			}
+			if metrics != "" {
+				a.Flags = append(a.Flags, settings.Flag{Key: "metrics.listen", Value: metrics, Name: "--metrics"})
+			}
 			return a.serve(c.Context(), wait)
 		},
 	}
 	c.Flags().StringVar(&listen, "listen", "", "`HOST:PORT` to listen on; port 0 picks a free one")
+	c.Flags().StringVar(&metrics, "metrics", "", "`HOST:PORT` at which /metrics needs no credential (docs/operations/observe.md)")
 	c.Flags().BoolVar(&wait, "wait", false, "if another Steward uses the data folder, wait for its end")
 	return c
 }
