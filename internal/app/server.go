@@ -184,7 +184,9 @@ func (s *Server) announce(version string) error {
 
 // Close accepts no more requests and waits, for a limited time, for those in progress.
 func (s *Server) Close() error {
-	s.drain()
+	if s.drain != nil {
+		s.drain()
+	}
 	if s.stopMail != nil {
 		s.stopMail()
 	}

@@ -60,7 +60,10 @@ func (m *Models) embedder(full string) (Embedding, error) {
 		Embedder(model string) Embedder
 	}); ok {
 		if e := p.Embedder(model); e != nil {
-			return Embedding{full, countedEmbedder{e, full, m}}, nil
+			if m.cfg.Telemetry != nil {
+				e = countedEmbedder{e, full, m}
+			}
+			return Embedding{full, e}, nil
 		}
 	}
 	return Embedding{}, fault.New(fault.Unsupported, "embed_unsupported", "%s cannot embed texts", full).
