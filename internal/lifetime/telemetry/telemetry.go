@@ -74,6 +74,9 @@ const maxScrapes = 4
 
 // Handler returns the server of the metrics, in the formats of Prometheus.
 func (t *Telemetry) Handler() http.Handler {
+	if t == nil {
+		return http.NotFoundHandler()
+	}
 	return promhttp.HandlerFor(t.registry, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes, Timeout: 10 * time.Second,
 		ErrorHandling: promhttp.ContinueOnError})
 }
