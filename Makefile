@@ -11,7 +11,7 @@ export GOFLAGS := $(strip $(GOFLAGS) -trimpath -tags=grpcnotrace)
 # long adds the tests that make test leaves out.
 long := -tags=grpcnotrace,long
 
-.PHONY: run build test test-long check bench fuzz chaos chaos-trees hostile properties histories docs pictures clean
+.PHONY: run build test test-long check vulncheck bench fuzz chaos chaos-trees hostile properties histories docs pictures clean
 
 ## run: build Steward and open a chat; without a terminal, serve
 run: build
@@ -27,6 +27,10 @@ test:
 ## check: format, vet, staticcheck, import floors, generated files
 check:
 	@GO='$(GO)' scripts/check
+
+## vulncheck: known vulnerabilities of what the code calls; needs the network, or VULNDB=file:///…
+vulncheck:
+	@$(GO) run golang.org/x/vuln/cmd/govulncheck@v1.9.0 $(if $(VULNDB),-db $(VULNDB)) -tags=grpcnotrace ./...
 
 ## bench: Steward beside a bare loop, one very long conversation, and 1,000 open pages
 bench:

@@ -112,6 +112,7 @@ type Key struct {
 	Expires time.Time `json:"expires,omitzero"`
 	Revoked time.Time `json:"revoked,omitzero"`
 	Usable  bool      `json:"usable"`
+	Only    string    `json:"only,omitzero"`    // the one thing that it opens, such as "metrics"; empty: everything of its user
 	Secret  string    `json:"secret,omitempty"` // returned only when the key is created
 }
 
@@ -122,7 +123,15 @@ func (c *Client) Keys(ctx context.Context, user string) ([]Key, error) {
 
 // CreateKey creates a key. A zero expires means that the key never expires.
 func (c *Client) CreateKey(ctx context.Context, user, name string, expires time.Time) (Key, error) {
+	return c.CreateLimitedKey(ctx, user, name, "", expires)
+}
+
+// CreateLimitedKey creates a key that opens one thing only, such as "metrics"; with "", everything of its user.
+func (c *Client) CreateLimitedKey(ctx context.Context, user, name, only string, expires time.Time) (Key, error) {
 	in := map[string]any{"user": user, "name": name}
+	if only != "" {
+		in["only"] = only
+	}
 	if !expires.IsZero() {
 		in["expires"] = expires
 	}

@@ -20,6 +20,7 @@ import (
 
 	"steward/internal/fault"
 	"steward/internal/identity"
+	"steward/internal/lifetime/telemetry"
 	"steward/internal/secret"
 	"steward/internal/settings"
 )
@@ -56,6 +57,8 @@ type App struct {
 	Flags []settings.Flag // the command's flags that are settings
 	Set   *settings.Loaded
 
+	levels      *logLevels             // of the log of this run; nil: there is none yet
+	telemetry   *telemetry.Telemetry   // nil: nothing is counted
 	masker      *secret.Masker         // hides the secrets of this run; see hidden
 	credentials map[string]*credential // of providers, whose keys may be replaced while Steward runs
 }
@@ -85,7 +88,7 @@ func (a *App) Settings() (*settings.Loaded, error) {
 		return nil, fault.New(fault.Invalid, "data_unknown", "the data folder is unknown: HOME is not set").
 			WithHint("name a folder with --data")
 	}
-	a.Set = set
+	a.Set, a.levels = set, newLogLevels(set, a.Quiet)
 	for _, n := range set.Notices {
 		a.Note("steward: %s", n)
 	}

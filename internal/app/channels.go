@@ -82,7 +82,7 @@ func (l *Local) Channel(ctx context.Context, set *settings.Loaded, name string, 
 
 // openMessaging makes the inbox and the outbox. Accounts are set up only if this process serves.
 func (l *Local) openMessaging(ctx context.Context, a *App, set *settings.Loaded, docs *attached) {
-	opt := messaging.Options{Store: l.Store, People: l.Keys, Judge: l.Judge, Mask: a.Hidden().Mask, Log: l.Log,
+	opt := messaging.Options{Store: l.Store, People: l.Keys, Judge: l.Judge, Mask: a.Hidden().Mask, Telemetry: l.telemetry, Log: l.Log,
 		Transcribe: func(ctx context.Context, user, mediaType string, data []byte) (string, error) {
 			return docs.transcribe(ctx, user, docs.vendorOf(""), &message.File{Name: "the voice message", MIME: mediaType, Data: data})
 		}}

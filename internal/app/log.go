@@ -55,20 +55,16 @@ func (w Wrapping) Write(p []byte) (int, error) {
 // Logger returns a logger for w with the level and format of the settings. A chat
 // passes a file or io.Discard, to keep log lines off its screen.
 func (a *App) Logger(set *settings.Loaded, w io.Writer) *slog.Logger {
-	var level slog.Level
-	if err := level.UnmarshalText([]byte(set.Log.Level)); err != nil {
-		level = slog.LevelInfo
+	if a.levels == nil {
+		a.levels = newLogLevels(set, a.Quiet)
 	}
-	if a.Quiet {
-		level = max(level, slog.LevelWarn)
-	}
-	opt := &slog.HandlerOptions{Level: level}
+	opt := &slog.HandlerOptions{Level: slog.LevelDebug} // leveled decides
 	w = maskingWriter{w, a.Hidden()}
 	var h slog.Handler = slog.NewTextHandler(w, opt)
 	if set.Log.Format == "json" {
 		h = slog.NewJSONHandler(w, opt)
 	}
-	return a.collecting(slog.New(h))
+	return a.collecting(slog.New(leveled{h, a.levels}))
 }
 
 // collecting makes a log that of the whole process: what the libraries log goes through it, too, so that

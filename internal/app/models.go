@@ -69,7 +69,7 @@ func (a *App) supplyWith(ctx context.Context, set *settings.Loaded, judge policy
 	if s.Aliases, err = aliases(set, s.Sources); err != nil {
 		return nil, err
 	}
-	cfg := llm.Config{Vendors: Vendors(), Ledger: s.ledger, Aliases: s.Aliases, Known: KnownModels(set, log), Tested: TestedModels(set, log), Prices: prices(set), Windows: set.Windows, Log: log, Hide: a.Hidden(),
+	cfg := llm.Config{Vendors: Vendors(), Ledger: s.ledger, Aliases: s.Aliases, Telemetry: a.telemetry, Known: KnownModels(set, log), Tested: TestedModels(set, log), Prices: prices(set), Windows: set.Windows, Log: log, Hide: a.Hidden(),
 		PerRequest: llm.Budget{MaxTokens: set.Limits.Tokens, MaxCost: set.Limits.Cost},
 		PerDay:     llm.Budget{MaxTokens: set.Limits.DayTokens, MaxCost: set.Limits.DayCost}, PerUser: userBudgets(set)}
 	for _, src := range s.Sources {

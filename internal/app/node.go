@@ -10,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/term"
@@ -23,6 +25,7 @@ import (
 	"steward/internal/identity"
 	"steward/internal/jobs"
 	"steward/internal/kits"
+	"steward/internal/lifetime/telemetry"
 	"steward/internal/llm"
 	factmem "steward/internal/memory"
 	"steward/internal/memory/documents"
@@ -109,6 +112,17 @@ type Local struct {
 	setup api.Setup // nil: settings are not served
 
 	stays func(context.Context) bool // whether a Steward will be running later
+
+	levels     api.LogLevels        // nil: the log has none
+	telemetry  *telemetry.Telemetry // nil: nothing is counted
+	stopTraces func(context.Context) error
+	data       string
+	database   string        // its file
+	stuckAfter time.Duration // see settings.Metrics
+
+	closing   atomic.Bool
+	readiness sync.Mutex
+	readyAt   time.Time // when it last was
 }
 
 // readAtOnce is how many documents are read at a time.
@@ -116,6 +130,20 @@ const readAtOnce = 3
 
 // OpenLocal opens the data folder for this process and wires a node over it.
 func (a *App) OpenLocal(ctx context.Context, set *settings.Loaded, log *slog.Logger) (*Local, error) {
+	stopTraces, err := a.openTelemetry(set, log)
+	if err != nil {
+		return nil, err
+	}
+	l, err := a.openLocal(ctx, set, log)
+	if err != nil {
+		return nil, errors.Join(err, endTraces(stopTraces, log))
+	}
+	l.stopTraces = stopTraces
+	return l, nil
+}
+
+// openLocal is OpenLocal once it is counted what the node does.
+func (a *App) openLocal(ctx context.Context, set *settings.Loaded, log *slog.Logger) (*Local, error) {
 	var st Store
 	intake := auth.NewIntake(auth.IntakeOptions{GuestDay: set.Limits.GuestStorage, OtherDay: set.Limits.DayStorage,
 		Stored: func(ctx context.Context, user string, since time.Time) (int64, error) {
@@ -133,8 +161,8 @@ func (a *App) OpenLocal(ctx context.Context, set *settings.Loaded, log *slog.Log
 	if err != nil {
 		return nil, errors.Join(err, st.Close())
 	}
-	l := &Local{outside: a.Outside, reader: extract.Reader{Command: command, Slots: make(chan struct{}, readAtOnce)}, audit: trail, intake: intake, Store: st, Keys: identity.New(st), Log: log, grace: set.Timeouts.Shutdown,
-		User: a.User(), engine: a.engine(st), alarms: jobs.New(jobs.Options{Store: st, Log: log}), Resolver: a.Resolver(set), private: a.private(set),
+	l := &Local{telemetry: a.telemetry, data: set.Data, database: Database(set.Data), stuckAfter: set.Metrics.Stuck, outside: a.Outside, reader: extract.Reader{Command: command, Slots: make(chan struct{}, readAtOnce)}, audit: trail, intake: intake, Store: st, Keys: identity.New(st), Log: log, grace: set.Timeouts.Shutdown,
+		User: a.User(), engine: a.engine(st), alarms: jobs.New(jobs.Options{Store: st, Telemetry: a.telemetry, Log: log}), Resolver: a.Resolver(set), private: a.private(set),
 		stays: func(ctx context.Context) bool { return a.stays(ctx, set) }}
 	l.goals, l.graph = a.goals(st, l.zone(set)), a.newGraph(st, func() mentioned { return mentioned{l.memory, l.index, l.papers} })
 	l.memory = a.memory(st, set, func() search.Index { return l.index })
@@ -145,6 +173,10 @@ func (a *App) OpenLocal(ctx context.Context, set *settings.Loaded, log *slog.Log
 	l.secrets = secret.NewStore(secret.Folder(set.Data)).Follow(a.Hidden(), a.Outside.Poll, log)
 	l.chat = websocket.Handler(websocket.Options{Mask: a.Hidden().MaskBytes, Node: l.node, Approvals: l.node.Effects, Agents: l.Catalog, Authorizer: l.Judge, Events: l.node, Logger: log})
 	l.setup = newSetup(a, set, l)
+	if a.levels != nil {
+		l.levels = a.levels
+	}
+	l.gauges()
 	l.Own = a.inProcess(l.apiOptions(set), l.chat, log, func() error { return nil })
 	return l, nil
 }
@@ -200,7 +232,8 @@ func (l *Local) wire(ctx context.Context, a *App, set *settings.Loaded, log *slo
 	docs := a.attached(l, set)
 	l.openMessaging(ctx, a, set, docs)
 	embedding := l.embedding(set)
-	l.index = newIndex(set.Data, l.Store, embedding, log)
+	embedding.Lag = l.telemetry.Follow("vectors", l.Store.Head)
+	l.index = newIndex(set.Data, l.Store, embedding, l.telemetry.Follow("search", l.Store.Head), log)
 	l.node, err = runtime.Open(ctx, runtime.Options{
 		Vendors:   Vendors(),
 		ExportKey: a.exportKey, Forget: func(user string) error {
@@ -229,7 +262,7 @@ func (l *Local) wire(ctx context.Context, a *App, set *settings.Loaded, log *slo
 		ToolBudget:   kits.ToolBudget{Tools: set.Tools.Shown, Tokens: set.Tools.ShownTokens},
 		Similar:      similarity(embedding), TaskThreshold: set.Plans.AgentThreshold,
 		RemoteModels: l.services.remoteModels,
-		Alarms:       l.alarms, JobSource: l.jobSource(set), Notify: alert, Deliver: l.deliver, Heartbeat: l.heartbeatOptions(set),
+		Alarms:       l.alarms, JobSource: l.jobSource(set), Notify: alert, Deliver: l.deliver, Telemetry: l.telemetry, Heartbeat: l.heartbeatOptions(set),
 	})
 	if err != nil {
 		return errors.Join(err, l.closeAgents())
@@ -356,7 +389,18 @@ func (l *Local) Close() error {
 	return closeWithin(grace+cmp.Or(l.beyond, 30*time.Second), l.Log, part{"the chat", talks}, part{"the node", suspend}, part{"the API", l.Own.Close}, part{"the sign-ins", l.closeSetup},
 		part{"the browsers", l.closeBrowsers}, part{"the home", l.closeHome},
 		part{"the agents", l.Catalog.Close}, part{"the services of agents", l.services.Close}, part{"the policies", l.ClosePolicies},
-		part{"the secrets", l.secrets.Close}, part{"the index of the search", l.index.Close}, part{"the index of the documents", l.papers.Close}, part{"the data folder", l.Store.Close})
+		part{"the secrets", l.secrets.Close}, part{"the index of the search", l.index.Close}, part{"the index of the documents", l.papers.Close}, part{"the data folder", l.Store.Close}, part{"the traces", func() error { return endTraces(l.stopTraces, l.Log) }})
+}
+
+// endTraces sends the spans that are left.
+func endTraces(stop func(context.Context) error, log *slog.Logger) error {
+	if stop == nil {
+		return nil
+	}
+	if err := stop(context.Background()); err != nil {
+		log.Warn("the last spans could not be sent", "error", err)
+	}
+	return nil
 }
 
 // Path makes a path from the command line absolute, relative to the app's folder.

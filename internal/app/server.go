@@ -67,6 +67,7 @@ type Server struct {
 	log      *slog.Logger
 	Failed   chan error
 	stopMail func() // stops watching for new mail
+	drain    func() // says that Steward is ending, and waits until those who ask know it
 	channels *messaging.Engine
 }
 
@@ -79,11 +80,11 @@ func (a *App) Listen(ctx context.Context, set *settings.Loaded, l *Local, addres
 	if err != nil {
 		return nil, CannotListen(address, err)
 	}
-	s := &Server{URL: urlOf(ln.Addr()), grace: set.Timeouts.Shutdown, file: NoticeFile(set.Data), log: log, Failed: make(chan error, 1)}
+	s := &Server{URL: urlOf(ln.Addr()), grace: set.Timeouts.Shutdown, drain: func() { l.closing.Store(true); time.Sleep(set.Timeouts.Drain) }, file: NoticeFile(set.Data), log: log, Failed: make(chan error, 1)}
 	guard := auth.New(auth.Options{Keys: l.Keys, Token: a.Token(set.Data), AnyHost: auth.BeyondLoopback(address), People: l.Keys,
-		Hosts: hosts(set.Hosts, address), Origins: set.Origins, Open: set.Open, Intake: l.intake, Logger: log})
+		Hosts: hosts(set.Hosts, address), Origins: set.Origins, Open: set.Open, Intake: l.intake, Limited: l.Keys.AuthenticateOnly, Logger: log})
 	s.chat = l.chat
-	health := api.Health(l.Store.Ready)
+	health := l.health()
 	calls := rpc.New(rpc.Options{Node: l.node, Events: l.node, Work: l.node, Guard: guard, Ready: l.Store.Ready, Logger: log})
 	tools := mcp.New(mcp.Options{Node: l.node, Approvals: l.node.Effects, Tree: l.node.Resources(), Examples: l.examples, Version: a.VersionText(), Logger: log})
 	mux := http.NewServeMux()
@@ -96,6 +97,8 @@ func (a *App) Listen(ctx context.Context, set *settings.Loaded, l *Local, addres
 	mux.Handle(ChannelsPath, l.channelEvents())
 	mux.Handle("/healthz", health)
 	mux.Handle("/readyz", health)
+	mux.Handle("GET "+metricsPath, guard.Only(identity.OnlyMetrics, l.telemetry.Handler()))
+	mux.Handle(profilesPath, guard.Only("", profiles()))
 	if err := calls.Mount(mux); err != nil {
 		return nil, errors.Join(err, ln.Close())
 	}
@@ -105,7 +108,7 @@ func (a *App) Listen(ctx context.Context, set *settings.Loaded, l *Local, addres
 		return nil, errors.Join(err, ln.Close())
 	}
 	mux.Handle("/", guard.Browser(l.Keys, front, page.Fail(log)))
-	s.http = auth.Timeouts{MayPause: rpc.MayPause}.Server(masking(a.Hidden(), mux))
+	s.http = auth.Timeouts{MayPause: rpc.MayPause}.Server(a.telemetry.Servers(serverOf, masking(a.Hidden(), mux)))
 	s.http.ErrorLog, s.http.Protocols = slog.NewLogLogger(log.Handler(), slog.LevelDebug), new(http.Protocols)
 	s.http.Protocols.SetHTTP1(true)
 	s.http.Protocols.SetUnencryptedHTTP2(true) // for gRPC
@@ -183,6 +186,9 @@ func (s *Server) announce(version string) error {
 
 // Close accepts no more requests and waits, for a limited time, for those in progress.
 func (s *Server) Close() error {
+	if s.drain != nil {
+		s.drain()
+	}
 	if s.stopMail != nil {
 		s.stopMail()
 	}
@@ -250,7 +256,7 @@ func (l *Local) examples(agent string) []string {
 
 // apiOptions returns the options of the API of a node.
 func (l *Local) apiOptions(set *settings.Loaded) api.Options {
-	return api.Options{Audit: l.audit, Node: l.node, Agents: l.Catalog, Authorizer: l.Judge, Logger: l.Log, People: l.Keys, Own: ownProfile(set), Resources: l.node.Resources(), Jobs: l.jobService(set), Channels: l.Messages, Heartbeat: l.heartbeatService(set), Goals: l.goals, Memory: l.memory, Documents: l.papers, Graph: l.graph, Home: l.home, Setup: l.setup}
+	return api.Options{Levels: l.levels, Audit: l.audit, Node: l.node, Agents: l.Catalog, Authorizer: l.Judge, Logger: l.Log, People: l.Keys, Own: ownProfile(set), Resources: l.node.Resources(), Jobs: l.jobService(set), Channels: l.Messages, Heartbeat: l.heartbeatService(set), Goals: l.goals, Memory: l.memory, Documents: l.papers, Graph: l.graph, Home: l.home, Setup: l.setup}
 }
 
 // linkFor is how long the link can be used that is printed at a start.

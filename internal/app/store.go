@@ -20,6 +20,8 @@ type Store interface {
 	store.Store
 	store.Sealer
 	Ready(ctx context.Context) error
+	Head() uint64 // the newest entry of the log that this process knows
+	Queued() int  // batches that wait to be committed
 	Close() error
 }
 
@@ -33,13 +35,13 @@ func (a *App) OpenStore(ctx context.Context, set *settings.Loaded, log *slog.Log
 		return nil, err
 	}
 	if set.Store == "" {
-		return opened(sqlite.Open(ctx, sqlite.Options{Path: Database(set.Data), Log: log, Mask: a.Hidden().MaskBytes, Wrote: wrote}))
+		return opened(sqlite.Open(ctx, sqlite.Options{Path: Database(set.Data), Log: log, Mask: a.Hidden().MaskBytes, Wrote: wrote, Telemetry: a.telemetry}))
 	}
 	o, err := a.storeOptions(ctx, set)
 	if err != nil {
 		return nil, err
 	}
-	o.Log, o.Mask, o.Wrote = log, a.Hidden().MaskBytes, wrote
+	o.Log, o.Mask, o.Wrote, o.Telemetry = log, a.Hidden().MaskBytes, wrote, a.telemetry
 	lock, err := sqlite.TakeLock(Database(set.Data) + ".lock")
 	if err != nil {
 		return nil, err

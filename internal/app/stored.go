@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"sync"
 
+	"steward/internal/lifetime/telemetry"
 	"steward/internal/llm"
 	"steward/internal/memory/documents"
 	"steward/internal/message"
@@ -42,7 +43,7 @@ func (a *App) Stored(st Store, set *settings.Loaded, log *slog.Logger) (*API, er
 		s, ok := specs()[name]
 		return s, ok
 	}
-	people, index := identity.New(st), newIndex(set.Data, st, vector.Options{Model: noModels}, log)
+	people, index := identity.New(st), newIndex(set.Data, st, vector.Options{Model: noModels}, nil, log)
 	l := &Local{Keys: people, alarms: jobs.New(jobs.Options{Store: st, Log: log}), stays: func(ctx context.Context) bool { return a.stays(ctx, set) }}
 	zone := l.zone(set)
 	command, err := extract.Command()
@@ -93,9 +94,9 @@ type index struct {
 
 // newIndex makes the search over a store. The options say with which model; without them,
 // vectors of a model are left as they are.
-func newIndex(data string, st store.Store, opt vector.Options, log *slog.Logger) *index {
+func newIndex(data string, st store.Store, opt vector.Options, lag *telemetry.Follower, log *slog.Logger) *index {
 	opt.Path, opt.Store, opt.Log = vectorsFile(data), st, log
-	words := fts.New(fts.Options{Path: searchFile(data), Store: st, Log: log})
+	words := fts.New(fts.Options{Path: searchFile(data), Store: st, Lag: lag, Log: log})
 	return &index{&vector.Hybrid{Text: words, Vectors: vector.New(opt), Log: log}, words}
 }
 

@@ -104,13 +104,18 @@ func failingHealth(err error) domainlocal.Health {
 // SecretOf returns a function that resolves a secret of the settings, which may be a reference,
 // when it is used; nil if there is none.
 func (l *Local) SecretOf(s settings.Secret) func(context.Context) (string, error) {
+	return secretOf(l.Resolver, s)
+}
+
+// secretOf returns what resolves a secret of the settings; nil: it is not set.
+func secretOf(resolver *secret.Resolver, s settings.Secret) func(context.Context) (string, error) {
 	switch text := s.Reveal(); {
 	case text == "":
 		return nil
 	case !secret.IsReference(text):
 		return func(context.Context) (string, error) { return text, nil }
 	default:
-		return func(ctx context.Context) (string, error) { return l.Resolver.Resolve(ctx, text) }
+		return func(ctx context.Context) (string, error) { return resolver.Resolve(ctx, text) }
 	}
 }
 

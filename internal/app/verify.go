@@ -25,7 +25,7 @@ type IndexState struct {
 // exist are left out. It changes nothing.
 func (a *App) VerifyIndexes(ctx context.Context, st Store, set *settings.Loaded) (out []IndexState) {
 	log := slog.New(slog.DiscardHandler)
-	index := newIndex(set.Data, st, vector.Options{Model: noModels}, log)
+	index := newIndex(set.Data, st, vector.Options{Model: noModels}, nil, log)
 	papers := a.documentEngine(st, set, extract.Reader{}, a.newGraph(st, func() mentioned { return mentioned{} }), log)
 	for _, x := range []struct {
 		path, of string

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"steward/internal/fault"
+	"steward/internal/lifetime/telemetry"
 	"steward/internal/message"
 	"steward/internal/request"
 	"steward/internal/tool"
@@ -74,6 +75,7 @@ func (j *toolCall) try(ctx context.Context, key string, timeout time.Duration, r
 	return protect(ctx, j.e, j.spec.Name, timeout, func(ctx context.Context) (tool.Result, error) {
 		defer release()
 		in := j.invocation(key)
+		in.Trace = telemetry.Traceparent(ctx, in.Trace)
 		in.Progress, in.Ask, in.Generate = p.report, j.ask, j.c.Generate
 		return j.c.Tool.Call(ctx, in)
 	})

@@ -35,6 +35,7 @@ import (
 	"time"
 
 	"steward/internal/intent"
+	"steward/internal/lifetime/telemetry"
 	"steward/internal/message"
 	"steward/internal/policy"
 	"steward/internal/request"
@@ -46,10 +47,11 @@ import (
 // Options configure an Engine. Store and Authorizer are required.
 type Options struct {
 	Store           store.Store
-	Authorizer      policy.Authorizer // must return in bounded time, and not panic
-	ApprovalTimeout time.Duration     // how long a question stays open and an approval is valid; zero: 7 days
-	Grace           time.Duration     // time for a tool to return after its context ends; zero: 2 seconds
-	Log             *slog.Logger      // nil: slog.Default()
+	Authorizer      policy.Authorizer    // must return in bounded time, and not panic
+	ApprovalTimeout time.Duration        // how long a question stays open and an approval is valid; zero: 7 days
+	Grace           time.Duration        // time for a tool to return after its context ends; zero: 2 seconds
+	Telemetry       *telemetry.Telemetry // counts and traces the calls; may be nil
+	Log             *slog.Logger         // nil: slog.Default()
 
 	// Mask hides the secrets in a text: in arguments before they are authorized, and in
 	// results and errors before they are recorded or sent. Nil: there are no secrets.
@@ -193,8 +195,17 @@ func IntentURI(msg resource.URI, block int) resource.URI {
 // Running a call again after a crash resumes from its recorded intent: a settled action is
 // not done again.
 func (e *Engine) Run(ctx context.Context, c Call) (*message.ToolResult, error) {
-	res, err := e.run(ctx, e.masked(c))
-	return e.hide(res), err
+	c = e.masked(c)
+	info := telemetry.ToolInfo{CallID: c.Ref.String(), Request: c.Request.ID, Args: c.Args}
+	if c.Tool != nil {
+		spec := c.Tool.Spec()
+		info.Name, info.Origin, info.Effect = spec.Name, spec.Origin, string(spec.Effect)
+	}
+	ctx, call := e.opt.Telemetry.ToolCall(ctx, info)
+	res, err := e.run(ctx, c)
+	res = e.hide(res)
+	call.End(res, err)
+	return res, err
 }
 
 func (e *Engine) run(ctx context.Context, c Call) (*message.ToolResult, error) {

@@ -116,6 +116,9 @@ func (e *Engine) amend(ctx context.Context, sc store.Scope, uri resource.URI, ch
 			return err
 		}
 		_, err = e.opt.Store.Commit(context.WithoutCancel(ctx), sc, store.Batch{Request: requestOf(ctx), Changes: append([]store.Change{put}, more...)})
+		if err == nil && r.in.State != was {
+			e.opt.Telemetry.Intent(string(r.in.State))
+		}
 		if err == nil && was == intent.Awaiting {
 			e.answered(ctx, &r)
 		}
@@ -155,6 +158,7 @@ func step(ctx context.Context, to intent.State, more []store.Change, fs ...*exec
 	}
 	for k, f := range fs {
 		f.version = got.Versions[k]
+		f.e.opt.Telemetry.Intent(string(to))
 	}
 	switch {
 	case to == intent.Awaiting:

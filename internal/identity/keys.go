@@ -10,6 +10,7 @@
 package identity
 
 import (
+	"cmp"
 	"context"
 	"crypto/subtle"
 	"encoding/hex"
@@ -50,7 +51,11 @@ type Key struct {
 	Created time.Time
 	Expires time.Time // zero: never
 	Revoked time.Time // zero: not revoked
+	Only    string    // the one thing that it opens, such as OnlyMetrics; empty: everything of its user
 }
+
+// OnlyMetrics limits a key to reading the node's metrics.
+const OnlyMetrics = "metrics"
 
 // Usable reports whether the key is valid at a time.
 func (k Key) Usable(at time.Time) bool {
@@ -66,6 +71,7 @@ type storedKey struct {
 	Created time.Time `json:"created"`
 	Expires time.Time `json:"expires,omitzero"`
 	Revoked time.Time `json:"revoked,omitzero"`
+	Only    string    `json:"only,omitzero"`
 }
 
 const (
@@ -111,6 +117,16 @@ func CheckActsFor(by, user string) error {
 // Errors: user_invalid, own_user_only, key_name_invalid, key_expiry_past,
 // key_expiry_invalid, and the store's.
 func (r *Registry) Create(ctx context.Context, by, user, name string, expires time.Time) (Key, string, error) {
+	return r.CreateOnly(ctx, by, user, name, "", expires)
+}
+
+// CreateOnly is Create for a key that opens one thing only; with "", everything of its user. It has one more
+// error: key_limit_unknown.
+func (r *Registry) CreateOnly(ctx context.Context, by, user, name, only string, expires time.Time) (Key, string, error) {
+	if only != "" && only != OnlyMetrics {
+		return Key{}, "", fault.New(fault.Invalid, "key_limit_unknown", "a key cannot be limited to %.60q", only).
+			WithHint("limit it to %s, or leave the limit out", OnlyMetrics)
+	}
 	if err := r.checkNamed(ctx, user); err != nil {
 		return Key{}, "", err
 	}
@@ -133,7 +149,7 @@ func (r *Registry) Create(ctx context.Context, by, user, name string, expires ti
 	sum := digestOf(secret)
 	k := storedKey{
 		User: user, Name: name, Hint: secret[:len(Prefix)+6], SHA256: hex.EncodeToString(sum[:]),
-		Created: now, Expires: expires.UTC(),
+		Created: now, Expires: expires.UTC(), Only: only,
 	}
 	x := id.New()
 	if _, err := r.store.Commit(ctx, systemBy(by), store.Batch{Changes: []store.Change{k.change(x, store.If{Absent: true})}}); err != nil {
@@ -154,7 +170,7 @@ func (k storedKey) change(x id.ID, cond store.If) store.Change {
 }
 
 func (k storedKey) public(x id.ID) Key {
-	return Key{ID: x, User: k.User, Name: k.Name, Hint: k.Hint, Created: k.Created, Expires: k.Expires, Revoked: k.Revoked}
+	return Key{ID: x, User: k.User, Name: k.Name, Hint: k.Hint, Created: k.Created, Expires: k.Expires, Revoked: k.Revoked, Only: k.Only}
 }
 
 func readKey(res resource.Resource) (storedKey, id.ID, error) {
@@ -231,8 +247,13 @@ func (r *Registry) Revoke(ctx context.Context, by string, x id.ID) error {
 // each time, so a revocation by another process counts at once. A
 // malformed secret, an unknown, revoked or expired key, and the key of a disabled user
 // are Unauthentic: key_malformed, key_unknown, key_revoked, key_expired,
-// user_disabled. Other errors are the store's.
+// user_disabled. So is a key that is limited to one thing: key_limited. Other errors are the store's.
 func (r *Registry) Authenticate(ctx context.Context, secret string) (string, error) {
+	return r.AuthenticateOnly(ctx, secret, "")
+}
+
+// AuthenticateOnly is Authenticate for a key that is limited to one thing, and for no other key.
+func (r *Registry) AuthenticateOnly(ctx context.Context, secret, only string) (string, error) {
 	if !WellFormed(secret) {
 		return "", refuse("key_malformed", "not a key of Steward: it is incomplete or mistyped")
 	}
@@ -245,6 +266,8 @@ func (r *Registry) Authenticate(ctx context.Context, secret string) (string, err
 		return "", refuse("key_revoked", "the key was revoked")
 	case !k.public(id.ID{}).Usable(now):
 		return "", refuse("key_expired", "the key expired on %s", k.Expires.Format(time.RFC3339))
+	case k.Only != only:
+		return "", refuse("key_limited", "the key is not for this: it opens %s only", cmp.Or(k.Only, "what is its user's"))
 	}
 	p, err := r.person(ctx, k.User)
 	if err != nil {

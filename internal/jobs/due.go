@@ -51,6 +51,7 @@ func (s *Scheduler) due(ctx context.Context, e entry, h *Handlers) (record.Job, 
 	if err != nil {
 		return j, err
 	}
+	s.counted(list...)
 	for i := range list {
 		if list[i].State == record.OccurrenceMissed {
 			s.report(ctx, &j, &list[i])
@@ -61,6 +62,13 @@ func (s *Scheduler) due(ctx context.Context, e entry, h *Handlers) (record.Job, 
 	}
 	s.prune(ctx, &j)
 	return j, nil
+}
+
+// counted counts occurrences that have reached their state.
+func (s *Scheduler) counted(list ...record.Occurrence) {
+	for i := range list {
+		s.opt.Telemetry.Occurrences(list[i].State, list[i].Times())
+	}
 }
 
 // idle reports whether a heartbeat has nothing to do at its times, and then counts them. A heartbeat is due
@@ -198,6 +206,7 @@ func (s *Scheduler) begin(ctx context.Context, user string, job id.ID, cause, wh
 			continue
 		}
 		if err == nil {
+			s.counted(o)
 			s.wake(user, job, now)
 		}
 		return o, err

@@ -166,6 +166,7 @@ func (s *Scheduler) Happened(ctx context.Context, hook id.ID, key string, e Even
 			continue
 		}
 		if err == nil {
+			s.counted(o)
 			if open(&j) > 0 {
 				s.wake(j.User, j.ID, s.opt.Now())
 			}

@@ -71,6 +71,7 @@ import (
 
 	"steward/internal/fault"
 	"steward/internal/id"
+	"steward/internal/lifetime/telemetry"
 	"steward/internal/record"
 	"steward/internal/store"
 )
@@ -102,6 +103,8 @@ type Options struct {
 	Store store.Store
 	Now   func() time.Time // nil: time.Now
 	Log   *slog.Logger     // nil: none
+
+	Telemetry *telemetry.Telemetry // counts the occurrences; may be nil
 }
 
 // Scheduler keeps alarms and lets them go off. Set, List and Cancel may be used before and

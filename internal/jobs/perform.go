@@ -324,6 +324,9 @@ func (s *Scheduler) finish(ctx context.Context, a *Attempt) error {
 		}
 		_, err = s.opt.Store.Commit(ctx, sc, store.Batch{Changes: []store.Change{
 			putJob(&j, store.If{Version: version}), putOccurrence(&j, o, store.If{Version: a.version})}})
+		if err == nil {
+			s.counted(*o)
+		}
 		if !fault.Is(err, fault.Conflict) {
 			a.Job = j
 			return err

@@ -1,14 +1,17 @@
 package llm
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
 	"math"
+	"strings"
 	"sync"
 	"time"
 
 	"steward/internal/fault"
+	"steward/internal/lifetime/telemetry"
 	"steward/internal/llm/tokens"
 	"steward/internal/message"
 )
@@ -398,6 +401,8 @@ func (m *metered) Stream(ctx context.Context, r *Request) iter.Seq2[Event, error
 			return
 		}
 		t := usageCounter{model: m, hold: h, request: r}
+		ctx, call := m.models.cfg.Telemetry.ModelCall(ctx, m.described(admitted))
+		defer func() { t.end(call) }()
 		defer func() {
 			if h.settle(t.spend()) && t.reply == nil { // nobody gets a reply that tells of it
 				m.recordLost(ctx, r, t.usage())
@@ -416,9 +421,38 @@ func (m *metered) Stream(ctx context.Context, r *Request) iter.Seq2[Event, error
 			return yield(ev, err)
 		})
 		if !o.gone {
+			t.failed = o.err
 			yield(Event{}, o.err)
 		}
 	}
+}
+
+// traced returns the name of a model's vendor in OpenTelemetry's conventions, if that is another than its own.
+func (m *Models) traced(model string) string {
+	provider, _, _ := strings.Cut(model, "/")
+	v, _ := m.cfg.Vendors.Named(provider)
+	return v.Traced
+}
+
+// described describes a call for the telemetry.
+func (m *metered) described(r *Request) telemetry.ModelInfo {
+	return telemetry.ModelInfo{Model: m.name, Provider: m.models.traced(m.name), MaxTokens: r.Sampling.MaxTokens, Temperature: r.Sampling.Temperature, System: r.System, Messages: r.Transcript.Messages}
+}
+
+// errAbandoned is the failure of a call whose caller has stopped reading.
+var errAbandoned error = fault.New(fault.Cancelled, "abandoned", "the caller has stopped reading")
+
+// end tells the telemetry how a call ended.
+func (t *usageCounter) end(call telemetry.ModelCall) {
+	if t.reply == nil {
+		call.End(t.usage(), t.hold.price.Cost(t.usage()), nil, cmp.Or(t.failed, errAbandoned))
+		return
+	}
+	u := t.reply.Usage
+	if u.Input+u.Output == 0 {
+		u = t.usage()
+	}
+	call.End(u, t.hold.price.Cost(u), &message.Message{Role: message.Assistant, Model: t.reply.Model, Stop: t.reply.Stop, Blocks: t.reply.Blocks}, nil)
 }
 
 // usageCounter computes the usage of a call: what the provider reports, or an estimate if the stream ended
@@ -429,6 +463,7 @@ type usageCounter struct {
 	request *Request
 	output  int64 // estimated tokens that have come
 	reply   *Reply
+	failed  error // why there is no reply
 }
 
 func (t *usageCounter) see(ev Event) {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"steward/internal/fault"
+	"steward/internal/message"
 )
 
 // Embedder converts texts to vectors. It is safe for concurrent use.
@@ -59,9 +60,29 @@ func (m *Models) embedder(full string) (Embedding, error) {
 		Embedder(model string) Embedder
 	}); ok {
 		if e := p.Embedder(model); e != nil {
+			if m.cfg.Telemetry != nil {
+				e = countedEmbedder{e, full, m}
+			}
 			return Embedding{full, e}, nil
 		}
 	}
 	return Embedding{}, fault.New(fault.Unsupported, "embed_unsupported", "%s cannot embed texts", full).
 		WithHint("set the alias %q to a model that can", EmbedAlias)
+}
+
+// countedEmbedder is an embedder whose calls are counted.
+type countedEmbedder struct {
+	Embedder
+	name   string
+	models *Models
+}
+
+// Embed implements Embedder.
+func (c countedEmbedder) Embed(ctx context.Context, texts []string) (Vectors, error) {
+	ctx, call := c.models.cfg.Telemetry.EmbedCall(ctx, c.name, c.models.traced(c.name))
+	v, err := c.Embedder.Embed(ctx, texts)
+	price, _ := c.models.Price(c.name)
+	used := message.Usage{Input: v.Tokens}
+	call.End(used, price.Cost(used), nil, err)
+	return v, err
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"steward/internal/fault"
+	"steward/internal/lifetime/telemetry"
 	"steward/internal/message"
 )
 
@@ -51,6 +52,8 @@ type Config struct {
 	Hide Secrets
 
 	Log *slog.Logger // nil: nothing is logged
+
+	Telemetry *telemetry.Telemetry // counts and traces the calls; may be nil
 
 	Missing map[string]string // how to make a missing provider available, by the provider's name
 }
@@ -136,6 +139,7 @@ func New(cfg Config) (*Models, error) {
 		m.names = append(m.names, name)
 	}
 	for name, a := range cfg.Aliases {
+		cfg.Telemetry.ConfiguredModels(a.Models...)
 		r, err := m.resolveAlias(name, a)
 		if err != nil {
 			return nil, err

@@ -16,6 +16,7 @@ import (
 type Vendor struct {
 	Name   string // in the settings, and the part before '/' in a model's name
 	Title  string // as people know it
+	Traced string // its name in OpenTelemetry's conventions, if that is another
 	Access Access
 
 	// How it is found. Of several variables with a key that are set, the last one counts.

@@ -66,6 +66,16 @@ type Reader struct {
 	closed bool
 }
 
+// Waiting returns how many conversations rest until they are read. A nil Reader has none.
+func (r *Reader) Waiting() int {
+	if r == nil {
+		return 0
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.timers)
+}
+
 // readDay counts the conversations that were read on a day.
 type readDay struct {
 	day string

@@ -42,6 +42,7 @@ func (e *Engine) receive(ctx context.Context, a *account, list []channel.Update)
 			return err
 		}
 		for _, u := range added {
+			e.opt.Telemetry.Update(u.Account, u.State)
 			e.process(a, u)
 		}
 		news = news[n:]
@@ -282,7 +283,11 @@ func (e *Engine) settle(ctx context.Context, u *update, state, reason string, po
 	if state == answered { // the conversation has it
 		done.Text, done.Attachments = "", nil
 	}
-	return e.record(ctx, u.User, posts, done.change(store.If{}))
+	err := e.record(ctx, u.User, posts, done.change(store.If{}))
+	if err == nil {
+		e.opt.Telemetry.Update(u.Account, state)
+	}
+	return err
 }
 
 // say settles an update with a text that Steward itself answers.

@@ -59,6 +59,7 @@ import (
 	"steward/internal/effect"
 	"steward/internal/id"
 	"steward/internal/lifetime"
+	"steward/internal/lifetime/telemetry"
 	"steward/internal/policy"
 	"steward/internal/store"
 	"steward/internal/turn"
@@ -108,8 +109,9 @@ type Options struct {
 	Mask func(string) string
 	// Transcribe turns a voice message into text. nil: nobody can.
 	Transcribe func(ctx context.Context, user, mediaType string, data []byte) (string, error)
-	Now        func() time.Time // nil: time.Now
-	Log        *slog.Logger     // nil: none
+	Now        func() time.Time     // nil: time.Now
+	Telemetry  *telemetry.Telemetry // counts updates and posts; may be nil
+	Log        *slog.Logger         // nil: none
 }
 
 // Engine is the inbox and the outbox of all accounts. Safe for concurrent use.

@@ -235,6 +235,7 @@ func (e *Engine) mark(p *post, state, reason string) bool {
 		return true
 	}
 	p.State, p.Reason = state, reason
+	e.opt.Telemetry.Post(p.Account, state)
 	return e.insist("the outbox", func() error {
 		err := e.commit(context.WithoutCancel(e.life), p.User, p.change(store.If{}))
 		if fault.Is(err, fault.NotFound) || fault.Is(err, fault.Conflict) { // its user was erased

@@ -53,6 +53,9 @@ func (n *Node) newReader(conversations *conversation.Engine) *memory.Reader {
 	})
 }
 
+// FactsWaiting returns how many conversations are to be read for facts.
+func (n *Node) FactsWaiting() int { return n.reader.Waiting() }
+
 // maxSaid is how many characters of a message are shown as the source of a fact.
 const maxSaid = 300
 

@@ -32,6 +32,7 @@ import (
 	"steward/internal/jobs"
 	"steward/internal/kits"
 	"steward/internal/lifetime"
+	"steward/internal/lifetime/telemetry"
 	"steward/internal/llm"
 	"steward/internal/memory"
 	"steward/internal/message"
@@ -164,7 +165,8 @@ type Options struct {
 	// hour) and once at the end. May be nil.
 	Anchor      func(context.Context) error
 	AnchorEvery time.Duration
-	Log         *slog.Logger // nil: slog.Default()
+	Telemetry   *telemetry.Telemetry // counts and traces what the node does; may be nil
+	Log         *slog.Logger         // nil: slog.Default()
 }
 
 // The engines of a node, by the names that they have in it.
@@ -276,7 +278,7 @@ func (n *Node) connect() {
 		mask = opt.Secrets.Mask
 	}
 	effects := effect.New(effect.Options{Store: opt.Store, Authorizer: n.jobTools.over(kits.Delegating(opt.Authorizer)), ApprovalTimeout: opt.ApprovalTimeout,
-		Directory: opt.People, Tool: n.Kits.Callee, Called: requests.Called(opt.Store), Mask: mask, Zone: opt.Zone, Log: opt.Log})
+		Directory: opt.People, Tool: n.Kits.Callee, Called: requests.Called(opt.Store), Mask: mask, Zone: opt.Zone, Telemetry: opt.Telemetry, Log: opt.Log})
 	conversations := conversation.New(opt.Store, conversation.Options{Tools: n.Kits.ToolOf, Names: n.Kits.NamesOf, Key: opt.ExportKey, Codecs: opt.Vendors.Codecs(), Log: opt.Log})
 	n.Records = NewRecords(RecordsOptions{Store: opt.Store, Conversations: conversations, Effects: effects, Search: opt.Search,
 		Price: func(model string, u message.Usage) float64 { return opt.Models.Spent(model, u).Cost }, Spec: n.Kits.SpecOf, Zone: opt.Zone, Log: opt.Log})
@@ -288,7 +290,7 @@ func (n *Node) connect() {
 		}, Life: n.life, Go: n.life.Go, Log: opt.Log})
 	n.Turns = turn.New(turn.Options{Store: opt.Store, Models: opt.Models, Kits: n.Kits, Routing: n.Routing, Conversations: conversations, Effects: effects,
 		Requests: n.Records.Engine, Life: n.life, Parallel: opt.Parallel, ExpireAtOnce: opt.ExpireAtOnce, ToolBudget: opt.ToolBudget, Profile: opt.Profile,
-		Zone: opt.Zone, Memory: opt.Memory, Rested: n.rested, Skills: opt.Skills, Documents: opt.Documents, Secrets: opt.Secrets, IdleFor: opt.IdleFor, IdleBytes: opt.IdleBytes, IdleChats: opt.IdleChats, Log: opt.Log})
+		Zone: opt.Zone, Memory: opt.Memory, Rested: n.rested, Skills: opt.Skills, Documents: opt.Documents, Secrets: opt.Secrets, IdleFor: opt.IdleFor, IdleBytes: opt.IdleBytes, IdleChats: opt.IdleChats, Telemetry: opt.Telemetry, Log: opt.Log})
 	n.Work = work.New(work.Options{Store: opt.Store, Turns: n.Turns, Kits: n.Kits, Conversations: conversations, Effects: effects, Requests: n.Records.Engine,
 		Life: n.life, Log: opt.Log})
 	n.Planning = planning.New(planning.Options{Store: opt.Store, Turns: n.Turns, Work: n.Work, Kits: n.Kits, Routing: n.Routing, Effects: effects, Requests: n.Records.Engine,

@@ -72,6 +72,8 @@ type Settings struct {
 	Service    Service             `yaml:"service" doc:"External services that Steward calls."`
 	Profile    Profile             `yaml:"profile" doc:"What Steward should know about you."`
 	Log        Log                 `yaml:"log" doc:"What is written to stderr."`
+	Metrics    Metrics             `yaml:"metrics" doc:"Numbers for Prometheus, at /metrics."`
+	Traces     Traces              `yaml:"traces" doc:"Traces of turns for OpenTelemetry, with its conventions for generative AI."`
 	Timeouts   Timeouts            `yaml:"timeouts" doc:"How long Steward waits."`
 }
 
@@ -267,6 +269,7 @@ type Timeouts struct {
 	Idle      time.Duration `yaml:"idle" min:"100ms" max:"1h" project:"less" doc:"Between two pieces of a model's answer."`
 	Approval  time.Duration `yaml:"approval" min:"1m" max:"8760h" project:"less" doc:"How long a question stays open, and an approval valid."`
 	Shutdown  time.Duration `yaml:"shutdown" min:"0s" max:"1h" doc:"For running turns to finish when Steward is stopped."`
+	Drain     time.Duration `yaml:"drain" min:"0s" max:"10m" doc:"When Steward is stopped, how long it goes on before it ends, while /readyz says that it is closing: for load balancers."`
 }
 
 // Secret is a text that must not be shown, or a reference to one (see package secret). It prints
@@ -314,6 +317,7 @@ func Defaults() Settings {
 		Log:       Log{Level: "info", Format: "text"},
 		Embed:     Embed{PerMinute: 3000, DayCost: 0.5},
 		Audit:     Audit{AnchorEvery: time.Hour},
+		Metrics:   Metrics{Stuck: 10 * time.Minute},
 		Keep:      Keep{Deleted: 30 * 24 * time.Hour, Unused: 30 * 24 * time.Hour},
 		Timeouts:  Timeouts{FirstByte: 2 * time.Minute, Idle: time.Minute, Approval: 7 * 24 * time.Hour, Shutdown: 10 * time.Second},
 	}

@@ -111,7 +111,9 @@ func (e *Engine) begin(ctx context.Context, c *Conversation, t Input, m *message
 		acc.Message = m.ID
 	}
 	c.setFirstMessage(m)
-	if !e.Launch(ctx, c, s, job, NewRun(&run, inter, job.Meter)) {
+	live := NewRun(&run, inter, job.Meter, rc)
+	live.Info.Conversation, live.Info.Origin, live.request = c.ID, t.Origin, t.request
+	if !e.Launch(ctx, c, s, job, live) {
 		return Accepted{}, false, ErrClosed
 	}
 	seq, err := commit(context.WithoutCancel(ctx))

@@ -11,6 +11,7 @@ import (
 	"steward/internal/id"
 	"steward/internal/kits"
 	"steward/internal/lifetime"
+	"steward/internal/lifetime/telemetry"
 	"steward/internal/llm"
 	"steward/internal/memory"
 	"steward/internal/message"
@@ -68,6 +69,7 @@ type Options struct {
 	IdleBytes int
 	// IdleChats bounds how many idle conversations stay in memory.
 	IdleChats int
+	Telemetry *telemetry.Telemetry // counts and traces the turns; may be nil
 	Log       *slog.Logger
 }
 
@@ -99,6 +101,13 @@ type Engine struct {
 func New(o Options) *Engine {
 	return &Engine{opt: o, kits: o.Kits, routing: o.Routing, conversations: o.Conversations, effects: o.Effects, requests: o.Requests,
 		life: o.Life, log: o.Log, cached: map[Key]*Conversation{}, toPack: map[Key]struct{}{}, slots: make(slots, 8*o.Parallel), workers: make(chan func())}
+}
+
+// Load returns how many tool calls hold a slot, and how many conversations are in memory.
+func (e *Engine) Load() (calls, conversations int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return len(e.slots), len(e.cached)
 }
 
 // Connect names the engines above this one.

@@ -6,6 +6,7 @@ import (
 
 	"steward/internal/fault"
 	"steward/internal/id"
+	"steward/internal/lifetime/telemetry"
 	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/record"
@@ -38,9 +39,10 @@ type Input struct {
 	// is kept. Content must be empty.
 	Regenerate id.ID
 
-	offerPlan bool // a plan is offered after the answer
-	fresh     bool // the conversation's id was made for this turn
-	Derived   bool // the id was derived from something known: the conversation may exist
+	request   telemetry.Request // is ended by the turn
+	offerPlan bool              // a plan is offered after the answer
+	fresh     bool              // the conversation's id was made for this turn
+	Derived   bool              // the id was derived from something known: the conversation may exist
 
 	// For turns that do not come from outside:
 	Origin         string          // who opens it: "tool:NAME", "agent:PATH", "alarm:ID", "job:ID"; empty: the user

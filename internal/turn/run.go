@@ -7,6 +7,7 @@ import (
 	"steward/internal/agent"
 	"steward/internal/conversation"
 	"steward/internal/id"
+	"steward/internal/lifetime/telemetry"
 	"steward/internal/llm"
 	"steward/internal/policy"
 	"steward/internal/record"
@@ -21,11 +22,16 @@ type Run struct {
 	Meter       *llm.Meter
 	Done        chan struct{} // closed when the run is over
 	Err         error         // valid after done: why the run could not continue and is not recorded as over
+
+	Info    telemetry.TurnInfo // what the telemetry is told of it
+	request telemetry.Request  // what the run answers; the zero value, if it was resumed
 }
 
-// NewRun returns the Run of a run that is about to be launched.
-func NewRun(run *record.Run, inter id.ID, meter *llm.Meter) *Run {
-	return &Run{Interaction: inter, Agent: run.Agent, Meter: meter, Done: make(chan struct{})}
+// NewRun returns the Run of a run that is about to be launched. rc is the request of its turn.
+func NewRun(run *record.Run, inter id.ID, meter *llm.Meter, rc request.Context) *Run {
+	rc.ID = inter
+	return &Run{Interaction: inter, Agent: run.Agent, Meter: meter, Done: make(chan struct{}),
+		Info: telemetry.TurnInfo{Request: rc, Agent: run.Agent, Version: run.Version, Model: run.Model, Resumed: !run.Started.IsZero()}}
 }
 
 // Running returns the run of an interaction if it is active, otherwise nil.
@@ -71,7 +77,9 @@ func (e *Engine) Launch(ctx context.Context, c *Conversation, s *conversation.Se
 		return false
 	}
 	e.Hold(c)
+	from := ctx
 	ctx, cancel := lease.Carry(e.life, ctx)
+	ctx = telemetry.Carry(ctx, from)
 	c.mu.Lock()
 	c.session, c.cancel, c.live = s, cancel, live
 	if c.blocking > 0 {
@@ -95,7 +103,13 @@ func (e *Engine) run(ctx context.Context, c *Conversation, s *conversation.Sessi
 			close(live.Done)
 		}
 	}()
+	rc := live.Info.Request
+	rc.User, rc.Actor = c.User, "agent:"+live.Agent
+	ctx, counted := e.opt.Telemetry.Turn(request.With(ctx, rc), live.Info)
 	out, err := agent.Run(ctx, job)
+	said := outcomeOf(out, err)
+	counted.End(said, err)
+	live.request.End(said, err)
 	if err != nil && !errors.Is(err, request.ErrSuspend) && !errors.As(err, new(unrecorded)) {
 		e.log.Error("a run could not continue", "conversation", c.ID.String(), "error", err)
 		c.Feed.fail(err)
@@ -122,6 +136,17 @@ func (e *Engine) run(ctx context.Context, c *Conversation, s *conversation.Sessi
 	if hasRequests {
 		e.work.Settle(c.User, record.InteractionURI(c.ID, live.Interaction), out == agent.Stopped)
 	}
+}
+
+// outcomeOf returns the outcome of a run for the telemetry.
+func outcomeOf(out agent.Outcome, err error) string {
+	switch {
+	case errors.Is(err, request.ErrSuspend):
+		return "suspended" // it goes on after the next start
+	case err != nil:
+		return "failed"
+	}
+	return string(out)
 }
 
 // Stop stops the conversation's turn: it cancels the provider's request and keeps

@@ -26,49 +26,57 @@ func (e *Engine) Send(ctx context.Context, user string, t Input) (Accepted, erro
 		return Accepted{}, err
 	}
 	hidden := e.HideSecrets(&t)
-	acc, err := e.send(ctx, user, t)
+	if t.Opens.Zero() {
+		t.Opens = t.interaction()
+	}
+	ctx, t.request = e.opt.Telemetry.Request(ctx, t.Opens, t.RequestContext, t.Origin)
+	acc, launched, err := e.send(ctx, user, t)
+	if !launched { // otherwise the run ends it
+		t.request.End("not begun", err)
+	}
 	acc.Hidden = hidden
 	return acc, err
 }
 
-func (e *Engine) send(ctx context.Context, user string, t Input) (Accepted, error) {
+// send is Send for a message that was read. launched: its run was launched, whatever the error.
+func (e *Engine) send(ctx context.Context, user string, t Input) (acc Accepted, launched bool, err error) {
 	m, err := UserMessage(user, &t)
 	if err != nil {
-		return Accepted{}, err
+		return Accepted{}, false, err
 	}
 	c := e.Enter(user, t.Conversation)
 	defer e.Exit(c)
 	leave, err := c.deduplicate(ctx, e.life, t.key(m))
 	if err != nil {
-		return Accepted{}, err
+		return Accepted{}, false, err
 	}
 	defer leave()
 	if len(c.turnLock) > 0 { // otherwise the check is made once the turn lock is held
 		if acc, ok, err := e.duplicate(ctx, c, t, m); ok || err != nil {
-			return acc, err
+			return acc, false, err
 		}
 	}
 	if t.Steer {
 		if acc, ok, err := c.steerInto(ctx, m); ok {
-			return acc, err
+			return acc, false, err
 		}
 		t.Steer = false // no run takes it: from here on it is an ordinary message
 		leave, err := c.deduplicate(ctx, e.life, t.key(m))
 		if err != nil {
-			return Accepted{}, err
+			return Accepted{}, false, err
 		}
 		defer leave()
 	}
 	for {
 		if e.life.Err() != nil {
-			return Accepted{}, ErrClosed
+			return Accepted{}, false, ErrClosed
 		}
 		if !c.TryLock() { // the holder may run this very turn, and wait for its sender
 			if acc, ok, err := e.duplicate(ctx, c, t, m); ok || err != nil {
-				return acc, err
+				return acc, false, err
 			}
 			if err := c.Lock(ctx, e.life); err != nil {
-				return Accepted{}, err
+				return Accepted{}, false, err
 			}
 		}
 		acc, launched, err := e.accept(ctx, c, t, m)
@@ -76,7 +84,7 @@ func (e *Engine) send(ctx context.Context, user string, t Input) (Accepted, erro
 			c.Unlock()
 		}
 		if !errors.Is(err, ErrResumed) {
-			return acc, err
+			return acc, launched, err
 		}
 	}
 }

@@ -68,7 +68,8 @@ func (e *Engine) resume(ctx context.Context, c *turn.Conversation, s *conversati
 	if asking.live != nil {
 		job.Meter.Under(asking.live.Meter)
 	}
-	live := turn.NewRun(&r.Run, r.Interaction, job.Meter)
+	live := turn.NewRun(&r.Run, r.Interaction, job.Meter, rc)
+	live.Info.Conversation = c.ID
 	if err := used.Load(ctx, job.Meter); err != nil {
 		return false, err
 	}
@@ -88,7 +89,7 @@ func (e *Engine) endRun(ctx context.Context, c *turn.Conversation, s *conversati
 	if _, err := e.turns.Journal(c, s).Finish(ctx, nil, string(out), code); err != nil {
 		return err
 	}
-	e.RunEnded(c, s, turn.NewRun(&r.Run, r.Interaction, nil))
+	e.RunEnded(c, s, turn.NewRun(&r.Run, r.Interaction, nil, request.Context{}))
 	e.Settle(c.User, record.InteractionURI(c.ID, r.Interaction), out == agent.Stopped)
 	return nil
 }

@@ -55,6 +55,7 @@ func commandLines() []entry {
 		at("log", []string{"", "conversation_not_found"}, func(x things) [][]string {
 			return [][]string{{}, {"--conversation", x.Conv, "--all-branches"}, {"--interaction", x.Turn}}
 		}),
+		bare("log level", node),
 		at("log show", []string{"call_not_found"}, func(x things) [][]string { return [][]string{{x.LogMessage + "/0"}} }),
 		at("requests list", own, func(things) [][]string { return [][]string{{"--all"}} }),
 		at("requests show", []string{"request_not_found"}, func(x things) [][]string { return [][]string{{x.Task}, {x.Turn}} }),

@@ -216,6 +216,8 @@ func apiRoutes() []entry {
 		{route: "PUT /api/v1/settings/{key}", want: admin, admin: true, calls: to(put(api+"/settings/limits.calls", `{"value":"64"}`)), open: theNodes},
 		{route: "DELETE /api/v1/settings/{key}", want: admin, admin: true, calls: to(del(api + "/settings/limits.calls")), open: theNodes},
 		{route: "GET /api/v1/budgets", want: own, open: "it has sums alone; package app tests that they are the caller's unless an admin asks", calls: to(get(api + "/budgets"))},
+		{route: "GET /api/v1/log-level", want: admin, admin: true, calls: to(get(api + "/log-level")), open: theNodes},
+		{route: "PUT /api/v1/log-level", want: admin, admin: true, calls: to(put(api+"/log-level", `{"level":"info"}`)), open: theNodes},
 		{route: "POST /api/v1/channels", want: admin, admin: true, calls: to(post(api+"/channels", `{"kind":"telegram","token":"0123456789:abcdef"}`)), open: theNodes},
 		{route: "POST /api/v1/channels/{name}/test", want: admin, admin: true, calls: to(post(api+"/channels/telegram/test", "")), open: theNodes},
 		{route: "DELETE /api/v1/channels/{name}", want: admin, admin: true, calls: to(del(api + "/channels/telegram")), open: theNodes},

@@ -44,16 +44,16 @@ func report(k client.Key) keyReport {
 }
 
 func (a *program) createKey() *cobra.Command {
-	var user, name, expires string
+	var user, name, only, expires string
 	c := &cobra.Command{Use: "create", Short: "Create a key and show it once",
-		Example: "  steward keys create --user ada --name laptop --expires 90d",
+		Example: "  steward keys create --user ada --name laptop --expires 90d\n  steward keys create --only metrics --name prometheus",
 		RunE: func(c *cobra.Command, _ []string) error {
 			until, err := expiry(expires, time.Now())
 			if err != nil {
 				return err
 			}
 			return a.With(c.Context(), command.NeedDatabase, func(s *command.Session) error {
-				k, err := s.CreateKey(c.Context(), user, name, until)
+				k, err := s.CreateLimitedKey(c.Context(), user, name, only, until)
 				err = command.PrintValue(a.Program, report(k), err, func(k keyReport) string { return k.Secret + "\n" })
 				if err == nil && !a.JSON {
 					a.Note("key %s of %s; it is shown only once and not stored", k.ID, k.User)
@@ -63,6 +63,7 @@ func (a *program) createKey() *cobra.Command {
 		}}
 	c.Flags().StringVar(&user, "user", identity.Local, "the `NAME` of the user who owns it")
 	c.Flags().StringVar(&name, "name", "", "what it is for, in your own `WORDS`")
+	c.Flags().StringVar(&only, "only", "", "the one `THING` that it opens: metrics, for a monitoring system; without it, everything of its user")
 	c.Flags().StringVar(&expires, "expires", "", "when it expires: a duration such as 90d or 12h, or a `DATE` such as 2030-01-31")
 	return c
 }

@@ -51,7 +51,7 @@ func (a *program) logCommand() *cobra.Command {
 	command.CompleteFlag(c, "conversation", a.CompleteConversations)
 	command.CompleteFlag(c, "outcome", command.Words("success", "failure", "partial", "pending"))
 	command.CompleteFlag(c, "tool", a.CompleteTools)
-	c.AddCommand(a.showLog())
+	c.AddCommand(a.showLog(), a.logLevel())
 	return c
 }
 

@@ -23,7 +23,7 @@ import (
 )
 
 func (a *program) serveCommand() *cobra.Command {
-	var listen string
+	var listen, metrics string
 	var wait bool
 	c := &cobra.Command{
 		Use: "serve", Short: "Serve the chat and the APIs over HTTP", GroupID: "talk", Args: cobra.NoArgs,
@@ -36,10 +36,14 @@ func (a *program) serveCommand() *cobra.Command {
 			if listen != "" {
 				a.Flags = append(a.Flags, settings.Flag{Key: "listen", Value: listen, Name: "--listen"})
 			}
+			if metrics != "" {
+				a.Flags = append(a.Flags, settings.Flag{Key: "metrics.listen", Value: metrics, Name: "--metrics"})
+			}
 			return a.serve(c.Context(), wait)
 		},
 	}
 	c.Flags().StringVar(&listen, "listen", "", "`HOST:PORT` to listen on; port 0 picks a free one")
+	c.Flags().StringVar(&metrics, "metrics", "", "`HOST:PORT` at which /metrics needs no credential (docs/operations/observe.md)")
 	c.Flags().BoolVar(&wait, "wait", false, "if another Steward uses the data folder, wait for its end")
 	return c
 }
@@ -69,11 +73,16 @@ func (a *program) serve(ctx context.Context, wait bool) error {
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}
+	observer, err := a.ListenMetrics(set, l, log)
+	if err != nil {
+		return errors.Join(err, s.Close(), l.Close())
+	}
+	defer observer.Close() // last: it tells until the end that Steward is closing
 	voice, err := a.ListenVoice(ctx, set, l, log)
 	if err != nil {
 		return errors.Join(err, s.Close(), l.Close())
 	}
-	if err := a.welcome(set, s, l, voice); err != nil {
+	if err := a.welcome(set, s, l, voice, observer); err != nil {
 		return errors.Join(err, voice.Close(), s.Close(), l.Close())
 	}
 	defer a.reportApprovals(ctx, l)()
@@ -115,7 +124,7 @@ func (a *program) pageLink(s *app.Server, l *app.Local) string {
 }
 
 // welcome prints where Steward serves and what to do next.
-func (a *program) welcome(set *settings.Loaded, s *app.Server, l *app.Local, voice *app.Voice) error {
+func (a *program) welcome(set *settings.Loaded, s *app.Server, l *app.Local, voice *app.Voice, observer *app.Observer) error {
 	if a.JSON {
 		return a.PrintJSON(app.Notice{URL: s.URL, PID: os.Getpid(), Version: a.VersionText()})
 	}
@@ -132,6 +141,9 @@ func (a *program) welcome(set *settings.Loaded, s *app.Server, l *app.Local, voi
 		if auth.BeyondLoopback(set.Listen) {
 			b.WriteString("  Other machines reach it, and what they send is not encrypted. Give each person a key:\n" +
 				"  steward keys create --user NAME\n")
+		}
+		if set.Metrics.Listen != "" {
+			fmt.Fprintf(&b, "  metrics http://%s/metrics, without a credential\n", observer.Address)
 		}
 		if voice.Ollama != "" {
 			fmt.Fprintf(&b, "  ollama  http://%s, without a credential, as %s\n", voice.Ollama, set.Ollama.User)

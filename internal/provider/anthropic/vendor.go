@@ -56,7 +56,7 @@ func encodeSystem(texts []string) json.RawMessage {
 func vertex() llm.Vendor {
 	presets := llm.Presets{Standard: "claude-sonnet-4-6", Fast: "claude-haiku-4-5@20251001", Strong: "claude-opus-4-6"}
 	return llm.Vendor{
-		Name: "vertex-claude", Title: "Claude on Vertex AI", Access: llm.ByServer,
+		Name: "vertex-claude", Title: "Claude on Vertex AI", Traced: "gcp.vertex_ai", Access: llm.ByServer,
 		Locate: cloud.Vertex("anthropic"), SignIn: cloud.Sign, Presets: presets,
 		Open: func(e llm.Endpoint) llm.Provider {
 			o := options(e)
@@ -74,7 +74,7 @@ func vertex() llm.Vendor {
 // Source: https://docs.aws.amazon.com/bedrock/latest/userguide/inference-messages-api.html, read 2026-11-27.
 func bedrock() llm.Vendor {
 	return llm.Vendor{
-		Name: "bedrock", Title: "Claude on Amazon Bedrock", Access: llm.ByServer, KeyEnv: []string{"AWS_BEARER_TOKEN_BEDROCK"},
+		Name: "bedrock", Title: "Claude on Amazon Bedrock", Traced: "aws.bedrock", Access: llm.ByServer, KeyEnv: []string{"AWS_BEARER_TOKEN_BEDROCK"},
 		Locate: func(at llm.Site, getenv func(string) string) (llm.Site, error) {
 			at.Region = cmp.Or(at.Region, getenv("AWS_REGION"), getenv("AWS_DEFAULT_REGION"), "us-east-1")
 			at.BaseURL = cmp.Or(at.BaseURL, "https://bedrock-runtime."+at.Region+".amazonaws.com/anthropic")

@@ -11,7 +11,7 @@ import (
 // Vendor describes Google's Gemini, and its cloud Vertex AI.
 func Vendor() llm.Vendor {
 	return llm.Vendor{
-		Name: DefaultName, Title: "Gemini", Access: llm.ByKey,
+		Name: DefaultName, Title: "Gemini", Traced: "gcp.gemini", Access: llm.ByKey,
 		BaseURL: DefaultBaseURL, URLEnv: "GOOGLE_GEMINI_BASE_URL", KeyEnv: []string{"GOOGLE_API_KEY", "GEMINI_API_KEY"}, KeyPrefixes: []string{"AIza", "AQ."},
 		Presets:   llm.Presets{Standard: "gemini-3.5-flash", Fast: "gemini-3.1-flash-lite", Strong: "gemini-3.1-pro-preview", Embed: "gemini-embedding-001"},
 		Documents: []string{"application/pdf", "audio/*"},
@@ -46,7 +46,7 @@ func encodeSystem(texts []string) json.RawMessage {
 func vertex() llm.Vendor {
 	presets := llm.Presets{Standard: "gemini-3.5-flash", Fast: "gemini-3.1-flash-lite", Strong: "gemini-3.1-pro-preview"}
 	return llm.Vendor{
-		Name: "vertex", Title: "Gemini on Vertex AI", Access: llm.ByServer,
+		Name: "vertex", Title: "Gemini on Vertex AI", Traced: "gcp.vertex_ai", Access: llm.ByServer,
 		Locate: cloud.Vertex("google"), SignIn: cloud.Sign, Presets: presets,
 		Open: func(e llm.Endpoint) llm.Provider {
 			o := options(e) // SignIn has the key

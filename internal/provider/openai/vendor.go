@@ -41,6 +41,7 @@ func open(e llm.Endpoint, keyHeader string) llm.Provider {
 type server struct {
 	Name      string `json:"name"`
 	Title     string `json:"title"`
+	Traced    string `json:"traced"`   // its name in OpenTelemetry's conventions
 	BaseURL   string `json:"base_url"` // empty: each customer has another
 	KeyEnv    string `json:"key_env"`
 	KeyPrefix string `json:"key_prefix"`
@@ -67,7 +68,7 @@ func known() []server {
 
 func servers() (list []llm.Vendor) {
 	for _, s := range known() {
-		v := llm.Vendor{Name: s.Name, Title: s.Title, Access: llm.ByServer, BaseURL: s.BaseURL, URLEnv: s.URLEnv, ReadURL: s.address,
+		v := llm.Vendor{Name: s.Name, Title: s.Title, Traced: s.Traced, Access: llm.ByServer, BaseURL: s.BaseURL, URLEnv: s.URLEnv, ReadURL: s.address,
 			Presets: s.Presets, Tools: tools(), Transcriptions: transcriptions,
 			Open: func(e llm.Endpoint) llm.Provider { return open(e, s.KeyHeader) }}
 		if s.Local {

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"steward/internal/fault"
+	"steward/internal/lifetime/telemetry"
 	"steward/internal/llm"
 )
 
@@ -216,6 +217,10 @@ func (c *Client) request(ctx context.Context, method, path string, parts [][]byt
 		r.Header = c.post
 		r.GetBody = bodyOf(parts)
 		r.Body, _ = r.GetBody()
+	}
+	if telemetry.Traced(ctx) {
+		r.Header = r.Header.Clone()
+		telemetry.Inject(ctx, r.Header)
 	}
 	return r.WithContext(ctx)
 }

@@ -182,6 +182,6 @@ func merge(c *sqlite.Conn, table string, pages int) (more bool, err error) {
 func (x *Index) Follow(ctx context.Context) {
 	x.followed.Store(true)
 	defer x.followed.Store(false)
-	follow.Project(ctx, x.opt.Store, follow.Projection{Name: "the search index", Quiet: x.opt.Quiet, Backlog: x.opt.Backlog, Hurry: x.hurry, Log: x.log,
+	follow.Project(ctx, x.opt.Store, follow.Projection{Name: "the search index", Quiet: x.opt.Quiet, Backlog: x.opt.Backlog, Hurry: x.hurry, Lag: x.opt.Lag, Log: x.log,
 		CatchUp: func(ctx context.Context) error { return x.catchUp(ctx, 1) }})
 }

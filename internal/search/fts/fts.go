@@ -20,6 +20,7 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"steward/internal/fault"
+	"steward/internal/lifetime/telemetry"
 	"steward/internal/search"
 	"steward/internal/store"
 )
@@ -36,8 +37,9 @@ type Options struct {
 	// Backlog is how many entries the index may be behind before Follow reads the log
 	// even though it is not quiet; zero: 50,000.
 	Backlog uint64
-	Log     *slog.Logger // nil: nothing is logged
-	Ranking *Ranking     // of the order search.Best; nil: DefaultRanking
+	Log     *slog.Logger        // nil: nothing is logged
+	Lag     *telemetry.Follower // is told how far the index has come; may be nil
+	Ranking *Ranking            // of the order search.Best; nil: DefaultRanking
 	// Watch is called with each new connection to the file. Tests see with it what is read.
 	Watch func(*sqlite.Conn) error
 }

@@ -49,7 +49,7 @@ func (x *Index) Follow(ctx context.Context) {
 	defer x.followed.Store(false)
 	var loops sync.WaitGroup
 	loops.Go(func() {
-		follow.Project(ctx, x.opt.Store, follow.Projection{Name: "the vector index", Quiet: x.opt.Quiet, Backlog: x.opt.Backlog, Log: x.log,
+		follow.Project(ctx, x.opt.Store, follow.Projection{Name: "the vector index", Quiet: x.opt.Quiet, Backlog: x.opt.Backlog, Lag: x.opt.Lag, Log: x.log,
 			CatchUp: func(ctx context.Context) error {
 				err := x.CatchUp(ctx)
 				if err == nil {

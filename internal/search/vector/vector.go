@@ -54,6 +54,7 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"steward/internal/fault"
+	"steward/internal/lifetime/telemetry"
 	"steward/internal/llm"
 	"steward/internal/resource"
 	"steward/internal/store"
@@ -88,7 +89,8 @@ type Options struct {
 	// Quiet and Backlog are those of follow.Projection; zero: five seconds and 50,000.
 	Quiet   time.Duration
 	Backlog uint64
-	Log     *slog.Logger // nil: nothing is logged
+	Lag     *telemetry.Follower // is told how far the index has come; may be nil
+	Log     *slog.Logger        // nil: nothing is logged
 
 	// Watch is called with each new connection to the file. Tests see with it what is read.
 	Watch func(*sqlite.Conn) error

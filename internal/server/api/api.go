@@ -51,6 +51,7 @@ type Options struct {
 	Graph     *graph.Engine     // nil: the graph is not served
 	Home      *home.Home        // nil: none is set up
 	Setup     Setup             // nil: settings are not served
+	Levels    LogLevels         // nil: levels of the log are not served
 
 	Own identity.Profile // what the settings say about the machine's own user
 
@@ -192,6 +193,8 @@ func (f *server) routes() []route {
 		on("PUT /settings/{key}", f.setSetting),
 		on("DELETE /settings/{key}", f.unsetSetting),
 		on("GET /budgets", f.budgets),
+		on("GET /log-level", f.logLevel),
+		on("PUT /log-level", f.setLogLevel),
 		on("GET /providers", f.providers),
 		created(on("POST /providers", f.connectProvider)),
 		on("DELETE /providers/{name}", f.disconnectProvider),
@@ -329,7 +332,7 @@ func unsupported(what, format string) *fault.Error {
 }
 
 // Health returns the handler of /healthz (the process is alive) and /readyz (ready returns no
-// error, so the server can serve). They reveal no secrets and need no key.
+// error, so the server can serve; of a joined error, each is a reason). They reveal no secrets and need no key.
 func Health(ready func(context.Context) error) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
@@ -338,15 +341,37 @@ func Health(ready func(context.Context) error) http.Handler {
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
 		defer cancel()
-		if err := ready(ctx); err != nil {
-			e := fault.Of(err) // only the code: the message may contain paths
-			b, _ := json.Marshal(map[string]string{"status": "unavailable", "code": e.Code})
-			auth.Reply(w, http.StatusServiceUnavailable, append(b, '\n'))
+		err := ready(ctx)
+		if err == nil {
+			auth.Reply(w, http.StatusOK, []byte("{\"status\":\"ready\"}\n"))
 			return
 		}
-		auth.Reply(w, http.StatusOK, []byte("{\"status\":\"ready\"}\n"))
+		all := []error{err}
+		if joined, ok := err.(interface{ Unwrap() []error }); ok {
+			all = joined.Unwrap()
+		}
+		out := notReady{Status: "unavailable"}
+		for _, err := range all { // only what has no paths and no names of people
+			e := fault.Of(err)
+			out.Reasons = append(out.Reasons, reason{e.Code, e.Details})
+		}
+		out.Code = out.Reasons[0].Code
+		b, _ := json.Marshal(out)
+		auth.Reply(w, http.StatusServiceUnavailable, append(b, '\n'))
 	})
 	return mux
+}
+
+// notReady is the answer of /readyz if Steward cannot serve.
+type notReady struct {
+	Code    string   `json:"code"` // of the first reason
+	Reasons []reason `json:"reasons"`
+	Status  string   `json:"status"`
+}
+
+type reason struct {
+	Code    string         `json:"code"`
+	Details map[string]any `json:"details,omitzero"`
 }
 
 const readyTimeout = 5 * time.Second

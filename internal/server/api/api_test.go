@@ -300,7 +300,7 @@ func TestHealth(t *testing.T) {
 	check("GET", "/readyz", 200, `{"status":"ready"}`)
 	ready = fault.New(fault.Unavailable, "disk_full", "/secret/path is full")
 	check("GET", "/healthz", 200, `{"status":"ok"}`)
-	check("GET", "/readyz", 503, `{"code":"disk_full","status":"unavailable"}`)
+	check("GET", "/readyz", 503, `{"code":"disk_full","reasons":[{"code":"disk_full"}],"status":"unavailable"}`)
 	check("POST", "/healthz", 405, "")
 }
 

@@ -14,7 +14,7 @@ import (
 )
 
 func viewKey(k identity.Key) client.Key {
-	return client.Key{ID: k.ID.String(), User: k.User, Name: k.Name, Hint: k.Hint, Created: k.Created, Expires: k.Expires, Revoked: k.Revoked, Usable: k.Usable(time.Now())}
+	return client.Key{ID: k.ID.String(), User: k.User, Name: k.Name, Hint: k.Hint, Created: k.Created, Expires: k.Expires, Revoked: k.Revoked, Only: k.Only, Usable: k.Usable(time.Now())}
 }
 
 // managesKeys refuses callers who may not manage keys.
@@ -41,12 +41,13 @@ func (f *server) createKey(ctx context.Context, c *call, in struct {
 		User    string    `json:"user"`
 		Name    string    `json:"name"`
 		Expires time.Time `json:"expires"`
+		Only    string    `json:"only"`
 	} `body:""`
 }) (client.Key, error) {
 	if err := managesKeys(c); err != nil {
 		return client.Key{}, err
 	}
-	k, secret, err := f.People.Create(ctx, c.User, in.Body.User, in.Body.Name, in.Body.Expires)
+	k, secret, err := f.People.CreateOnly(ctx, c.User, in.Body.User, in.Body.Name, in.Body.Only, in.Body.Expires)
 	out := viewKey(k)
 	out.Secret = secret
 	return out, err

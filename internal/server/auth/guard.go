@@ -38,6 +38,8 @@ type Options struct {
 	// nobody has any, and the local user is an admin.
 	People policy.Directory
 	Intake *Intake // bounds what callers take; nil: nothing does
+	// Limited looks up the owner of a key that is limited to one thing (Guard.Only); nil: there are no such keys.
+	Limited func(ctx context.Context, secret, only string) (user string, err error)
 }
 
 // Guard authenticates requests before they reach the servers: nobody gets through without a key or
@@ -149,6 +151,27 @@ func (g *Guard) Wrap(next http.Handler, fail Fail) http.Handler {
 		}
 		defer leave()
 		next.ServeHTTP(w, r.WithContext(With(r.Context(), c)))
+	})
+}
+
+// Only passes on the requests of admins, and those with a key that is limited to what is named. It answers others
+// as Wrap does, and admin_only (Denied).
+func (g *Guard) Only(what string, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		admins := g.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if c, err := From(r.Context()); err != nil || !c.Admin {
+				WriteError(w, r, g.o.Logger, fault.New(fault.Denied, "admin_only", "only admins may read this").WithHint("ask an admin"))
+				return
+			}
+			next.ServeHTTP(w, r)
+		}), nil)
+		if secret := bearer(r); what != "" && g.o.Limited != nil && strings.HasPrefix(secret, identity.Prefix) && r.Header.Get("Origin") == "" {
+			if _, err := g.o.Limited(r.Context(), secret, what); err == nil {
+				next.ServeHTTP(w, r)
+				return
+			}
+		}
+		admins.ServeHTTP(w, r)
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"steward/internal/fault"
+	"steward/internal/lifetime/telemetry"
 	"steward/internal/store"
 )
 
@@ -23,7 +24,9 @@ type Projection struct {
 	Backlog uint64
 	// Hurry holds a token if somebody needs it up to date now.
 	Hurry <-chan struct{}
-	Log   *slog.Logger
+	// Lag is told how far it has come. May be nil.
+	Lag *telemetry.Follower
+	Log *slog.Logger
 }
 
 // Project keeps a projection close to the end of the log, updating it while the
@@ -44,11 +47,13 @@ func Project(ctx context.Context, st store.Store, p Projection) {
 			return
 		case err != nil:
 			p.Log.Warn(p.Name+" falls behind", "error", err)
+			p.Lag.Failed(err)
 			if !fault.Pause(ctx, p.Quiet) {
 				return
 			}
 		default:
 			seen = head
+			p.Lag.At(head)
 		}
 	}
 }

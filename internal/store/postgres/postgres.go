@@ -50,6 +50,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"steward/internal/fault"
+	"steward/internal/lifetime/telemetry"
 	"steward/internal/store"
 )
 
@@ -75,6 +76,8 @@ type Options struct {
 	// Wrote is called with every batch that was committed, with the bytes of its
 	// bodies. It must not block. nil: it is not called.
 	Wrote func(sc store.Scope, changes int, bytes int64)
+
+	Telemetry *telemetry.Telemetry // counts commits; may be nil
 
 	sealEvery time.Duration // zero: see the constant; tests set it
 }
@@ -117,6 +120,7 @@ type Store struct {
 	log      *slog.Logger
 	mask     func([]byte) []byte
 	wrote    func(sc store.Scope, changes int, bytes int64)
+	counts   *telemetry.Telemetry
 	config   *pgxpool.Config
 	pool     *pgxpool.Pool
 	patience time.Duration
@@ -181,7 +185,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 
 // connect prepares the database, if the owner is given, and opens its pool.
 func connect(ctx context.Context, o Options) (s *Store, err error) {
-	s = &Store{log: o.Log, mask: o.Mask, wrote: o.Wrote, patience: o.Patience, window: scanWindow}
+	s = &Store{log: o.Log, mask: o.Mask, wrote: o.Wrote, counts: o.Telemetry, patience: o.Patience, window: scanWindow}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.news.init()
 	if s.log == nil {
@@ -238,6 +242,19 @@ func (s *Store) start(ctx context.Context, newest int) (head uint64, err error) 
 func (s *Store) Ready(ctx context.Context) error {
 	_, err := s.head(ctx)
 	return err
+}
+
+// Head returns the sequence number of the newest entry of the log that this process knows.
+func (s *Store) Head() uint64 { return s.news.current() }
+
+// Queued returns how many batches wait to be committed.
+func (s *Store) Queued() int {
+	if s.writer == nil {
+		return 0
+	}
+	s.writer.mu.Lock()
+	defer s.writer.mu.Unlock()
+	return len(s.writer.queue)
 }
 
 // Close commits waiting batches, refuses later ones (store_closed), and closes

@@ -47,6 +47,7 @@ type pendingCommit struct {
 	scope   store.Scope
 	batch   store.Batch
 	bytes   int
+	queued  time.Time
 	state   atomic.Int32
 	done    chan struct{}
 	receipt store.Receipt
@@ -173,6 +174,7 @@ func (w *writer) add(j *pendingCommit) error {
 		w.mu.Unlock()
 		return closed()
 	}
+	j.queued = time.Now()
 	w.queue = append(w.queue, j)
 	first := len(w.queue) == 1
 	w.mu.Unlock()
@@ -238,7 +240,9 @@ func (w *writer) commit(group []*pendingCommit) {
 			j.receipt, j.err = store.Receipt{}, err
 		}
 	}
+	w.s.counts.Group(len(group))
 	for _, j := range group {
+		w.s.counts.Commit(time.Since(j.queued), j.err != nil && fault.Of(j.err).Kind == fault.Conflict, j.err)
 		if j.err == nil && w.s.wrote != nil {
 			w.s.wrote(j.scope, len(j.batch.Changes), int64(j.bytes))
 		}

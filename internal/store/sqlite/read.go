@@ -26,6 +26,31 @@ func (s *Store) Ready(ctx context.Context) error {
 	})
 }
 
+// Writable returns why nothing can be written beside the database at path, which need not exist; nil: something can.
+func Writable(path string) error {
+	if err := tryToWrite(path); err != nil {
+		return byCause(path, err, err)
+	}
+	return nil
+}
+
+// Head returns the sequence number of the newest entry of the log that this process knows.
+func (s *Store) Head() uint64 {
+	s.news.mu.Lock()
+	defer s.news.mu.Unlock()
+	return s.news.head
+}
+
+// Queued returns how many batches wait to be committed.
+func (s *Store) Queued() int {
+	if s.writer == nil {
+		return 0
+	}
+	s.writer.mu.Lock()
+	defer s.writer.mu.Unlock()
+	return len(s.writer.queue)
+}
+
 // withConn calls do with a connection of a pool.
 func (s *Store) withConn(ctx context.Context, p *pool, do func(*conn) error) error {
 	c, err := p.get(ctx)

@@ -26,6 +26,7 @@ import (
 	sqlite3 "zombiezen.com/go/sqlite"
 
 	"steward/internal/fault"
+	"steward/internal/lifetime/telemetry"
 	"steward/internal/store"
 )
 
@@ -49,6 +50,8 @@ type Options struct {
 	// Wrote is called with every batch that was committed, with the bytes of its bodies. It must not
 	// block. nil: it is not called.
 	Wrote func(sc store.Scope, changes int, bytes int64)
+
+	Telemetry *telemetry.Telemetry // counts commits; may be nil
 }
 
 // Limits.
@@ -66,6 +69,7 @@ type Store struct {
 	lock    *FileLock
 	names   *names
 	wrote   func(sc store.Scope, changes int, bytes int64)
+	counts  *telemetry.Telemetry
 	codec   func() (*codec, error)
 	readers *pool
 	probe   *pool               // the only connection of Ready
@@ -101,7 +105,7 @@ func open(ctx context.Context, o Options, steps []string) (*Store, error) {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real // one file, one lock, whatever symbolic links lead to it
 	}
-	s := &Store{path: path, log: o.Log, mask: o.Mask, wrote: o.Wrote, names: newNames(), window: scanWindow}
+	s := &Store{path: path, log: o.Log, mask: o.Mask, wrote: o.Wrote, counts: o.Telemetry, names: newNames(), window: scanWindow}
 	s.codec = sync.OnceValues(func() (*codec, error) { return newCodec(maxBlob) })
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)

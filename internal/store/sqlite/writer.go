@@ -45,6 +45,7 @@ type pendingCommit struct {
 	bytes   int
 	seal    bool      // no batch: seal everything
 	until   time.Time // of a held erasure: it is answered by then in any case
+	queued  time.Time
 	state   atomic.Int32
 	done    chan struct{}
 	receipt store.Receipt
@@ -158,6 +159,7 @@ func (w *writer) add(j *pendingCommit) error {
 		w.mu.Unlock()
 		return closed()
 	}
+	j.queued = time.Now()
 	w.queue = append(w.queue, j)
 	first := len(w.queue) == 1
 	w.mu.Unlock()
@@ -332,7 +334,9 @@ func (w *writer) commit(group []*pendingCommit) {
 	}
 	w.s.full.Store(fault.HasCode(coded(w.s.path, err), "disk_full"))
 	w.s.news.publish(w.p.committed)
+	w.s.counts.Group(len(group))
 	for _, j := range group {
+		w.s.counts.Commit(time.Since(j.queued), j.err != nil && fault.Of(j.err).Kind == fault.Conflict, j.err)
 		if j.err == nil && w.s.wrote != nil {
 			w.s.wrote(j.scope, len(j.batch.Changes), int64(j.bytes))
 		}

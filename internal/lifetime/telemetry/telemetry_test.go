@@ -1,0 +1,185 @@
+package telemetry_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"steward/internal/fault"
+	"steward/internal/id"
+	"steward/internal/lifetime/telemetry"
+	"steward/internal/message"
+	"steward/internal/request"
+)
+
+// served returns what Handler serves.
+func served(t testing.TB, x *telemetry.Telemetry) string {
+	t.Helper()
+	w := httptest.NewRecorder()
+	x.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	return w.Body.String()
+}
+
+// work does what an engine does in a turn with a model call and a tool call.
+func work(ctx context.Context, x *telemetry.Telemetry, own id.ID) {
+	ctx, req := x.Request(ctx, own, request.Context{}, "")
+	ctx, turn := x.Turn(ctx, telemetry.TurnInfo{Request: request.Context{ID: own}, Agent: "assistant"})
+	_, model := x.ModelCall(ctx, telemetry.ModelInfo{Model: "vendor/model"})
+	model.End(message.Usage{Input: 10, Output: 2}, 0.5, nil, nil)
+	_, tool := x.ToolCall(ctx, telemetry.ToolInfo{Name: "math.add", Request: own})
+	tool.End(&message.ToolResult{Status: message.OK}, nil)
+	turn.End("answered", nil)
+	req.End("answered", nil)
+}
+
+// A nil Telemetry does nothing, and can be called like any other.
+func TestNilDoesNothing(t *testing.T) {
+	var x *telemetry.Telemetry
+	work(t.Context(), x, id.New())
+	x.Intent("done")
+	x.Commit(time.Second, false, nil)
+	x.Group(1)
+	x.Occurrences("done", 1)
+	x.Update("a", "b")
+	x.Post("a", "b")
+	x.ConfiguredModels("a/b")
+	x.Gauge("a", "b", nil, nil)
+	f := x.Follow("search", nil)
+	f.At(1)
+	f.Failed(errors.New("no"))
+	if x.Stuck(0) != nil {
+		t.Error("something is stuck")
+	}
+	_, call := x.EmbedCall(t.Context(), "a/b", "")
+	call.End(message.Usage{}, 0, nil, nil)
+}
+
+// However many tools and models there are, the number of labels is bounded, and what is beyond counts as other.
+// A model that has never answered counts as other, too.
+func TestLabelsAreBounded(t *testing.T) {
+	x := telemetry.New("test", nil)
+	for i := range 2000 {
+		_, tool := x.ToolCall(t.Context(), telemetry.ToolInfo{Name: fmt.Sprintf("tool.n%d", i)})
+		tool.End(nil, nil)
+		_, model := x.ModelCall(t.Context(), telemetry.ModelInfo{Model: fmt.Sprintf("vendor/m%d", i)})
+		model.End(message.Usage{}, 0, nil, nil)
+		_, failing := x.ModelCall(t.Context(), telemetry.ModelInfo{Model: fmt.Sprintf("typed/%d", i)})
+		failing.End(message.Usage{}, 0, nil, fault.New(fault.NotFound, "model_not_found", "no"))
+		_, asked := x.ToolCall(t.Context(), telemetry.ToolInfo{Name: fmt.Sprintf("agent%d.ask", i), Origin: fmt.Sprintf("agent:%d", i)})
+		asked.End(nil, nil)
+	}
+	text := served(t, x)
+	tools, models := strings.Count(text, "steward_tool_calls_total{"), strings.Count(text, "steward_model_calls_total{")
+	if tools > 510 || models > 210 || strings.Contains(text, "typed") || strings.Contains(text, "agent7") {
+		t.Errorf("%d tools, %d models", tools, models)
+	}
+	for _, want := range []string{`steward_tool_calls_total{outcome="ok",tool="other"} 1500`, `steward_tool_calls_total{outcome="ok",tool="agent.ask"} 2000`,
+		`steward_model_calls_total{model="other",outcome="not_found",provider="other"} 2000`, `steward_model_calls_total{model="other",outcome="answered",provider="other"} 1800`} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%s is missing", want)
+		}
+	}
+}
+
+// A follower is stuck if it makes no progress for a time while the log goes on, and not if there is nothing to read.
+func TestStuckFollowers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := telemetry.New("test", nil)
+		head := uint64(10)
+		f := x.Follow("search", func() uint64 { return head })
+		f.At(10)
+		time.Sleep(time.Hour)
+		if got := x.Stuck(time.Minute); got != nil {
+			t.Errorf("%v is stuck at the end of the log", got)
+		}
+		head = 20
+		time.Sleep(30 * time.Second)
+		if got := x.Stuck(time.Minute); got != nil {
+			t.Errorf("%v is stuck after half a minute", got)
+		}
+		f.Failed(errors.New("locked"))
+		time.Sleep(31 * time.Second)
+		if got := x.Stuck(time.Minute); len(got) != 1 || got[0] != "search" {
+			t.Errorf("%v is stuck", got)
+		}
+		f.At(15)
+		if got := x.Stuck(time.Minute); got != nil {
+			t.Errorf("%v is stuck after progress", got)
+		}
+		if text := served(t, x); !strings.Contains(text, `steward_follower_lag_entries{follower="search"} 5`) {
+			t.Error("it is not 5 entries behind")
+		}
+	})
+}
+
+// Without a collector, a traceparent that arrives is passed on as it came, and without one nothing is sent.
+func TestATraceIsPassedOn(t *testing.T) {
+	const caller = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	x := telemetry.New("test", nil)
+	sent := ""
+	h := x.Servers(func(*http.Request) string { return "api" }, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx := telemetry.Carry(context.Background(), r.Context())
+		header := http.Header{}
+		if telemetry.Traced(ctx) {
+			telemetry.Inject(ctx, header)
+		}
+		sent = header.Get("Traceparent")
+		if own := telemetry.Traceparent(ctx, "otherwise"); own != sent && own != "otherwise" {
+			t.Errorf("%q and %q", own, sent)
+		}
+	}))
+	r := httptest.NewRequest(http.MethodGet, "/", nil)
+	h.ServeHTTP(httptest.NewRecorder(), r)
+	if sent != "" {
+		t.Errorf("%q is sent", sent)
+	}
+	for in, want := range map[string]string{caller: caller, "00-nonsense-01": ""} {
+		r.Header.Set("Traceparent", in)
+		if h.ServeHTTP(httptest.NewRecorder(), r); sent != want {
+			t.Errorf("%q is passed on as %q", in, sent)
+		}
+	}
+	r.Header.Set("Traceparent", caller)
+	r.Header.Set("Upgrade", "websocket")
+	if h.ServeHTTP(httptest.NewRecorder(), r); sent != "" {
+		t.Errorf("an upgraded connection sends %q", sent)
+	}
+}
+
+// What a turn with a model call and a tool call costs beyond its work: with nothing, with metrics, and with traces.
+func BenchmarkTurn(b *testing.B) {
+	own := id.New()
+	b.Run("nothing", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			work(b.Context(), nil, own)
+		}
+	})
+	b.Run("metrics", func(b *testing.B) {
+		x := telemetry.New("test", nil)
+		b.ReportAllocs()
+		for b.Loop() {
+			work(b.Context(), x, own)
+		}
+	})
+	b.Run("traces", func(b *testing.B) {
+		srv := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+		defer srv.Close()
+		x := telemetry.New("test", nil)
+		stop, err := x.Trace(telemetry.TraceOptions{Endpoint: srv.URL})
+		if err != nil {
+			b.Fatal(err)
+		}
+		defer stop(context.Background()) //nolint:errcheck // nothing is left to do about it
+		b.ReportAllocs()
+		for b.Loop() {
+			work(b.Context(), x, own)
+		}
+	})
+}
