@@ -41,6 +41,7 @@ require (
 )
 
 require (
+	filippo.io/age v1.3.2
 	github.com/blevesearch/snowballstem v0.9.0
 	github.com/emersion/go-webdav v0.6.0
 	github.com/go-telegram/bot v1.19.0
@@ -55,6 +56,7 @@ require github.com/gorilla/websocket v1.5.3 // indirect
 
 require (
 	filippo.io/edwards25519 v1.2.0 // indirect
+	filippo.io/hpke v0.4.0 // indirect
 	github.com/aymerick/douceur v0.2.0 // indirect
 	github.com/cayleygraph/quad v1.3.0 // indirect
 	github.com/gorilla/css v1.0.1 // indirect
