@@ -22,6 +22,7 @@ import (
 	"steward/internal/identity"
 	"steward/internal/secret"
 	"steward/internal/settings"
+	"steward/internal/store/backup"
 )
 
 // WithoutRemedy returns the text of an error without the advice what to do.
@@ -84,6 +85,12 @@ func (a *App) Settings() (*settings.Loaded, error) {
 	if set.Data == "" {
 		return nil, fault.New(fault.Invalid, "data_unknown", "the data folder is unknown: HOME is not set").
 			WithHint("name a folder with --data")
+	}
+	if backup.Pending(set.Data) { // a restore was interrupted after it had happened
+		if err := backup.Finish(set.Data); err != nil {
+			return nil, err
+		}
+		a.Note("steward: finished a restore into %s that was interrupted", set.Data)
 	}
 	a.Set = set
 	for _, n := range set.Notices {

@@ -107,7 +107,8 @@ type Local struct {
 
 	stopDocuments func() // stops watching folders of documents; nil: nothing does
 
-	setup api.Setup // nil: settings are not served
+	setup   api.Setup // nil: settings are not served
+	backups Backups
 
 	stays func(context.Context) bool // whether a Steward will be running later
 }
@@ -137,6 +138,7 @@ func (a *App) OpenLocal(ctx context.Context, set *settings.Loaded, log *slog.Log
 	l := &Local{outside: a.Outside, reader: extract.Reader{Command: command, Slots: make(chan struct{}, readAtOnce)}, audit: trail, intake: intake, Store: st, Keys: identity.New(st), Log: log, grace: set.Timeouts.Shutdown,
 		User: a.User(), engine: a.engine(st), alarms: jobs.New(jobs.Options{Store: st, Log: log}), Resolver: a.Resolver(set), private: a.private(set),
 		stays: func(ctx context.Context) bool { return a.stays(ctx, set) }}
+	l.backups = a.Backups(set, log)
 	l.goals, l.graph = a.goals(st, l.zone(set)), a.newGraph(st, func() mentioned { return mentioned{l.memory, l.index, l.papers} })
 	l.memory = a.memory(st, set, func() search.Index { return l.index })
 	l.papers = a.documentEngine(st, set, l.reader, l.graph, log)
@@ -240,11 +242,15 @@ func (l *Local) wire(ctx context.Context, a *App, set *settings.Loaded, log *slo
 		Similar:      similarity(embedding), TaskThreshold: set.Plans.AgentThreshold,
 		RemoteModels: l.services.remoteModels,
 		Alarms:       l.alarms, JobSource: l.jobSource(set), Notify: alert, Deliver: l.deliver, Heartbeat: l.heartbeatOptions(set),
+		Backup: l.backups.scheduled,
 	})
 	if err != nil {
 		return errors.Join(err, l.closeAgents())
 	}
 	if !a.Idle {
+		if err := l.keepBackupJob(ctx, set); err != nil {
+			log.Warn("no backups are made by themselves", "error", err)
+		}
 		l.keepAgentJobs(agentJobs{local: l, jobs: l.jobService(set)})
 		l.stopDocuments = inBackground(l.papers.Watch)
 	}
