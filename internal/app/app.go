@@ -57,6 +57,7 @@ type App struct {
 	Flags []settings.Flag // the command's flags that are settings
 	Set   *settings.Loaded
 
+	upgraded    string                 // the backup that was made before the database was migrated; empty: it was not
 	masker      *secret.Masker         // hides the secrets of this run; see hidden
 	credentials map[string]*credential // of providers, whose keys may be replaced while Steward runs
 }

@@ -143,8 +143,9 @@ func (a *App) OpenLocal(ctx context.Context, set *settings.Loaded, log *slog.Log
 	l.memory = a.memory(st, set, func() search.Index { return l.index })
 	l.papers = a.documentEngine(st, set, l.reader, l.graph, log)
 	if err := l.wire(ctx, a, set, log); err != nil {
-		return nil, errors.Join(err, l.ClosePolicies(), l.papers.Close(), st.Close())
+		return nil, errors.Join(err, l.ClosePolicies(), l.papers.Close(), st.Close(), a.undoUpgrade(st, set, log))
 	}
+	a.afterUpgrade(st, set, log)
 	l.secrets = secret.NewStore(secret.Folder(set.Data)).Follow(a.Hidden(), a.Outside.Poll, log)
 	l.chat = websocket.Handler(websocket.Options{Mask: a.Hidden().MaskBytes, Node: l.node, Approvals: l.node.Effects, Agents: l.Catalog, Authorizer: l.Judge, Events: l.node, Logger: log})
 	l.setup = newSetup(a, set, l)
@@ -158,7 +159,7 @@ func (a *App) OpenStore(ctx context.Context, set *settings.Loaded, log *slog.Log
 	if err := a.MakeData(set); err != nil {
 		return nil, err
 	}
-	return sqlite.Open(ctx, sqlite.Options{Path: Database(set.Data), Log: log, Mask: a.Hidden().MaskBytes, Wrote: wrote})
+	return sqlite.Open(ctx, sqlite.Options{Path: Database(set.Data), Log: log, Mask: a.Hidden().MaskBytes, Wrote: wrote, BeforeMigration: a.beforeUpgrade(ctx, set, log)})
 }
 
 // MakeData makes the data folder. One that the user has named may be mistyped: it is made only in a

@@ -426,3 +426,50 @@ func restoreFailed(data string, err error) error {
 	}
 	return e
 }
+
+// PutBack replaces the database of a data folder by the one in a backup that is a folder, and leaves everything else
+// as it is. It is for a migration that is undone: nothing has been written since the backup. Nobody may use the folder
+// meanwhile. The database is the old one or the one from the backup, whenever it is interrupted.
+func PutBack(path, data string, step func(what, path string) error) (err error) {
+	release, err := sqlite.Hold(filepath.Join(data, database))
+	if err != nil {
+		return err
+	}
+	defer func() { err = restoreFailed(data, errors.Join(err, release())) }()
+	m, err := readManifest(path)
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(m.Files, func(f File) bool { return f.Path == dataName+"/"+database })
+	if i < 0 {
+		return damaged("it has no database")
+	}
+	in, err := os.Open(filepath.Join(path, dataName, database))
+	if err != nil {
+		return err
+	}
+	to := filepath.Join(data, database+".new")
+	if err := os.RemoveAll(to); err != nil {
+		return errors.Join(err, in.Close())
+	}
+	s, err := writeFile(step, to, 0o600, in)
+	if err = errors.Join(err, in.Close()); err == nil && s.hash != m.Files[i].Hash {
+		err = damaged("%s differs from what was backed up", database)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(to))
+	}
+	// The store was closed, which has moved everything from its journals into the database.
+	for _, end := range journalEnds() {
+		if err := os.Remove(filepath.Join(data, database+end)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	if err := steps(step).at("put back", to); err != nil {
+		return err
+	}
+	if err := os.Rename(to, filepath.Join(data, database)); err != nil {
+		return err
+	}
+	return syncFolder(data)
+}

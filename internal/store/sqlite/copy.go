@@ -131,3 +131,13 @@ func Hold(path string) (release func() error, err error) {
 	}
 	return lock.release, nil
 }
+
+// UserVersion returns the number that SQLite keeps for a program in a database of any kind.
+func UserVersion(path string) (int, error) {
+	c, err := openConn(path, sqlite3.OpenReadOnly)
+	if err != nil {
+		return 0, err
+	}
+	n, err := c.number("PRAGMA user_version")
+	return int(n), errors.Join(err, c.close())
+}
