@@ -706,3 +706,8 @@ func TestTwoBackupsDoNotDisturbEachOther(t *testing.T) {
 		t.Errorf("%+v", list)
 	}
 }
+
+func commitOne(ctx context.Context, st *stewardsql.Store) error {
+	_, err := st.Commit(ctx, store.ForUser("ada"), store.Batch{Changes: []store.Change{{URI: conv("later"), Body: []byte("later")}}})
+	return err
+}
