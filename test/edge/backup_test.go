@@ -41,7 +41,7 @@ func onlyBackup(t *testing.T, folder string) string {
 func TestABackupOfARunningSteward(t *testing.T) {
 	t.Parallel()
 	n := edge.Serve(t, edge.Options{Model: talker(t)})
-	n.Must("secrets", "set", "DOOR", "--value", "zqx-door-code")
+	n.RunIn("zqx-door-code-123456", "secrets", "set", "DOOR")
 	n.Ask("the very first message", nil)
 	var people sync.WaitGroup
 	for i := range 16 {
@@ -251,7 +251,7 @@ func TestEveryFileIsKnownToBackups(t *testing.T) {
 	t.Parallel()
 	m := newRemembering(t)
 	n := edge.Serve(t, edge.Options{Model: m, Settings: "models: {embed: openai/gpt-test}\nmemory: {rest: 1s}\n"})
-	n.Must("secrets", "set", "DOOR", "--value", "zqx-door-code")
+	n.RunIn("zqx-door-code-123456", "secrets", "set", "DOOR")
 	n.Must("documents", "add", n.Write("# Walruses\n\nThey are large.\n", "walrus.md"))
 	conv := n.Ask("Remember the milk.", nil).Conversation
 	n.Must("conversations", "export", conv)
