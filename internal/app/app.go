@@ -107,6 +107,9 @@ func (a *App) private(set *settings.Loaded) []string {
 	if dir := set.Folder(); dir != "" {
 		_ = os.MkdirAll(dir, 0o700) // where Steward may not make it, a program of the same user may not either
 	}
+	if dir := set.Backup.Folder; dir != "" {
+		_ = os.Mkdir(dir, 0o700) // backups hold what the data folder holds
+	}
 	return append(set.Private(), a.AlsoPrivate...)
 }
 

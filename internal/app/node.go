@@ -129,11 +129,11 @@ func (a *App) OpenLocal(ctx context.Context, set *settings.Loaded, log *slog.Log
 	}
 	trail, err := audit.New(st, audit.Options{Mask: a.Hidden().Mask})
 	if err != nil {
-		return nil, errors.Join(err, st.Close())
+		return nil, errors.Join(err, st.Close(), a.undoUpgrade(st, set, log))
 	}
 	command, err := extract.Command()
 	if err != nil {
-		return nil, errors.Join(err, st.Close())
+		return nil, errors.Join(err, st.Close(), a.undoUpgrade(st, set, log))
 	}
 	l := &Local{outside: a.Outside, reader: extract.Reader{Command: command, Slots: make(chan struct{}, readAtOnce)}, audit: trail, intake: intake, Store: st, Keys: identity.New(st), Log: log, grace: set.Timeouts.Shutdown,
 		User: a.User(), engine: a.engine(st), alarms: jobs.New(jobs.Options{Store: st, Log: log}), Resolver: a.Resolver(set), private: a.private(set),

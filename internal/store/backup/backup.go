@@ -153,12 +153,16 @@ func Own(data string) string { return filepath.Join(data, "backups") }
 type making struct {
 	*Options
 	at      time.Time
+	rules   []Rule
 	stage   string // the folder in which it is made
 	release func() error
 }
 
 // begin locks the folder and makes the one in which the backup is made.
 func begin(o *Options) (*making, error) {
+	if real, err := filepath.EvalSymlinks(o.Data); err == nil {
+		o.Data = real
+	}
 	if _, err := os.Stat(filepath.Join(o.Data, database)); err != nil {
 		return nil, fault.New(fault.NotFound, "data_missing", "there is nothing to back up in %s: %w", o.Data, err).
 			WithHint("name the data folder with --data")
@@ -173,7 +177,7 @@ func begin(o *Options) (*making, error) {
 	if err != nil {
 		return nil, failed(o.Folder, err)
 	}
-	w := &making{Options: o, at: o.now(), release: release}
+	w := &making{Options: o, at: o.now(), rules: Rules(), release: release}
 	if err = w.prepare(); err != nil {
 		return nil, w.end(err)
 	}

@@ -18,6 +18,9 @@ import (
 	"steward/internal/store/sqlite"
 )
 
+// errLeftOut says that a file cannot be copied, and that the backup is good without it.
+var errLeftOut = errors.New("the file is left out")
+
 // copyAll copies the data folder into the stage, in the order that the package's comment describes.
 func (w *making) copyAll(ctx context.Context) (Manifest, error) {
 	m := Manifest{Format: Format, Program: w.Version, Made: w.at, Kind: w.Kind}
@@ -39,6 +42,10 @@ func (w *making) copyAll(ctx context.Context) (Manifest, error) {
 				continue
 			}
 			f, err := w.copyOne(ctx, name, data, &m.Log)
+			if errors.Is(err, errLeftOut) {
+				m.LeftOut = append(m.LeftOut, name)
+				continue
+			}
 			if errors.Is(err, fs.ErrNotExist) && name != database {
 				continue // it was removed meanwhile
 			}
@@ -73,7 +80,6 @@ func (w *making) copyAll(ctx context.Context) (Manifest, error) {
 
 // list returns the paths of what is copied in one stage, folders before what is in them.
 func (w *making) list(part stage, m *Manifest) (names []string, err error) {
-	rules := Rules()
 	err = filepath.WalkDir(w.Data, func(at string, d fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) && at != w.Data {
 			return nil
@@ -86,7 +92,7 @@ func (w *making) list(part stage, m *Manifest) (names []string, err error) {
 			return err
 		}
 		name := filepath.ToSlash(rel)
-		if !sortOf(rules, name).kept() || stageOf(name) != part || d.IsDir() && same(w.Folder, at) {
+		if !sortOf(w.rules, name).kept() || stageOf(name) != part || d.IsDir() && same(w.Folder, at) {
 			if d.IsDir() {
 				return fs.SkipDir // stages and sorts are those of whole folders; and backups are not backed up
 			}
@@ -124,13 +130,8 @@ func (w *making) copyOne(ctx context.Context, name, data string, log *Log) (File
 	}
 	f := File{Path: path.Join(dataName, name), Mode: info.Mode().Perm(), At: info.ModTime().UTC()}
 	switch {
-	case info.IsDir():
-		f.Dir = true
-		return f, os.MkdirAll(to, 0o700)
-	case info.Mode()&fs.ModeSymlink != 0:
-		f.Link, err = os.Readlink(from)
-		return f, errors.Join(err, os.MkdirAll(filepath.Dir(to), 0o700), os.Symlink(f.Link, to))
-	case name == database:
+	case name == database: // also where it is a link
+		f.Mode = 0o600
 		if err := w.step("copy", to); err != nil {
 			return f, err
 		}
@@ -141,6 +142,12 @@ func (w *making) copyOne(ctx context.Context, name, data string, log *Log) (File
 		log.Schema, log.Entries = copied.Schema, copied.Entries
 		f.SQL = true
 		return f, w.readBack(ctx, to, &f, log)
+	case info.IsDir():
+		f.Dir = true
+		return f, os.MkdirAll(to, 0o700)
+	case info.Mode()&fs.ModeSymlink != 0:
+		f.Link, err = os.Readlink(from)
+		return f, errors.Join(err, os.MkdirAll(filepath.Dir(to), 0o700), os.Symlink(f.Link, to))
 	case journal(name) && isDatabase(databaseOf(name), databaseOf(from)):
 		return f, fs.ErrNotExist // the copy of its database has its content
 	case isDatabase(name, from):
@@ -150,6 +157,8 @@ func (w *making) copyOne(ctx context.Context, name, data string, log *Log) (File
 		if err := sqlite.CopyAny(ctx, from, to); err == nil {
 			f.SQL = true
 			return f, hashFile(to, &f)
+		} else if ctx.Err() == nil && sortOf(w.rules, name) == Costly {
+			return f, errLeftOut // a damaged index does not keep the truth from being backed up
 		} else if ctx.Err() != nil || !strings.HasPrefix(name, "private/") {
 			return f, err
 		} // a program's own database that is locked, or has an extension, is copied like any file

@@ -125,6 +125,9 @@ func Hold(path string) (release func() error, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real // as Open does
+	}
 	lock, err := takeLock(path + ".lock")
 	if err != nil {
 		return nil, coded(path, err)
