@@ -60,7 +60,7 @@ func (a *App) ExportPerson(ctx context.Context, set *settings.Loaded, user, fold
 	if err := os.RemoveAll(partial); err != nil {
 		return out, exportFailed(folder, err)
 	}
-	x := personExport{app: a, set: set, st: st, user: user, folder: partial, out: &out}
+	x := personExport{app: a, set: set, st: st, user: user, to: partial, out: &out}
 	out = PersonExport{User: user, Folder: folder, Records: map[string]int{}}
 	if err = x.write(ctx, account); err == nil {
 		err = os.Rename(partial, folder)
@@ -80,16 +80,16 @@ func exportFailed(folder string, err error) error {
 }
 
 type personExport struct {
-	app          *App
-	set          *settings.Loaded
-	st           *sqlite.Store
-	user, folder string
-	out          *PersonExport
+	app      *App
+	set      *settings.Loaded
+	st       *sqlite.Store
+	user, to string
+	out      *PersonExport
 }
 
 func (x *personExport) write(ctx context.Context, account identity.Account) error {
 	for _, dir := range []string{"conversations", "records", "files", "databases"} {
-		if err := os.MkdirAll(filepath.Join(x.folder, dir), 0o700); err != nil {
+		if err := os.MkdirAll(filepath.Join(x.to, dir), 0o700); err != nil {
 			return err
 		}
 	}
@@ -115,7 +115,7 @@ func (x *personExport) write(ctx context.Context, account identity.Account) erro
 
 // file writes one file of the export.
 func (x *personExport) file(name string, write func(io.Writer) error) error {
-	f, err := os.OpenFile(filepath.Join(x.folder, name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	f, err := os.OpenFile(filepath.Join(x.to, name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
@@ -148,7 +148,7 @@ func (x *personExport) records(ctx context.Context) (err error) {
 		typ := it.URI.Type()
 		f := open[typ]
 		if f == nil {
-			if f, err = os.OpenFile(filepath.Join(x.folder, "records", typ+".jsonl"), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600); err != nil {
+			if f, err = os.OpenFile(filepath.Join(x.to, "records", typ+".jsonl"), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600); err != nil {
 				return err
 			}
 			open[typ] = f
@@ -210,7 +210,7 @@ func (x *personExport) files(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		to := filepath.Join(x.folder, "files", rel)
+		to := filepath.Join(x.to, "files", rel)
 		if err := errors.Join(os.MkdirAll(filepath.Dir(to), 0o700), os.CopyFS(to, os.DirFS(from))); err != nil {
 			return err
 		}
@@ -234,7 +234,7 @@ func (x *personExport) files(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		to := filepath.Join(x.folder, "databases", rel)
+		to := filepath.Join(x.to, "databases", rel)
 		if err := errors.Join(os.MkdirAll(filepath.Dir(to), 0o700), sqlite.CopyAny(ctx, from, to)); err != nil {
 			return err
 		}
