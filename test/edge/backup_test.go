@@ -201,7 +201,7 @@ func TestAnUpgradeIsUndoneIfItFails(t *testing.T) {
 		t.Errorf("the check has made the schema %d", got)
 	}
 	n.Write("profile: {persona: nobody}\n", ".config", "steward", "steward.yaml")
-	r := n.Run("ask", "-q", "What is 6 times 7?")
+	r := n.Run("ask", "What is 6 times 7?")
 	if got := schemaOf(t, n); r.Code == 0 || got != 2 || !strings.Contains(r.Err, "was undone") {
 		t.Errorf("exit %d, the schema is %d: %s", r.Code, got, r.Err)
 	}
@@ -297,7 +297,7 @@ func TestAPersonIsExportedAndDeleted(t *testing.T) {
 	if text, err := os.ReadFile(list[0]); err != nil || !strings.Contains(string(text), told) {
 		t.Errorf("%s %v", text, err)
 	}
-	n.Must("conversations", "import", list[0])
+	n.Must("import", list[0])
 	if out := n.Must("conversations", "list"); !strings.Contains(out, "hideout") {
 		t.Error(out)
 	}
