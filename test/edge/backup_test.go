@@ -103,7 +103,7 @@ func TestBackupsByThemselves(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.Must("jobs", "run", "backup", "--background")
-	n.Until("the doctor tells that it failed", func() bool { return strings.Contains(n.Run("doctor").Out, "failed: the backup failed") })
+	n.Until("the doctor tells that it failed", func() bool { return strings.Contains(n.Run("doctor").Out, "fail  backup") })
 }
 
 // Killed at any time, a backup of the built program is complete or not there, and a restore has happened or has not.

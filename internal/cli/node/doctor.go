@@ -326,10 +326,10 @@ func checkBackups(set *settings.Loaded) check {
 	switch late := 2*set.Backup.Every + time.Hour; {
 	case set.Backup.Folder == "":
 		return check{Name: "backup", Status: off, Say: "no backups are made by themselves", Remedy: "set backup.folder to a folder on another disk, or run steward backup FOLDER"}
-	case err != nil:
-		return failed("backup", bad, err)
 	case ran && last.Code != "":
 		return check{Name: "backup", Status: bad, Say: fmt.Sprintf("the last one, of %s, failed: %s", last.At.Local().Format(time.DateTime), last.Message), Code: last.Code, Remedy: "steward jobs run backup tries again; " + restore}
+	case err != nil:
+		return failed("backup", bad, err)
 	case len(list) == 0:
 		return problem("backup", warn, "there is none yet in "+set.Backup.Folder, "it is made while Steward runs; steward jobs run backup makes one now")
 	case time.Since(list[0].Made) > late:
