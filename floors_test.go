@@ -54,7 +54,7 @@ func floors() map[string]floor {
 	add(3, "", "internal/memory/documents", "internal/goals", "internal/memory/graph", "internal/jobs", "internal/heartbeat", "internal/plan", "internal/agent", "internal/conversation", "internal/effect", "internal/identity", "internal/conversation/worklog", "internal/search/fts", "internal/search/vector", "internal/search/similar")
 	add(3, providerKin, providerKin) // see floorOf for the providers themselves
 	add(3, "", "internal/provider")  // the contract of the providers: tests alone
-	add(3, "", "internal/store/sqlite")
+	add(3, "internal/store/sqlite", "internal/store/sqlite", "internal/store/backup")
 	add(3, "", "internal/store/postgres")
 	add(3, "", "internal/catalog")
 	add(3, "", "internal/policy/rego")

@@ -41,6 +41,7 @@ require (
 )
 
 require (
+	filippo.io/age v1.3.2
 	github.com/VictoriaMetrics/metricsql v0.87.3
 	github.com/blevesearch/snowballstem v0.9.0
 	github.com/emersion/go-webdav v0.6.0
@@ -59,6 +60,7 @@ require github.com/gorilla/websocket v1.5.3 // indirect
 
 require (
 	filippo.io/edwards25519 v1.2.0 // indirect
+	filippo.io/hpke v0.4.0 // indirect
 	github.com/VictoriaMetrics/metrics v1.35.3 // indirect
 	github.com/aymerick/douceur v0.2.0 // indirect
 	github.com/beorn7/perks v1.0.1 // indirect

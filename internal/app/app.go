@@ -23,6 +23,7 @@ import (
 	"steward/internal/lifetime/telemetry"
 	"steward/internal/secret"
 	"steward/internal/settings"
+	"steward/internal/store/backup"
 )
 
 // WithoutRemedy returns the text of an error without the advice what to do.
@@ -59,6 +60,7 @@ type App struct {
 
 	levels      *logLevels             // of the log of this run; nil: there is none yet
 	telemetry   *telemetry.Telemetry   // nil: nothing is counted
+	upgraded    string                 // the backup that was made before the database was migrated; empty: it was not
 	masker      *secret.Masker         // hides the secrets of this run; see hidden
 	credentials map[string]*credential // of providers, whose keys may be replaced while Steward runs
 }
@@ -88,6 +90,12 @@ func (a *App) Settings() (*settings.Loaded, error) {
 		return nil, fault.New(fault.Invalid, "data_unknown", "the data folder is unknown: HOME is not set").
 			WithHint("name a folder with --data")
 	}
+	if backup.Pending(set.Data) { // a restore was interrupted after it had happened
+		if err := backup.Finish(set.Data); err != nil {
+			return nil, err
+		}
+		a.Note("steward: finished a restore into %s that was interrupted", set.Data)
+	}
 	a.Set, a.levels = set, newLogLevels(set, a.Quiet)
 	for _, n := range set.Notices {
 		a.Note("steward: %s", n)
@@ -101,6 +109,9 @@ func (a *App) Settings() (*settings.Loaded, error) {
 func (a *App) private(set *settings.Loaded) []string {
 	if dir := set.Folder(); dir != "" {
 		_ = os.MkdirAll(dir, 0o700) // where Steward may not make it, a program of the same user may not either
+	}
+	if dir := set.Backup.Folder; dir != "" {
+		_ = os.Mkdir(dir, 0o700) // backups hold what the data folder holds
 	}
 	return append(set.Private(), a.AlsoPrivate...)
 }

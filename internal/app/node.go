@@ -109,7 +109,8 @@ type Local struct {
 
 	stopDocuments func() // stops watching folders of documents; nil: nothing does
 
-	setup api.Setup // nil: settings are not served
+	setup   api.Setup // nil: settings are not served
+	backups Backups
 
 	stays func(context.Context) bool // whether a Steward will be running later
 
@@ -155,21 +156,23 @@ func (a *App) openLocal(ctx context.Context, set *settings.Loaded, log *slog.Log
 	}
 	trail, err := audit.New(st, audit.Options{Mask: a.Hidden().Mask})
 	if err != nil {
-		return nil, errors.Join(err, st.Close())
+		return nil, errors.Join(err, st.Close(), a.undoUpgrade(st, set, log))
 	}
 	command, err := extract.Command()
 	if err != nil {
-		return nil, errors.Join(err, st.Close())
+		return nil, errors.Join(err, st.Close(), a.undoUpgrade(st, set, log))
 	}
 	l := &Local{telemetry: a.telemetry, data: set.Data, database: Database(set.Data), stuckAfter: set.Metrics.Stuck, outside: a.Outside, reader: extract.Reader{Command: command, Slots: make(chan struct{}, readAtOnce)}, audit: trail, intake: intake, Store: st, Keys: identity.New(st), Log: log, grace: set.Timeouts.Shutdown,
 		User: a.User(), engine: a.engine(st), alarms: jobs.New(jobs.Options{Store: st, Telemetry: a.telemetry, Log: log}), Resolver: a.Resolver(set), private: a.private(set),
 		stays: func(ctx context.Context) bool { return a.stays(ctx, set) }}
+	l.backups = a.Backups(set, log)
 	l.goals, l.graph = a.goals(st, l.zone(set)), a.newGraph(st, func() mentioned { return mentioned{l.memory, l.index, l.papers} })
 	l.memory = a.memory(st, set, func() search.Index { return l.index })
 	l.papers = a.documentEngine(st, set, l.reader, l.graph, log)
 	if err := l.wire(ctx, a, set, log); err != nil {
-		return nil, errors.Join(err, l.ClosePolicies(), l.papers.Close(), st.Close())
+		return nil, errors.Join(err, l.ClosePolicies(), l.papers.Close(), st.Close(), a.undoUpgrade(st, set, log))
 	}
+	a.afterUpgrade(st, set, log)
 	l.secrets = secret.NewStore(secret.Folder(set.Data)).Follow(a.Hidden(), a.Outside.Poll, log)
 	l.chat = websocket.Handler(websocket.Options{Mask: a.Hidden().MaskBytes, Node: l.node, Approvals: l.node.Effects, Agents: l.Catalog, Authorizer: l.Judge, Events: l.node, Logger: log})
 	l.setup = newSetup(a, set, l)
@@ -263,11 +266,15 @@ func (l *Local) wire(ctx context.Context, a *App, set *settings.Loaded, log *slo
 		Similar:      similarity(embedding), TaskThreshold: set.Plans.AgentThreshold,
 		RemoteModels: l.services.remoteModels,
 		Alarms:       l.alarms, JobSource: l.jobSource(set), Notify: alert, Deliver: l.deliver, Telemetry: l.telemetry, Heartbeat: l.heartbeatOptions(set),
+		Backup: l.backups.scheduled,
 	})
 	if err != nil {
 		return errors.Join(err, l.closeAgents())
 	}
 	if !a.Idle {
+		if err := l.keepBackupJob(ctx, set); err != nil {
+			log.Warn("no backups are made by themselves", "error", err)
+		}
 		l.keepAgentJobs(agentJobs{local: l, jobs: l.jobService(set)})
 		l.stopDocuments = inBackground(l.papers.Watch)
 	}

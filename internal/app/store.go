@@ -20,8 +20,8 @@ type Store interface {
 	store.Store
 	store.Sealer
 	Ready(ctx context.Context) error
-	Head() uint64 // the newest entry of the log that this process knows
-	Queued() int  // batches that wait to be committed
+	Head() uint64  // the newest entry of the log that this process knows
+	Queued() int   // batches that wait to be committed
 	Close() error
 }
 
@@ -35,7 +35,7 @@ func (a *App) OpenStore(ctx context.Context, set *settings.Loaded, log *slog.Log
 		return nil, err
 	}
 	if set.Store == "" {
-		return opened(sqlite.Open(ctx, sqlite.Options{Path: Database(set.Data), Log: log, Mask: a.Hidden().MaskBytes, Wrote: wrote, Telemetry: a.telemetry}))
+		return opened(sqlite.Open(ctx, sqlite.Options{Path: Database(set.Data), Log: log, Mask: a.Hidden().MaskBytes, Wrote: wrote, Telemetry: a.telemetry, BeforeMigration: a.beforeUpgrade(ctx, set, log)}))
 	}
 	o, err := a.storeOptions(ctx, set)
 	if err != nil {

@@ -101,6 +101,9 @@ const (
 	KindMonthly   = "monthly"
 )
 
+// KindBackup is the kind of the job that backs the data folder up. It asks no model.
+const KindBackup = "backup"
+
 // Look is the last time at which a job of Steward's own had nothing to do.
 type Look struct {
 	At     time.Time `json:"at,omitzero"`

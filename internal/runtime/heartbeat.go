@@ -30,8 +30,11 @@ var (
 	errNoModel = fault.New(fault.Unavailable, "model_missing", "no model is set up that could be asked").WithHint("run steward setup")
 )
 
-// look finds out whether the heartbeat or a review has anything to do.
+// look finds out whether the heartbeat or a review has anything to do. A backup always has.
 func (n *Node) look(ctx context.Context, j record.Job) (jobs.Sight, error) {
+	if j.Kind == record.KindBackup {
+		return jobs.Sight{Found: record.KindBackup}, nil
+	}
 	now := n.opt.Alarms.Now()
 	list, err := n.opt.Alarms.Jobs(ctx, j.User)
 	if err != nil {

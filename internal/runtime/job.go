@@ -47,6 +47,13 @@ func jobTurn(key string) id.ID { return id.Derive("job", "turn", key) }
 // occurrence then waits for the answer.
 func (n *Node) performJob(ctx context.Context, a *jobs.Attempt) (jobs.Result, error) {
 	j := &a.Job
+	if j.Kind == record.KindBackup {
+		if n.opt.Backup == nil {
+			return jobs.Result{Final: true}, fault.New(fault.Unsupported, "backup_unsupported", "no backups are made here")
+		}
+		said, err := n.opt.Backup(ctx)
+		return jobs.Result{Said: said}, err
+	}
 	meter, content := llm.NewMeter(llm.Budget{MaxCost: j.MaxCost}), jobContent(a)
 	if j.Kind != "" {
 		var err error
@@ -354,7 +361,7 @@ func (n *Node) notifyJob(j *record.Job, text string) {
 
 // reportJob tells the user of occurrences that failed or were missed.
 func (n *Node) reportJob(ctx context.Context, j record.Job, o record.Occurrence) {
-	if j.Kind != "" && !n.reportHeartbeat(ctx, &j, &o) {
+	if j.Kind != "" && j.Kind != record.KindBackup && !n.reportHeartbeat(ctx, &j, &o) {
 		return
 	}
 	due := o.Due.In(zoneOf(&j)).Format("Mon 2 Jan at 15:04")

@@ -152,6 +152,10 @@ type Options struct {
 	// erased for good. It returns when everything derived from that data is gone
 	// too. May be nil.
 	Erased func(ctx context.Context, user string) error
+	// Backup makes the backup of the job of the kind record.KindBackup, and says what it has made. nil: such a job
+	// fails.
+	Backup func(context.Context) (said string, err error)
+
 	// Forget erases what is kept about a user outside the store. May be nil.
 	Forget func(user string) error
 	// ExportKey returns the key that signs exports and verifies their signatures.

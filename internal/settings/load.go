@@ -195,7 +195,7 @@ func (l *Loaded) Private() []string {
 			out = append(out, real)
 		}
 	}
-	for _, path := range append([]string{l.folder, l.Data}, l.trusted...) {
+	for _, path := range append([]string{l.folder, l.Data, l.Backup.Folder}, l.trusted...) {
 		if path != "" {
 			add(path)
 		}

@@ -44,6 +44,7 @@ type Settings struct {
 	Prices     map[string]Price    `yaml:"prices" names:"model" doc:"Prices of models in US dollars per million tokens, which override the built-in ones."`
 	Windows    map[string]int      `yaml:"windows" names:"model" min:"1024" max:"100000000" doc:"Context windows of models in tokens, which override those that Steward knows. Conversations are fitted to them."`
 	Keep       Keep                `yaml:"keep" doc:"How long Steward keeps things."`
+	Backup     Backup              `yaml:"backup" doc:"Backups of the data folder that Steward makes by itself."`
 	Audit      Audit               `yaml:"audit" doc:"What is recorded besides changes."`
 	Workspace  string              `yaml:"workspace" form:"workspace" doc:"Folder in which Steward reads and writes files for you, made at its first use: an absolute path, one that begins with ~/, or off."`
 	Folders    []Folder            `yaml:"folders" doc:"Folders that the files tools may use."`
@@ -140,6 +141,22 @@ type Price struct {
 type Keep struct {
 	Deleted time.Duration `yaml:"deleted" min:"0s" max:"87600h" doc:"How long deleted data can be restored before it is erased for good."`
 	Unused  time.Duration `yaml:"unused" min:"1h" max:"87600h" doc:"After this time an unused conversation is stored compressed. It reads as before."`
+}
+
+// Backup says where and how often the data folder is backed up.
+type Backup struct {
+	Folder     string        `yaml:"folder" form:"path" doc:"Folder, best on another disk, in which backups are made. Without it none are made."`
+	Every      time.Duration `yaml:"every" min:"1h" max:"8760h" doc:"Time from one backup to the next."`
+	Keep       BackupKeep    `yaml:"keep" doc:"How many backups are kept, of those that Steward makes by itself. A backup that one of these rules keeps is kept."`
+	Recipients []string      `yaml:"recipients" doc:"Public keys of age (age1…) for which backups are encrypted. Without any, they are not encrypted."`
+}
+
+// BackupKeep says how many backups are kept.
+type BackupKeep struct {
+	Last    int `yaml:"last" min:"1" max:"1000" doc:"The newest ones."`
+	Daily   int `yaml:"daily" min:"0" max:"1000" doc:"The newest one of each day that has one, for so many days."`
+	Weekly  int `yaml:"weekly" min:"0" max:"1000" doc:"Likewise of weeks."`
+	Monthly int `yaml:"monthly" min:"0" max:"1000" doc:"Likewise of months."`
 }
 
 // Embed is how messages get vectors.
@@ -318,6 +335,7 @@ func Defaults() Settings {
 		Embed:     Embed{PerMinute: 3000, DayCost: 0.5},
 		Audit:     Audit{AnchorEvery: time.Hour},
 		Metrics:   Metrics{Stuck: 10 * time.Minute},
+		Backup:    Backup{Every: 24 * time.Hour, Keep: BackupKeep{Last: 3, Daily: 7, Weekly: 4, Monthly: 6}},
 		Keep:      Keep{Deleted: 30 * 24 * time.Hour, Unused: 30 * 24 * time.Hour},
 		Timeouts:  Timeouts{FirstByte: 2 * time.Minute, Idle: time.Minute, Approval: 7 * 24 * time.Hour, Shutdown: 10 * time.Second},
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -11,8 +12,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"steward/client"
+	"steward/internal/app"
 	"steward/internal/cli/command"
+	"steward/internal/fault"
 	"steward/internal/identity"
+	"steward/internal/store/audit"
 )
 
 func (a *program) usersCommand() *cobra.Command {
@@ -24,7 +28,7 @@ func (a *program) usersCommand() *cobra.Command {
 			"user local, an admin; only local decides about local, and about agents and servers.",
 	}, a.listUsers(), a.showUser(), a.addUser(), a.setUser(),
 		a.switchUser("disable USER…", "Lock users out at once", "is disabled: the user's keys no longer work", true),
-		a.switchUser("enable USER…", "Enable disabled users again", "is enabled", false), a.deleteUsers())
+		a.switchUser("enable USER…", "Enable disabled users again", "is enabled", false), a.exportUser(), a.deleteUsers())
 }
 
 func userState(u client.User) string {
@@ -171,18 +175,70 @@ func (a *program) deleteUsers() *cobra.Command {
 		Long: "Delete users and, before the command ends, erase everything of theirs: conversations, resources, events\n" +
 			"that they published, questions, keys, memberships, profiles, and what agents store for them. What they\n" +
 			"shared with a group stays with the group. The log keeps that they existed and who deleted them, but not\n" +
-			"what they said.",
+			"what they said. Afterwards the whole log and all folders are searched for what is left, and the sealed log\n" +
+			"is verified. Backups made before keep what they hold: the command names them.",
 		PreRunE: func(_ *cobra.Command, args []string) error { return a.ConfirmDelete(yes, args) }}
 	command.YesFlag(c, &yes)
 	return a.StoredCommand(command.NeedIdleNode, c, func(ctx context.Context, s *command.Session, args []string) error {
+		set, err := a.Settings()
+		if err != nil {
+			return err
+		}
+		var proofs []app.Erasure
 		for _, name := range args {
 			if err := s.DeleteUser(ctx, name); err != nil {
 				return err
 			}
+			proof, err := a.ProveErased(ctx, set, name)
+			if err != nil {
+				return err
+			}
+			if len(proof.Left) > 0 {
+				return fault.New(fault.Internal, "erasure_unfinished", "of %s there is left: %s", name, strings.Join(proof.Left, ", ")).WithHint("delete the user again")
+			}
+			proofs = append(proofs, proof)
 			a.Note("deleted %s and everything of theirs", name)
+			a.Note("%s", erasureText(&proof))
+		}
+		if a.JSON {
+			return a.PrintJSON(proofs)
 		}
 		return nil
 	})
+}
+
+// erasureText says what shows that nothing is left, and where it may still be.
+func erasureText(p *app.Erasure) string {
+	text := fmt.Sprintf("no body is left in %s of the log about %s, and no file or database; the log is intact up to %s",
+		app.Counted(p.Entries, "entry", "entries"), p.User, audit.FormatHead(p.Head))
+	if len(p.Copies) > 0 {
+		text += "\nolder copies keep what they hold; remove them when you can do without: " + strings.Join(p.Copies, ", ")
+	}
+	return text
+}
+
+func (a *program) exportUser() *cobra.Command {
+	return &cobra.Command{Use: "export USER FOLDER", Short: "Write everything of a user into a new folder",
+		Long: "Write everything of a user into a new folder: the account and profile, each conversation in the form that\n" +
+			"steward conversations import reads, all records (facts, goals, jobs, documents and others) as JSON lines by\n" +
+			"their type, and the files and databases that tools and agents keep. The folder holds private texts: only\n" +
+			"you can read it. This needs the data folder, as steward backup does; no key of another user allows it.",
+		Example: "  steward users export ada ada-2026", ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(c *cobra.Command, args []string) error {
+			set, err := a.Settings()
+			if err != nil {
+				return err
+			}
+			out, err := a.ExportPerson(c.Context(), set, args[0], a.Path(args[1]))
+			return command.PrintValue(a.Program, out, err, func(out app.PersonExport) string {
+				n := 0
+				for _, k := range out.Records {
+					n += k
+				}
+				return fmt.Sprintf("exported %s to %s: %s, %s, %s\n", out.User, out.Folder,
+					app.Plural(out.Conversations, "conversation"), app.Plural(n, "record"), app.Counted(out.Files, "file or database", "files and databases"))
+			})
+		}}
 }
 
 func (a *program) groupsCommand() *cobra.Command {

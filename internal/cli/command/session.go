@@ -133,6 +133,15 @@ func (a *Program) Join(set *settings.Loaded) (*Session, error) {
 		Client: client.New(client.Options{URL: n.URL, Token: token, HTTP: &http.Client{Transport: &http.Transport{}}, Fault: auth.FaultOf})}, nil
 }
 
+// Served returns a session with the Steward that serves the data folder; nil: none does. The folder is not opened.
+func (a *Program) Served(ctx context.Context, set *settings.Loaded) *Session {
+	s, err := a.Join(set)
+	if err != nil || !s.listens(ctx) {
+		return nil
+	}
+	return s
+}
+
 // listens reports whether the server still runs and listens. After a crash, another program
 // may have its process id or its port, and would receive the token.
 func (s *Session) listens(ctx context.Context) bool {

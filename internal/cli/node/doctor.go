@@ -32,6 +32,7 @@ import (
 	"steward/internal/server/auth"
 	"steward/internal/settings"
 	"steward/internal/store"
+	"steward/internal/store/backup"
 	"steward/internal/store/sqlite"
 	domainlocal "steward/internal/tools/local"
 )
@@ -98,7 +99,7 @@ func (a *program) doctor(ctx context.Context) error {
 		data, newest := a.checkDatabase(ctx, set)
 		checks = append(checks, checkFolder(set.Data), checkToken(set), data)
 		checks = append(checks, a.checkIndexes(ctx, set)...)
-		checks = append(checks, checkDisk(set.Data), a.checkPolicies(),
+		checks = append(checks, checkBackups(set), checkDisk(set.Data), a.checkPolicies(),
 			checkPort(set, running, serving == nil))
 		checks = append(checks, checkDoors(set, serving == nil)...)
 		checks = append(checks, checkGranted(set)...)
@@ -318,6 +319,26 @@ func (a *program) checkIndexes(ctx context.Context, set *settings.Loaded) []chec
 		return nil
 	}
 	return []check{fine("indexes", "%s", strings.Join(good, ", "))}
+}
+
+// checkBackups finds out whether backups are made, and whether the last one is good.
+func checkBackups(set *settings.Loaded) check {
+	const restore = "steward backup list shows what there is"
+	last, ran := app.LastBackup(set)
+	list, err := backup.List(set.Backup.Folder)
+	switch late := 2*set.Backup.Every + time.Hour; {
+	case set.Backup.Folder == "":
+		return check{Name: "backup", Status: off, Say: "no backups are made by themselves", Remedy: "set backup.folder to a folder on another disk, or run steward backup FOLDER"}
+	case ran && last.Code != "":
+		return check{Name: "backup", Status: bad, Say: fmt.Sprintf("the last one, of %s, failed: %s", last.At.Local().Format(time.DateTime), last.Message), Code: last.Code, Remedy: "steward jobs run backup tries again; " + restore}
+	case err != nil:
+		return failed("backup", bad, err)
+	case len(list) == 0:
+		return problem("backup", warn, "there is none yet in "+set.Backup.Folder, "it is made while Steward runs; steward jobs run backup makes one now")
+	case time.Since(list[0].Made) > late:
+		return problem("backup", warn, fmt.Sprintf("the newest one is of %s", list[0].Made.Local().Format(time.DateTime)), "it is made while Steward runs; steward jobs run backup makes one now")
+	}
+	return fine("backup", "%s in %s, the newest one of %s", app.Plural(len(list), "backup"), set.Backup.Folder, list[0].Made.Local().Format(time.DateTime))
 }
 
 // Thresholds for free disk space, in bytes.

@@ -32,5 +32,5 @@ type program struct {
 // Commands returns the commands of this package, for the run p.
 func Commands(p *command.Program) []*cobra.Command {
 	a := &program{Program: p}
-	return []*cobra.Command{a.serveCommand(), a.serviceCommand(), a.accountsCommand(), a.homeCommand(), a.channelsCommand(), a.pairCommand(), a.unpairCommand(), a.modelsCommand(), a.configCommand(), a.doctorCommand(), a.migrateCommand()}
+	return []*cobra.Command{a.serveCommand(), a.serviceCommand(), a.accountsCommand(), a.homeCommand(), a.channelsCommand(), a.pairCommand(), a.unpairCommand(), a.modelsCommand(), a.configCommand(), a.doctorCommand(), a.migrateCommand(), a.backupCommand(), a.restoreCommand(), a.upgradeCommand()}
 }

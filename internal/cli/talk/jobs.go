@@ -398,6 +398,10 @@ func (a *program) printOccurrence(ctx context.Context, s *command.Session, o cli
 	case "due", "running":
 		a.Note("it has begun: steward jobs history shows what becomes of it")
 	case "done":
+		if o.Conversation == "" { // a backup has none
+			a.Note("it is done")
+			return nil
+		}
 		m, err := conversations.NewestMessage(ctx, s, o.Conversation)
 		if err != nil || m == nil {
 			return err

@@ -24,6 +24,10 @@ import (
 // indexVersion is the version of the tables and of how words are made of a text.
 const indexVersion = 2
 
+// IndexVersion returns the version of the file that this package writes, which is its user_version. A file of
+// another version is built anew.
+func IndexVersion() int { return indexVersion }
+
 // The index has two tables for each owner with the number N: doc_N, with the version that is indexed of each
 // document, and fts_N, with the words of the passages but not their texts. The row of a passage is the number of
 // its document times 65,536, plus its place in the document.

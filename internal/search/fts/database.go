@@ -20,6 +20,10 @@ import (
 // search.StemWords or search.Read change the words of a message.
 const version = 3
 
+// IndexVersion returns the version of the file that this package writes, which is its user_version. A file of
+// another version is built anew.
+func IndexVersion() int { return version }
+
 // schema creates the tables that all owners share. They hold nothing of a message.
 const schema = `
 CREATE TABLE state (id INTEGER PRIMARY KEY CHECK (id = 1), cursor TEXT NOT NULL DEFAULT '',

@@ -20,6 +20,10 @@ import (
 // version is the version of the tables and their content.
 const version = 1
 
+// IndexVersion returns the version of the file that this package writes, which is its user_version. A file of
+// another version is built anew.
+func IndexVersion() int { return version }
+
 // schema creates the tables that all owners share. They hold no text, no vector and no
 // name of a message.
 //

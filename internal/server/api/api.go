@@ -52,6 +52,7 @@ type Options struct {
 	Home      *home.Home        // nil: none is set up
 	Setup     Setup             // nil: settings are not served
 	Levels    LogLevels         // nil: levels of the log are not served
+	Backups   Backups           // nil: no backups are made
 
 	Own identity.Profile // what the settings say about the machine's own user
 
@@ -225,6 +226,8 @@ func (f *server) routes() []route {
 		on("DELETE /users/{user}", f.deleteUser),
 		created(on("POST /events", f.publish)),
 		on("DELETE /events/{id}", f.eraseEvent),
+		on("GET /backups", f.listBackups),
+		created(on("POST /backups", f.makeBackup)),
 		on("GET /channels", f.channels),
 		created(on("POST /channels", f.addChannel)),
 		on("POST /channels/{name}/test", f.testChannel),

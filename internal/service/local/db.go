@@ -131,35 +131,50 @@ func errClosing() error {
 	return fault.New(fault.Unavailable, "closing", "Steward is closing").Retrying(fault.RetryBackoff, 0)
 }
 
-// Erase removes a user's databases of all agents.
-func (d *DB) Erase(user string) error {
+// Files returns a user's databases of all agents below a folder.
+func Files(dir, user string) (list []string, err error) {
 	name := url.QueryEscape(user) + ".sqlite"
-	return filepath.WalkDir(d.Dir, func(path string, at fs.DirEntry, err error) error {
+	err = filepath.WalkDir(dir, func(path string, at fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
-		if err != nil || at.Name() != name || filepath.Base(filepath.Dir(path)) != "db" {
+		if err == nil && at.Name() == name && filepath.Base(filepath.Dir(path)) == "db" {
+			list = append(list, path)
+		}
+		return err
+	})
+	return list, err
+}
+
+// Erase removes a user's databases of all agents.
+func (d *DB) Erase(user string) error {
+	list, err := Files(d.Dir, user)
+	for _, path := range list {
+		err = errors.Join(err, d.erase(path))
+	}
+	return err
+}
+
+// erase removes a database, which may be in use.
+func (d *DB) erase(path string) error {
+	d.mu.Lock()
+	f := d.files[path]
+	delete(d.files, path)
+	d.mu.Unlock()
+	if f != nil {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.gone = true
+		if err := f.close(); err != nil {
 			return err
 		}
-		d.mu.Lock()
-		f := d.files[path]
-		delete(d.files, path)
-		d.mu.Unlock()
-		if f != nil {
-			f.mu.Lock()
-			defer f.mu.Unlock()
-			f.gone = true
-			if err := f.close(); err != nil {
-				return err
-			}
+	}
+	for _, end := range []string{"", "-wal", "-shm", "-journal"} {
+		if err := os.Remove(path + end); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
 		}
-		for _, end := range []string{"", "-wal", "-shm", "-journal"} {
-			if err := os.Remove(path + end); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return err
-			}
-		}
-		return nil
-	})
+	}
+	return nil
 }
 
 // makeRoom closes the least recently used file if too many are open.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"steward/internal/fault"
+	"steward/internal/store/chain"
 )
 
 //go:embed migrations/*.sql
@@ -65,24 +66,32 @@ func versionOf(c *conn, path string, newest int) (int, error) {
 	return int(version), nil
 }
 
-// migrate applies the steps after a version in one transaction. It first makes a
-// backup, unless the database is empty.
-func migrate(c *conn, path string, from int, steps []string) (backup string, err error) {
+// migrate applies the steps after a version in one transaction, and checks the result before it commits. It first
+// makes a backup, unless the database is empty. If anything fails or the process is killed, the database is as it was.
+func (s *Store) migrate(c *conn, from int, steps []string) (backup string, err error) {
 	if from == len(steps) {
 		return "", nil
 	}
-	if from > 0 {
-		if backup, err = backUp(c, path, from); err != nil {
+	if from > 0 && s.beforeMigration != nil {
+		if err := s.beforeMigration(from, len(steps)); err != nil {
+			return "", err
+		}
+	} else if from > 0 {
+		if backup, err = backUp(c, s.path, from); err != nil {
 			return "", err
 		}
 	}
 	if err := c.exec("BEGIN IMMEDIATE"); err != nil {
 		return backup, err
 	}
+	before, err := countLog(c)
 	for _, step := range steps[from:] {
-		if err = c.exec(step); err != nil {
-			break
+		if err == nil {
+			err = c.exec(step)
 		}
+	}
+	if err == nil && from > 0 {
+		err = s.checkMigrated(c, before)
 	}
 	if err == nil {
 		err = c.exec(fmt.Sprintf("PRAGMA application_id=%d; PRAGMA user_version=%d", applicationID, len(steps)))
@@ -93,7 +102,67 @@ func migrate(c *conn, path string, from int, steps []string) (backup string, err
 	if err != nil && c.inTransaction() {
 		err = errors.Join(err, c.exec("ROLLBACK"))
 	}
+	if err == nil && from > 0 {
+		s.migrated = from
+	}
 	return backup, err
+}
+
+// logCount is how much the log holds, and whether it is sealed.
+type logCount struct{ entries, last, resources, seals int64 }
+
+func countLog(c *conn) (n logCount, err error) {
+	for _, q := range []struct {
+		table, sql string
+		to         *int64
+	}{
+		{"log", "SELECT count(*) FROM log", &n.entries},
+		{"log", "SELECT max(seq) FROM log", &n.last},
+		{"tree", "SELECT count(*) FROM tree", &n.resources},
+		{"seal", "SELECT count(*) FROM seal", &n.seals},
+	} {
+		there, err := c.prepare("SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = CAST(? AS TEXT)").argText(q.table).number()
+		if err == nil && there > 0 {
+			*q.to, err = c.number(q.sql)
+		}
+		if err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// checkMigrated checks a database in the transaction that has migrated it: the file is intact, the log and the tree
+// hold as much as before, and the log that was sealed is what was written.
+func (s *Store) checkMigrated(c *conn, before logCount) error {
+	found, err := damage(c)
+	if err != nil {
+		return err
+	}
+	after, err := countLog(c)
+	if err != nil {
+		return err
+	}
+	what := ""
+	switch {
+	case len(found) > 0:
+		what = found[0]
+	case after != before && before.seals > 0, after.entries != before.entries, after.last != before.last, after.resources != before.resources:
+		what = fmt.Sprintf("it has %d entries up to %d about %d resources, and had %d up to %d about %d", after.entries, after.last, after.resources, before.entries, before.last, before.resources)
+	case before.seals > 0:
+		l := s.ledgerIn(c, 0)
+		v := chain.NewVerifier(l, 1)
+		err = v.Verify(nil, l.tree)
+		l.close()
+		if err == nil && v.Flaw != nil {
+			what = fmt.Sprintf("entry %d of the log: %s", v.Flaw.Seq, v.Flaw.What)
+		}
+	}
+	if err == nil && what != "" {
+		return fault.New(fault.Internal, "migration_failed", "%s did not pass the check after its migration: %s", s.path, what).
+			WithHint("nothing was changed: go on with the Steward that wrote it, and report this")
+	}
+	return err
 }
 
 // backUp writes a copy of the database next to it and syncs it.

@@ -74,15 +74,20 @@ type ledger struct {
 
 // ledger starts at first, which must be the first entry of a seal.
 func (s *Store) ledger(c *conn, first uint64) (*ledger, error) {
-	own := &Store{path: s.path, codec: s.codec, names: newNames()}
-	l := &ledger{s: own, c: c}
 	if err := c.prepare("BEGIN").run(); err != nil { // ends when the connection goes back to the pool
 		return nil, err
 	}
+	return s.ledgerIn(c, first), nil
+}
+
+// ledgerIn is ledger for a connection on which a transaction is open.
+func (s *Store) ledgerIn(c *conn, first uint64) *ledger {
+	own := &Store{path: s.path, codec: s.codec, names: newNames()}
+	l := &ledger{s: own, c: c}
 	l.log = c.prepare(proofColumns + "WHERE l.seq >= ? ORDER BY l.seq").argInt(int64(first))
 	l.seals = c.prepare("SELECT first, hash, salt, tags FROM seal WHERE first >= ? ORDER BY first").argInt(int64(first))
 	l.rows = rows{s: own, st: l.log}
-	return l, nil
+	return l
 }
 
 func (l *ledger) close() {

@@ -42,6 +42,10 @@ type Options struct {
 	Log      *slog.Logger // nil: nothing is logged
 	Readers  int          // read connections; zero: one per processor, 2 to 8
 
+	// BeforeMigration is called before a database of an older schema is migrated, while the folder is locked. If it
+	// fails, nothing is changed. nil: a copy of the database is made beside it.
+	BeforeMigration func(from, to int) error
+
 	// Mask removes secrets from a body before it is written. It returns the body
 	// unchanged or a replacement. It is the last line of defence; callers should
 	// have masked secrets already. nil: no masking.
@@ -79,7 +83,10 @@ type Store struct {
 	window  uint64              // maximum number of entries scanned for one page of the log
 	news    news
 	closing sync.Once
-	err     error // the result of Close
+
+	beforeMigration func(from, to int) error
+	migrated        int   // the schema version before the migration; zero: there was none
+	err             error // the result of Close
 }
 
 // Open opens the database. It creates one that is missing and migrates an older
@@ -105,7 +112,7 @@ func open(ctx context.Context, o Options, steps []string) (*Store, error) {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real // one file, one lock, whatever symbolic links lead to it
 	}
-	s := &Store{path: path, log: o.Log, mask: o.Mask, wrote: o.Wrote, counts: o.Telemetry, names: newNames(), window: scanWindow}
+	s := &Store{path: path, log: o.Log, mask: o.Mask, wrote: o.Wrote, counts: o.Telemetry, beforeMigration: o.BeforeMigration, names: newNames(), window: scanWindow}
 	s.codec = sync.OnceValues(func() (*codec, error) { return newCodec(maxBlob) })
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
@@ -197,7 +204,7 @@ func (s *Store) prepareWriter(c *conn, version int, steps []string) error {
 	if err := c.exec(fmt.Sprintf("BEGIN IMMEDIATE; PRAGMA user_version=%d; ROLLBACK", version)); err != nil {
 		return err
 	}
-	backup, err := migrate(c, s.path, version, steps)
+	backup, err := s.migrate(c, version, steps)
 	if backup != "" {
 		s.log.Info("database copied before the migration", "backup", backup, "version", version)
 	}
@@ -236,6 +243,9 @@ func (s *Store) openToRead(steps []string) error {
 	}
 	return nil
 }
+
+// Migrated returns the schema version that the database had before it was opened, if it was migrated then, else 0.
+func (s *Store) Migrated() int { return s.migrated }
 
 // openReader opens one read-only connection.
 func (s *Store) openReader() (*conn, error) {

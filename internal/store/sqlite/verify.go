@@ -39,13 +39,8 @@ func (s *Store) Verify(ctx context.Context, anchors ...store.Head) (store.Verdic
 // is intact. Reading a damaged page may fail with store_broken.
 func (s *Store) Damage(ctx context.Context) (found []string, err error) {
 	err = s.read(ctx, func(c *conn) error {
-		st := c.prepare("PRAGMA integrity_check(20)")
-		return st.each(func() error {
-			if line := string(st.view(0)); line != "ok" {
-				found = append(found, line)
-			}
-			return nil
-		})
+		found, err = damage(c)
+		return err
 	})
 	return found, err
 }

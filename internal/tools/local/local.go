@@ -57,7 +57,16 @@ func userFolder(user string) string {
 
 // Forget removes a user's files from the default places of all sources below a data folder.
 func Forget(data, user string) error {
-	return filepath.WalkDir(data, func(path string, at fs.DirEntry, err error) error {
+	list, err := Folders(data, user)
+	for _, path := range list {
+		err = errors.Join(err, os.RemoveAll(path))
+	}
+	return err
+}
+
+// Folders returns the folders in which all sources below a data folder keep a user's files.
+func Folders(data, user string) (list []string, err error) {
+	err = filepath.WalkDir(data, func(path string, at fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
@@ -67,11 +76,10 @@ func Forget(data, user string) error {
 		if above := filepath.Base(filepath.Dir(filepath.Dir(path))); above != "sources" && above != "root" {
 			return nil
 		}
-		if err := os.RemoveAll(path); err != nil {
-			return err
-		}
+		list = append(list, path)
 		return fs.SkipDir
 	})
+	return list, err
 }
 
 // Replace writes a file durably and atomically.
