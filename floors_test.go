@@ -56,6 +56,7 @@ func floors() map[string]floor {
 	add(3, "", "internal/provider")  // the contract of the providers: tests alone
 	add(3, "internal/store/sqlite", "internal/store/sqlite", "internal/store/backup")
 	add(3, "", "internal/store/postgres")
+	add(3, "", "internal/store/cluster")
 	add(3, "", "internal/catalog")
 	add(3, "", "internal/policy/rego")
 	add(3, "", "internal/daemon")
