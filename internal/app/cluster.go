@@ -136,14 +136,6 @@ func (l *Local) spaces() runtime.Spaces {
 	return spaces{l.cluster}
 }
 
-// today returns what reads again what a user has spent today; nil: nothing is limited, or this node works alone.
-func (l *Local) today(set *settings.Loaded) func(context.Context, string) error {
-	if l.cluster == nil || !limitsDays(set) {
-		return nil
-	}
-	return func(ctx context.Context, user string) error { return l.Found.recallUser(ctx, l.engine, user) }
-}
-
 // WorkNode is the part of a node without a listener of its own that serves the other nodes.
 func (a *App) WorkNode(ctx context.Context, set *settings.Loaded, l *Local, log *slog.Logger) error {
 	serves, err := a.handlers(set, l, "", log)

@@ -147,7 +147,8 @@ func (s *Supply) recall(ctx context.Context, e *conversation.Engine, before time
 	return nil
 }
 
-// recallUser loads again what a user has spent: another node may have worked for the user since.
+// recallUser loads what a user has spent today, instead of what the ledger knew: another node may have worked for the
+// user.
 func (s *Supply) recallUser(ctx context.Context, e *conversation.Engine, user string) error {
 	s.ledger.Forget(user)
 	for u, err := range e.Usage(ctx, store.ForUser(user), time.Now().Add(-26*time.Hour)) {

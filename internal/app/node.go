@@ -260,7 +260,13 @@ func (l *Local) wire(ctx context.Context, a *App, set *settings.Loaded, log *slo
 		ApprovalTimeout: set.Timeouts.Approval,
 		KeepDeleted:     max(set.Keep.Deleted, 1), PackAfter: set.Keep.Unused,
 		Catalog: l.Catalog,
-		Store:   l.Store, Models: l.Found.Models, Tools: tools, Authorizer: l.Judge, People: l.Keys, AuditReads: set.Audit.Reads, Log: log,
+		Today: func(ctx context.Context, user string) error {
+			if !limitsDays(set) {
+				return nil
+			}
+			return l.Found.recallUser(ctx, l.engine, user)
+		},
+		Store: l.Store, Models: l.Found.Models, Tools: tools, Authorizer: l.Judge, People: l.Keys, AuditReads: set.Audit.Reads, Log: log,
 		Profile: func(ctx context.Context, user, speaks string) (string, error) {
 			p, err := l.profile(ctx, set, user)
 			return strings.TrimSpace(about(p) + "\n\n" + p.PersonaLines(speaks)), err
@@ -278,7 +284,7 @@ func (l *Local) wire(ctx context.Context, a *App, set *settings.Loaded, log *slo
 		Similar:      similarity(embedding), TaskThreshold: set.Plans.AgentThreshold,
 		RemoteModels: l.services.remoteModels,
 		Alarms:       l.alarms, JobSource: l.jobSource(set), Notify: alert, Deliver: l.deliver, Telemetry: l.telemetry, Heartbeat: l.heartbeatOptions(set),
-		Backup: l.backups.scheduled, Spaces: l.spaces(), Today: l.today(set),
+		Backup: l.backups.scheduled, Spaces: l.spaces(),
 	})
 	if err != nil {
 		return errors.Join(err, l.closeAgents())
