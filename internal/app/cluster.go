@@ -51,7 +51,7 @@ func (a *App) CheckCluster(set *settings.Loaded) error {
 	}
 	if set.Store == "" {
 		return fault.New(fault.Invalid, "cluster_needs_store", "the nodes of a cluster share a PostgreSQL database, and the setting store names none").
-			WithHint("set store (docs/operations/postgresql.md), or remove the settings cluster.*")
+			WithHint("set store (docs/operations/postgres.md), or remove the settings cluster.*")
 	}
 	if !a.Serving {
 		return fault.New(fault.Unavailable, "cluster_needs_node", "this data folder belongs to a node of a cluster, and no node runs here").

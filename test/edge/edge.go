@@ -119,6 +119,14 @@ func (n *Node) Serve(args ...string) {
 	n.start()
 }
 
+// Work starts "steward worker --json" and waits until it works. It is stopped when the
+// test ends.
+func (n *Node) Work(args ...string) {
+	n.T.Helper()
+	n.cmd = exec.Command(binary, append([]string{"worker", "--json"}, args...)...)
+	n.start()
+}
+
 // ServeUnder is Serve under a program such as "prlimit" or "systemd-run".
 func (n *Node) ServeUnder(prefix []string, args ...string) {
 	n.T.Helper()

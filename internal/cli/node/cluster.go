@@ -152,7 +152,7 @@ func (a *program) checkCluster(ctx context.Context, set *settings.Loaded) []chec
 	}
 	const name = "cluster"
 	if set.Store == "" {
-		return []check{problem(name, bad, "the settings name a cluster, but no PostgreSQL database (store)", "set store (docs/operations/postgresql.md)")}
+		return []check{problem(name, bad, "the settings name a cluster, but no PostgreSQL database (store)", "set store (docs/operations/postgres.md)")}
 	}
 	s := a.Served(ctx, set)
 	if s == nil {
