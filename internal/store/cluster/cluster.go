@@ -118,9 +118,10 @@ type Cluster struct {
 	since  time.Time
 	labels []string // of this node, sorted
 
-	server *server.Server // nil: outside
-	nc     *nats.Conn
-	js     jetstream.JetStream
+	server  *server.Server // nil: outside
+	serving sync.WaitGroup
+	nc      *nats.Conn
+	js      jetstream.JetStream
 
 	ctx     context.Context // ends at the end of Close
 	cancel  context.CancelFunc
@@ -182,7 +183,9 @@ func Open(ctx context.Context, o Options) (*Cluster, error) {
 	ctx, cancel := context.WithTimeout(ctx, openFor)
 	defer cancel()
 	if err := c.open(ctx); err != nil {
-		return nil, errors.Join(err, c.disconnect(context.WithoutCancel(ctx)))
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+		defer cancel()
+		return nil, errors.Join(err, c.disconnect(ctx))
 	}
 	return c, nil
 }
