@@ -68,7 +68,7 @@ func TestThreeServersInTheNodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = st.Close() })
-	w := &world{T: t, st: st}
+	w := &world{TB: t, st: st}
 	nodes := embedded(t, st, 3)
 	var workers []*worker
 	for _, c := range nodes {
@@ -130,7 +130,7 @@ func TestAStrangerIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = st.Close() })
-	w := &world{T: t, st: st}
+	w := &world{TB: t, st: st}
 	var at string
 	w.until("the server runs", func() bool {
 		at = addresses(t, 1)[0]
