@@ -152,13 +152,10 @@ func TestAStoppedNodeDoesNotStopTheOthers(t *testing.T) {
 	t.Parallel()
 	c, name := database(t)
 	s := open(t, c.URL(postgres.App, name))
-	config, err := parse(c.URL(postgres.App, name))
-	if err != nil {
+	stopped := open(t, c.URL(postgres.App, name), quiet)
+	if _, err := stopped.writer.conn.Exec(t.Context(), "SET idle_in_transaction_session_timeout = 300"); err != nil {
 		t.Fatal(err)
 	}
-	config.ConnConfig.RuntimeParams["idle_in_transaction_session_timeout"] = "300"
-	stopped := open(t, c.URL(postgres.App, name))
-	stopped.config = config
 	resumed := make(chan struct{})
 	held := make(chan struct{})
 	stopped.hold = sync.OnceFunc(func() {
@@ -230,7 +227,7 @@ func TestAnOutcomeThatStaysUnknown(t *testing.T) {
 	commit(t, s, put(conv("before"), ""))
 	s.hold = sync.OnceFunc(func() {
 		proxy.Next(postgres.AfterWords)
-		proxy.Refuse()
+		proxy.Refuse(true)
 	})
 	_, err := s.Commit(t.Context(), ada, store.Batch{Changes: []store.Change{put(conv("c"), "")}})
 	wantCode(t, err, "commit_unknown")

@@ -44,10 +44,11 @@ func database(t testing.TB) (*postgres.Cluster, string) {
 	return c, c.Database(t, prepared.name)
 }
 
-// open opens a store of a database, and closes it when the test ends.
+// open opens a store of a database, which several may share, and closes it when the
+// test ends.
 func open(t testing.TB, url string, change ...func(*Options)) *Store {
 	t.Helper()
-	o := Options{URL: url}
+	o := Options{URL: url, Shared: true}
 	for _, f := range change {
 		f(&o)
 	}
