@@ -172,7 +172,7 @@ func TestForgettingIsComplete(t *testing.T) {
 	other := n.Ask("Where is my hideout?", nil).Conversation // the fact is recalled
 	in := tracesIn(n)
 	files := []string{"search.db", "vectors.db", "documents.db", "hideout.md"}
-	if !slices.ContainsFunc(n.Env, func(v string) bool { return strings.HasPrefix(v, "STEWARD_STORE=") }) {
+	if os.Getenv("STEWARD_TEST_STORE") == "" {
 		files = append(files, "steward.db")
 	}
 	for _, file := range files {
