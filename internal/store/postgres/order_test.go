@@ -59,7 +59,11 @@ func (n *nodes) Close() error {
 // other shows, in the same order. A page of the second's log does not look far.
 func TestContractOfTwoNodes(t *testing.T) {
 	t.Parallel()
-	contract.Run(t, func(t *testing.T) store.Store {
+	suite := contract.Brief
+	if long {
+		suite = contract.Run
+	}
+	suite(t, func(t *testing.T) store.Store {
 		c, name := database(t)
 		n := &nodes{Store: open(t, c.URL(postgres.App, name)), other: open(t, c.URL(postgres.App, name))}
 		n.other.window = 3
