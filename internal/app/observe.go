@@ -230,7 +230,7 @@ func (l *Local) look(ctx context.Context) error {
 	var all []error
 	if err := l.Store.Ready(ctx); err != nil {
 		all = append(all, err)
-	} else if err := sqlite.Writable(Database(l.data)); err != nil {
+	} else if err := sqlite.Writable(Database(l.data)); err != nil { // the indexes are there, wherever the store is
 		all = append(all, err)
 	}
 	if l.cluster != nil {

@@ -41,7 +41,7 @@ func (a *App) OpenStore(ctx context.Context, set *settings.Loaded, log *slog.Log
 	if err != nil {
 		return nil, err
 	}
-	o.Log, o.Mask, o.Wrote, o.Telemetry = log, a.Hidden().MaskBytes, wrote, a.telemetry
+	o.Log, o.Mask, o.Wrote, o.Telemetry, o.Shared = log, a.Hidden().MaskBytes, wrote, a.telemetry, set.Cluster.On()
 	lock, err := sqlite.TakeLock(Database(set.Data) + ".lock")
 	if err != nil {
 		return nil, err
