@@ -130,11 +130,14 @@ func (p *place) handlers() Handlers {
 	}
 }
 
-func (s *several) pause() time.Duration {
+// draw returns a random number below n.
+func (s *several) draw(n int) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return time.Duration(s.rand.IntN(20_000)) * time.Millisecond
+	return s.rand.IntN(n)
 }
+
+func (s *several) pause() time.Duration { return time.Duration(s.draw(20_000)) * time.Millisecond }
 
 // follow tells a place what is in the log, as its node does.
 func (p *place) follow(ctx context.Context, after uint64) {
@@ -157,7 +160,7 @@ func (p *place) follow(ctx context.Context, after uint64) {
 // Each occurrence is carried out once, and none is forgotten, although each scheduler carries out only those of its
 // users, users move in the middle of what goes on, and for a while nobody works on them.
 func TestOccurrencesOfUsersThatMove(t *testing.T) {
-	for seed := range uint64(4) {
+	for seed := range uint64(3) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { usersMove(t, seed) })
 		})
@@ -181,32 +184,32 @@ func usersMove(t *testing.T, seed uint64) {
 	synctest.Wait()
 	users, at := []string{"ann", "ben", "cy"}, map[string]*place{}
 	for _, user := range users {
-		set := s.all[s.rand.IntN(3)] // not the one that will work on the user
+		set := s.all[s.draw(3)] // not the one that will work on the user
 		j := record.Job{User: user, Name: "often", Text: "look", Missed: record.MissedAll, Overlap: record.OverlapQueue}
 		j.Every = 120
 		if _, err := set.AddJob(ctx, j); err != nil {
 			t.Fatal(err)
 		}
-		a := record.Alarm{ID: id.New(), User: user, Kind: "reminder", Text: "tea", Start: time.Now().Add(time.Minute), Rule: "FREQ=MINUTELY;INTERVAL=3;COUNT=30", Zone: "UTC"}
+		a := record.Alarm{ID: id.New(), User: user, Kind: "reminder", Text: "tea", Start: time.Now().Add(time.Minute), Rule: "FREQ=MINUTELY;INTERVAL=3;COUNT=15", Zone: "UTC"}
 		if _, err := set.Set(ctx, a); err != nil {
 			t.Fatal(err)
 		}
 	}
 	begun := 0
-	for end := time.Now().Add(2 * time.Hour); time.Now().Before(end); {
-		time.Sleep(time.Duration(s.rand.IntN(30_000)) * time.Millisecond)
-		user := users[s.rand.IntN(len(users))]
+	for end := time.Now().Add(time.Hour); time.Now().Before(end); {
+		time.Sleep(time.Duration(s.draw(30_000)) * time.Millisecond)
+		user := users[s.draw(len(users))]
 		if p := at[user]; p != nil {
-			p.leave(user, s.rand.IntN(3) > 0)
+			p.leave(user, s.draw(3) > 0)
 			delete(at, user)
 		}
-		if s.rand.IntN(4) == 0 { // a person begins the job, at any node
-			if _, err := s.all[s.rand.IntN(3)].RunJob(ctx, user, "often", id.New()); err == nil {
+		if s.draw(4) == 0 { // a person begins the job, at any node
+			if _, err := s.all[s.draw(3)].RunJob(ctx, user, "often", id.New()); err == nil {
 				begun++
 			}
 		}
-		if s.rand.IntN(2) == 0 {
-			at[user] = s.all[s.rand.IntN(3)]
+		if s.draw(2) == 0 {
+			at[user] = s.all[s.draw(3)]
 			at[user].take(user)
 		}
 		s.mu.Lock()
@@ -215,7 +218,7 @@ func usersMove(t *testing.T, seed uint64) {
 		s.mu.Unlock()
 		for user := range wanted {
 			if at[user] == nil {
-				at[user] = s.all[s.rand.IntN(3)]
+				at[user] = s.all[s.draw(3)]
 				at[user].take(user)
 			}
 		}
@@ -236,7 +239,7 @@ func usersMove(t *testing.T, seed uint64) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c := j.Count; open(&j) != 0 || c.Failed != 0 || c.Missed+c.Skipped != 0 || c.Due-c.Manual < 59 {
+		if c := j.Count; open(&j) != 0 || c.Failed != 0 || c.Missed+c.Skipped != 0 || c.Due-c.Manual < 29 {
 			t.Errorf("%s: %+v", user, c)
 		}
 		occurrences += j.Count.Done
