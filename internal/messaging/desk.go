@@ -51,6 +51,14 @@ func (e *Engine) begin(ctx context.Context, d *desk) error {
 	if err != nil {
 		return err
 	}
+	for _, state := range []string{sending, pending} { // of the node that had the user before, with a clock of its own
+		for p, err := range records[*post](ctx, e, store.ForUser(d.user), store.Query{Type: typePost, State: state}) {
+			if err != nil {
+				return err
+			}
+			e.after(p.Order)
+		}
+	}
 	for _, u := range updates {
 		if a := e.accounts[u.Account]; a != nil && u.User == d.user {
 			e.process(a, u)
