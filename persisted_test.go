@@ -35,7 +35,7 @@ const persistedTypes = `
 	mail.Account mail.Message
 	memory.Fact memory.Forgotten memory.Reading
 	memory.Graph memory.Triples
-	messaging.Account messaging.Chat messaging.Code messaging.Person messaging.Post messaging.Preference messaging.Update
+	messaging.Account messaging.Chat messaging.Code messaging.Person messaging.Post messaging.Preference messaging.State messaging.Update
 	plan.Plan plan.Task
 	runtime.Life
 	service.State

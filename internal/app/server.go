@@ -118,7 +118,7 @@ func (a *App) Listen(ctx context.Context, set *settings.Loaded, l *Local, addres
 	if err := s.announce(a.VersionText()); err != nil {
 		return nil, errors.Join(err, ln.Close())
 	}
-	if s.stopMail, err = l.watchMail(set); err != nil {
+	if s.stopMail, err = l.watchMail(set, ""); err != nil {
 		return nil, errors.Join(err, ln.Close())
 	}
 	if err := l.Messages.Start(ctx, l.node, l.node.Conversations, l.node.Effects); err != nil {

@@ -90,13 +90,15 @@ func inApart(t *testing.T, limits channel.Limits, do func(x *apart, s *service))
 
 func TestAnotherNodeAnswers(t *testing.T) {
 	inApart(t, usual, func(x *apart, s *service) {
-		s.say(by("ann", "1", "say hi"), by("ann", "2", "/help"), by("ann", "1", "say hi"))
+		s.say(by("ann", "1", "say hi"), by("ann", "1", "say hi"))
+		settle()
+		s.say(by("ann", "2", "/help"))
 		settle()
 		s.say(by("ann", "3", "slow one two three four five six"))
 		settle()
 		s.say(by("ann", "4", "/stop"), by("ann", "5", "say there"))
 		settle()
-		if got := s.seen("chat-ann")[greeted:]; len(got) != 4 || !strings.Contains(got[0], "/help shows this") || got[1] != "hi" || !strings.HasSuffix(got[2], "(stopped)") || got[3] != "there" {
+		if got := s.seen("chat-ann")[greeted:]; len(got) != 4 || !strings.Contains(got[1], "/help shows this") || got[0] != "hi" || !strings.HasSuffix(got[2], "(stopped)") || got[3] != "there" {
 			t.Errorf("%q", got)
 		}
 		if s.typing == 0 {

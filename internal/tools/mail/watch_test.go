@@ -32,7 +32,7 @@ func (w *world) watch(mark string) *watching {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		w.opt.Watch(ctx, w.opt.Accounts[0], mark, slog.New(slog.DiscardHandler), func(_ context.Context, news []mail.Letter) error {
+		w.opt.Watch(ctx, w.opt.Accounts[0], mail.FileMark(mark), slog.New(slog.DiscardHandler), func(_ context.Context, news []mail.Letter) error {
 			x.heard <- news
 			select {
 			case err := <-x.fail:
