@@ -109,6 +109,8 @@ type Local struct {
 
 	stopDocuments func() // stops watching folders of documents; nil: nothing does
 
+	peers peers // of a cluster; nil: the node is alone
+
 	setup   api.Setup // nil: settings are not served
 	backups Backups
 
@@ -276,7 +278,9 @@ func (l *Local) wire(ctx context.Context, a *App, set *settings.Loaded, log *slo
 			log.Warn("no backups are made by themselves", "error", err)
 		}
 		l.keepAgentJobs(agentJobs{local: l, jobs: l.jobService(set)})
-		l.stopDocuments = inBackground(l.papers.Watch)
+		if l.peers == nil { // in a cluster the node of a user watches the user's folders
+			l.stopDocuments = inBackground(l.papers.Watch)
+		}
 	}
 	// A program's request may contain anything that it was given or has read.
 	l.services.answer(openai.Handler(openai.Options{Node: programsNode{l.node, l.services}, Labels: message.Private | message.Untrusted, Logger: log}))

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -16,10 +17,12 @@ import (
 	"steward/internal/events"
 	"steward/internal/fault"
 	"steward/internal/id"
+	"steward/internal/record"
 	"steward/internal/resource"
 	"steward/internal/secret"
 	"steward/internal/secret/oauth"
 	"steward/internal/settings"
+	"steward/internal/store"
 	"steward/internal/tool"
 	domainlocal "steward/internal/tools/local"
 	"steward/internal/tools/mail"
