@@ -45,8 +45,9 @@ type duties struct {
 	set   *settings.Loaded
 
 	mu    sync.Mutex
-	users map[string]func() // ends what goes on for a user
-	home  bool              // this node has the duty home
+	users map[string]func()  // ends what goes on for a user
+	home  context.Context    // ends with the duty home; nil: this node does not have it
+	end   context.CancelFunc // of home
 }
 
 // openDuties is called once the node is open, in a cluster, in place of Messages.Start, watchMail and the watching of
@@ -103,11 +104,13 @@ func (d *duties) take(ctx context.Context, duty string) error {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.home = duty == dutyHome
+	if duty == dutyHome && d.home == nil {
+		d.home, d.end = context.WithCancel(context.Background())
+	}
 	return nil
 }
 
-// leave ends a duty.
+// leave ends a duty. Connections to the home that go through this node break, and are made again through the next one.
 func (d *duties) leave(duty string) {
 	if duty == dutyChannels {
 		d.local.Messages.DisconnectAccounts()
@@ -115,7 +118,10 @@ func (d *duties) leave(duty string) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.home = false
+	if duty == dutyHome && d.home != nil {
+		d.end()
+		d.home = nil
+	}
 }
 
 // homeGatePath is where the internal server passes connections on to the home.
@@ -129,9 +135,9 @@ const homeProtocol = "steward-home"
 func (d *duties) homeGate() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		d.mu.Lock()
-		here := d.home
+		held := d.home
 		d.mu.Unlock()
-		if !here {
+		if held == nil {
 			auth.WriteError(w, r, d.local.Log, fault.New(fault.Unavailable, "home_moved", "another node has the home now").WithHint("try again"))
 			return
 		}
@@ -153,6 +159,7 @@ func (d *duties) homeGate() http.Handler {
 		if _, err := io.WriteString(client, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: "+homeProtocol+"\r\n\r\n"); err != nil {
 			return
 		}
+		defer context.AfterFunc(held, func() { there.Close(); client.Close() })()
 		splice(there, readFirst{client, buffered.Reader})
 	})
 }

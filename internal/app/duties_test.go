@@ -7,11 +7,14 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"steward/internal/fault"
 	"steward/internal/settings"
+	"steward/internal/tools/mail"
+	"steward/test/storetest"
 )
 
 // onePeer is a cluster whose duties one node has: the one that serves at an address.
@@ -100,7 +103,14 @@ func TestTheHomeIsReachedThroughTheNodeThatHasIt(t *testing.T) {
 	if _, err := io.ReadFull(both, got); err != nil || string(got) != "ping" {
 		t.Errorf("%q, %v", got, err)
 	}
-	both.Close() //nolint:errcheck // it is not needed any more
+	there.leave(dutyHome)
+	if n, err := both.Read(got); err == nil {
+		t.Errorf("the connection goes on after the node has lost the home: %q", got[:n])
+	}
+	both.Close() //nolint:errcheck // it is broken already
+	if err := there.take(t.Context(), dutyHome); err != nil {
+		t.Fatal(err)
+	}
 
 	transport.CloseIdleConnections()
 	home.Close()
@@ -110,5 +120,39 @@ func TestTheHomeIsReachedThroughTheNodeThatHasIt(t *testing.T) {
 	here.peers = onePeer{err: fault.New(fault.Unavailable, "no_worker", "no worker has the label home")}
 	if _, err := say("hello"); !fault.HasCode(err, "home_unavailable") || !strings.Contains(err.Error(), "label home") {
 		t.Errorf("without a node: %v", err)
+	}
+}
+
+// A mark in the store goes on from the file of the time before there was a cluster.
+func TestTheMarkOfMailMovesWithItsUser(t *testing.T) {
+	st := storetest.NewModel()
+	file := mail.FileMark(filepath.Join(t.TempDir(), "mark"))
+	mark := func() mailMark { return mailMark{store: st, user: "ann", account: "home", file: file} }
+	if got, err := mark().Load(t.Context()); got != nil || err != nil {
+		t.Error(got, err)
+	}
+	if err := file.Save(t.Context(), []byte("7 1")); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := mark().Load(t.Context()); string(got) != "7 1" || err != nil {
+		t.Error(string(got), err)
+	}
+	for range 2 {
+		if err := mark().Save(t.Context(), []byte("7 2")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := mark().Load(t.Context()); string(got) != "7 2" || err != nil {
+		t.Error(string(got), err)
+	}
+	if head, err := st.Wait(t.Context(), 0); head != 1 || err != nil {
+		t.Errorf("an unchanged mark was written: %d entries, %v", head, err)
+	}
+	other := mailMark{store: st, user: "bob", account: "home", file: mail.FileMark(filepath.Join(t.TempDir(), "mark"))}
+	if got, err := other.Load(t.Context()); got != nil || err != nil {
+		t.Error(got, err)
+	}
+	if err := other.Save(t.Context(), []byte("7 3")); err != nil {
+		t.Error(err)
 	}
 }
