@@ -33,10 +33,10 @@ const persistedTypes = `
 	jobs.Alarm jobs.Job jobs.Occurrence
 	lease.Beat lease.Work
 	llm.Calibration llm.Usage
-	mail.Account mail.Message
+	mail.Account mail.Mark mail.Message
 	memory.Fact memory.Forgotten memory.Reading
 	memory.Graph memory.Triples
-	messaging.Account messaging.Chat messaging.Code messaging.Person messaging.Post messaging.Preference messaging.Update
+	messaging.Account messaging.Chat messaging.Code messaging.Person messaging.Post messaging.Preference messaging.State messaging.Update
 	plan.Plan plan.Task
 	runtime.Life
 	service.State

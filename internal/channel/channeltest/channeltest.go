@@ -10,6 +10,8 @@ package channeltest
 
 import (
 	"context"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -154,6 +156,36 @@ func Run(t *testing.T, double func(t *testing.T) Service) {
 			test(t, newWorld(t, double(t)))
 		})
 	}
+}
+
+// Moves checks that an adapter on another machine goes on where the first one has stopped. The double gives its
+// adapters a state that they share (NewState), and no folder.
+func Moves(t *testing.T, double func(t *testing.T) Service) {
+	watchGoroutines(t)
+	testAcknowledgeAcrossStart(t, newWorld(t, double(t)))
+}
+
+// NewState returns a state in memory.
+func NewState() channel.State { return &state{} }
+
+type state struct {
+	mu   sync.Mutex
+	data []byte
+}
+
+// Load implements channel.State.
+func (s *state) Load() ([]byte, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.data), nil
+}
+
+// Save implements channel.State.
+func (s *state) Save(data []byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.data = slices.Clone(data)
+	return nil
 }
 
 // Receive runs an adapter, again whenever it loses its connection, until it has received n updates, and

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -22,6 +23,14 @@ import (
 
 func TestContract(t *testing.T) {
 	channeltest.Run(t, func(t *testing.T) channeltest.Service { return newDouble(t) })
+}
+
+func TestAnotherMachineGoesOn(t *testing.T) {
+	channeltest.Moves(t, func(t *testing.T) channeltest.Service {
+		d := newDouble(t)
+		d.dir, d.state = os.DevNull, channeltest.NewState()
+		return d
+	})
 }
 
 // one returns the update of one e-mail.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -20,6 +21,14 @@ import (
 
 func TestContract(t *testing.T) {
 	channeltest.Run(t, func(t *testing.T) channeltest.Service { return newDouble(t) })
+}
+
+func TestAnotherMachineGoesOn(t *testing.T) {
+	channeltest.Moves(t, func(t *testing.T) channeltest.Service {
+		d := newDouble(t)
+		d.dir, d.state = os.DevNull, channeltest.NewState()
+		return d
+	})
 }
 
 // TestEncryptedRoom: in an encrypted room of two the account says once that it cannot read, also after a

@@ -104,7 +104,8 @@ func New(o channel.Options) (channel.Channel, error) {
 		}
 		a.own = u.Host
 	}
-	if o.Dir != "" {
+	a.position.state = o.State
+	if o.Dir != "" && o.State == nil {
 		a.position.file = filepath.Join(o.Dir, "position.json")
 	}
 	return a, nil
