@@ -118,14 +118,16 @@ func (a *App) Listen(ctx context.Context, set *settings.Loaded, l *Local, addres
 	if err := s.announce(a.VersionText()); err != nil {
 		return nil, errors.Join(err, ln.Close())
 	}
-	if s.stopMail, err = l.watchMail(set, ""); err != nil {
-		return nil, errors.Join(err, ln.Close())
+	if l.peers == nil { // in a cluster these begin with what the node is given; see duties
+		if s.stopMail, err = l.watchMail(set, ""); err != nil {
+			return nil, errors.Join(err, ln.Close())
+		}
+		if err := l.Messages.Start(ctx, l.node, l.node.Conversations, l.node.Effects); err != nil {
+			s.stopMail()
+			return nil, errors.Join(err, ln.Close())
+		}
+		s.channels = l.Messages
 	}
-	if err := l.Messages.Start(ctx, l.node, l.node.Conversations, l.node.Effects); err != nil {
-		s.stopMail()
-		return nil, errors.Join(err, ln.Close())
-	}
-	s.channels = l.Messages
 	go func() {
 		if err := s.http.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
 			s.Failed <- err

@@ -10,6 +10,8 @@ package channeltest
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -167,8 +169,9 @@ func Moves(t *testing.T, double func(t *testing.T) Service) {
 	testAcknowledgeAcrossStart(t, newWorld(t, double(t)))
 }
 
-// StateOf returns a state in memory that begins with the file of a folder of an adapter, if there is one.
-func StateOf(t *testing.T, dir string) channel.State {
+// StateOf returns a state in memory that begins with the file of a folder of an adapter, if there is one. It also
+// returns a folder that does not exist, which other machines have, and which must stay so.
+func StateOf(t *testing.T, dir string) (none string, shared channel.State) {
 	s := &state{}
 	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
 	if err == nil && len(files) > 0 {
@@ -177,7 +180,13 @@ func StateOf(t *testing.T, dir string) channel.State {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s
+	none = filepath.Join(t.TempDir(), "none")
+	t.Cleanup(func() {
+		if _, err := os.Stat(none); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("the adapter has written into its folder: %v", err)
+		}
+	})
+	return none, s
 }
 
 type state struct {
