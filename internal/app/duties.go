@@ -51,7 +51,7 @@ type duties struct {
 }
 
 // openDuties is called once the node is open, in a cluster, in place of Messages.Start, watchMail and the watching of
-// folders.
+// folders. close must be called before the node is closed.
 func (l *Local) openDuties(set *settings.Loaded) *duties {
 	l.Messages.Open(l.node, l.node.Conversations, l.node.Effects)
 	return &duties{local: l, set: set, users: map[string]func(){}}
@@ -92,6 +92,21 @@ func (d *duties) leaveUser(user string) {
 	if end != nil {
 		end()
 	}
+}
+
+// close ends everything that was begun.
+func (d *duties) close() {
+	d.mu.Lock()
+	users := d.users
+	d.users = map[string]func(){}
+	d.mu.Unlock()
+	var all sync.WaitGroup
+	for _, end := range users {
+		all.Go(end)
+	}
+	all.Wait()
+	d.leave(dutyHome)
+	d.local.Messages.Close()
 }
 
 // busy reports whether a user must not be let go.

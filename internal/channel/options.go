@@ -22,7 +22,8 @@ type Options struct {
 	// Dir is a folder for what the service itself demands to be kept (the keys of encrypted rooms). It
 	// belongs to this account alone, and need not exist yet.
 	Dir string
-	// State keeps what would be a file in Dir, where several machines connect the account in turn. nil: Dir does.
+	// State keeps what would be a file in Dir, where several machines connect the account in turn. It begins with that
+	// file. nil: the file does.
 	State State
 	// Settings are the service's own, by the names that the adapter documents.
 	Settings map[string]string
@@ -39,7 +40,9 @@ type State interface {
 // LoadState returns what was saved last, at most limit bytes; nil: nothing was. name is that of the file.
 func (o Options) LoadState(name string, limit int64) ([]byte, error) {
 	if o.State != nil {
-		return o.State.Load()
+		if data, err := o.State.Load(); data != nil || err != nil {
+			return data, err
+		} // else it may be the first start since there are several machines
 	}
 	return local.ReadFile(filepath.Join(o.Dir, name), limit)
 }

@@ -22,6 +22,26 @@
 // a chat are sent in order, with the pauses that the service asks for. A post that replaces the text of an
 // earlier message may be sent again without harm.
 //
+// # Two halves
+//
+// An engine has two halves, which meet in the store alone. The carrier has the accounts: it records what arrives,
+// answers strangers, and sends what is in the outbox. A desk has one user: it handles the user's updates, follows the
+// user's questions and chats, and fills the outbox. On a node that is alone (Start), one engine is the carrier and the
+// desk of everybody, and the halves call each other.
+//
+// In a cluster one node at a time is the carrier (ConnectAccounts), and the node that holds the space of a user has the
+// user's desk (TakeUser). Each learns from the log what the other one has recorded, and looks through what waits when it
+// begins. If nobody has the user of an update, the carrier has a node take the user (Options.Want), again and again
+// until the update is settled. What a desk commits is in the user's space, where the cluster refuses a node that has
+// lost the user. A carrier that is not one any more is stopped by the version of each post: it sends a post only after
+// it has replaced the version that it read by one that is being sent. So a node that wakes up after another one has
+// taken over sends nothing that the other one sends; what it was sending at that moment is uncertain, or is
+// recognized by its key.
+//
+// Between two nodes an answer is shown when it is complete: a draft and its edits need the service's ID of a message,
+// which only the carrier knows in time. That Steward is typing is shown by the desk itself, and attachments are fetched
+// by it. So the node of a user should reach the services as well; without that, attachments are named, not read.
+//
 // # Who
 //
 // A sender is somebody only after an administrator has said which user that is. A stranger in a private chat

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -26,7 +25,7 @@ func TestContract(t *testing.T) {
 func TestAnotherMachineGoesOn(t *testing.T) {
 	channeltest.Moves(t, func(t *testing.T) channeltest.Service {
 		d := newDouble(t)
-		d.dir, d.state = os.DevNull, channeltest.NewState()
+		d.dir, d.state = channeltest.StateOf(t, d.dir)
 		return d
 	})
 }

@@ -31,8 +31,8 @@ const (
 // position is the time of the newest message that was accepted, as Slack writes it ("1700000000.000100").
 type position struct {
 	mu    sync.Mutex
-	file  string        // empty: it is not kept there
-	state channel.State // keeps it in place of the file; may be nil
+	file  string        // empty: there is none
+	state channel.State // keeps it in place of the file, with which it begins; may be nil
 	ts    string
 }
 

@@ -26,7 +26,7 @@ func TestContract(t *testing.T) {
 func TestAnotherMachineGoesOn(t *testing.T) {
 	channeltest.Moves(t, func(t *testing.T) channeltest.Service {
 		d := newDouble(t)
-		d.dir, d.state = os.DevNull, channeltest.NewState()
+		d.dir, d.state = channeltest.StateOf(t, d.dir)
 		return d
 	})
 }
