@@ -69,6 +69,11 @@ func TestThreeServersInTheNodes(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = st.Close() })
 	w := &world{TB: t, st: st}
+	began := time.Now()
+	lap := func(what string) {
+		t.Logf("%s: %s", what, time.Since(began).Round(time.Millisecond))
+		began = time.Now()
+	}
 	nodes := embedded(t, st, 3)
 	var workers []*worker
 	for _, c := range nodes {
@@ -138,7 +143,7 @@ func TestAStrangerIsRefused(t *testing.T) {
 		at = addresses(t, 1)[0]
 		c, err := Open(t.Context(), Options{Store: st, Name: "a", Works: true, Secret: "right", Embed: &Embed{Dir: t.TempDir(), Clients: at}})
 		if err == nil {
-			t.Cleanup(func() { _ = c.Close(t.Context()) })
+			t.Cleanup(func() { _ = c.Close(context.WithoutCancel(t.Context())) })
 			c.Start(&worker{name: "a", pieces: map[Piece]*state{}})
 		}
 		return err == nil

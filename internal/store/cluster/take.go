@@ -30,26 +30,42 @@ func (c *Cluster) consume(labels []string) {
 
 // pull takes the pieces that need a set of labels.
 func (c *Cluster) pull(set string) {
-	for c.taking.Err() == nil {
-		if err := c.pullSome(set); err != nil && c.taking.Err() == nil {
+	for failures := 0; c.taking.Err() == nil; {
+		var err error
+		// While the servers choose a leader, they make no consumer, although the present one will answer soon. So this is
+		// not repeated each time.
+		if failures%makeAgain == 0 {
+			err = c.makeConsumer(set)
+		}
+		if err == nil {
+			err = c.pullSome(set, &failures)
+		}
+		if err != nil && c.taking.Err() == nil {
+			failures++
 			c.log.Debug("no work can be pulled now", "labels", set, "error", err)
 			fault.Pause(c.taking, 200*time.Millisecond)
 		}
 	}
 }
 
-// pullSome pulls pointers until that fails or the node closes. Each pointer that arrives is worked on or given back, also
-// those that arrive late: one that nobody minds would come to another worker only after Silence.
-func (c *Cluster) pullSome(set string) error {
-	_, err := c.js.CreateOrUpdateConsumer(c.taking, stream, jetstream.ConsumerConfig{
+const makeAgain = 8
+
+// makeConsumer makes the consumer of a set of labels if there is none.
+func (c *Cluster) makeConsumer(set string) error {
+	ctx, cancel := context.WithTimeout(c.taking, ackWait)
+	defer cancel()
+	_, err := c.js.CreateOrUpdateConsumer(ctx, stream, jetstream.ConsumerConfig{
 		Durable: set, FilterSubject: subjects + set, AckPolicy: jetstream.AckExplicitPolicy, AckWait: c.opt.Silence, MaxDeliver: -1, MaxAckPending: -1, MaxWaiting: 4096,
 	})
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		err = errors.Join(err, c.ensureStream(c.taking))
+		err = errors.Join(err, c.ensureStream(ctx))
 	}
-	if err != nil {
-		return err
-	}
+	return err
+}
+
+// pullSome pulls pointers until that fails or the node closes. Each pointer that arrives is worked on or given back, also
+// those that arrive late: one that nobody minds would come to another worker only after Silence.
+func (c *Cluster) pullSome(set string, failures *int) error {
 	inbox, events := c.nc.NewInbox(), make(chan string, 4*maxFetch)
 	sub, err := c.nc.Subscribe(inbox, func(m *nats.Msg) {
 		status := m.Header.Get("Status")
@@ -70,6 +86,7 @@ func (c *Cluster) pullSome(set string) error {
 		if err := c.request(set, inbox, events); err != nil {
 			return err
 		}
+		*failures = 0
 	}
 	return nil
 }
@@ -171,7 +188,7 @@ type ticket struct {
 }
 
 // ackWait bounds what is told to JetStream.
-const ackWait = 5 * time.Second
+const ackWait = 2 * time.Second
 
 // say tells JetStream something about a pointer, and waits for the answer.
 func (c *Cluster) say(ctx context.Context, t ticket, text string) error {
@@ -458,21 +475,22 @@ func (h *holding) release(open, same bool, again time.Duration) {
 		h.c.later(*h.ticket.Load(), again)
 		return
 	}
-	if open {
-		h.c.handOn(h.p)
+	if !open || h.c.handOn(h.p) {
+		h.c.drop(*h.ticket.Load()) // otherwise it comes again, and is dropped then
 	}
-	h.c.drop(*h.ticket.Load())
 }
 
 // handOn publishes the pointer to what was just handed back, since this node may end before its publisher does.
-func (c *Cluster) handOn(p Piece) {
+func (c *Cluster) handOn(p Piece) bool {
 	if e, ok := c.table.get(p); ok && e.State == Waiting {
 		ctx, cancel := context.WithTimeout(c.ctx, ackWait)
 		defer cancel()
 		if err := c.publishOne(ctx, e); err != nil {
 			c.log.Debug("a pointer cannot be published now", "seq", strconv.FormatUint(e.Seq, 10), "error", err)
+			return false
 		}
 	}
+	return true
 }
 
 // needs returns the labels that the worker of a piece must have.
