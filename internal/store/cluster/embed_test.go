@@ -69,11 +69,6 @@ func TestThreeServersInTheNodes(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = st.Close() })
 	w := &world{TB: t, st: st}
-	began := time.Now()
-	lap := func(what string) {
-		t.Logf("%s: %s", what, time.Since(began).Round(time.Millisecond))
-		began = time.Now()
-	}
 	nodes := embedded(t, st, 3)
 	var workers []*worker
 	for _, c := range nodes {
