@@ -23,6 +23,7 @@ import (
 // persistedTypes are the types of resources.
 const persistedTypes = `
 	agent.Agent agent.Run
+	cluster.Piece
 	common.Branch common.Conversation common.Interaction common.Mark common.Message common.Pin common.Request common.Trust
 	documents.Document documents.Text
 	effect.Approval effect.Grant effect.Intent effect.Question
@@ -32,10 +33,10 @@ const persistedTypes = `
 	jobs.Alarm jobs.Job jobs.Occurrence
 	lease.Beat lease.Work
 	llm.Calibration llm.Usage
-	mail.Account mail.Message
+	mail.Account mail.Mark mail.Message
 	memory.Fact memory.Forgotten memory.Reading
 	memory.Graph memory.Triples
-	messaging.Account messaging.Chat messaging.Code messaging.Person messaging.Post messaging.Preference messaging.Update
+	messaging.Account messaging.Chat messaging.Code messaging.Person messaging.Post messaging.Preference messaging.State messaging.Update
 	plan.Plan plan.Task
 	runtime.Life
 	service.State
@@ -56,7 +57,7 @@ var persistedWords = map[string]string{
 	"term": `about branch call cancelled_by children conversation effect.dead effect.intent effect.intents effect.key
 		graph.call graph.o graph.p graph.po graph.s graph.source graph.sp graph.word
 		group_member key_hash key_user message named opened plan plans request requests routed stands task`,
-	"state of a resource": `active answered approved awaiting_approval deleted due executing lease.held lease.waiting
+	"state of a resource": `active answered approved awaiting_approval cluster.held cluster.waiting deleted due executing lease.held lease.waiting
 		open pending proposed running unknown`,
 	"state of an action":       `proposed awaiting_approval approved executing done failed unknown denied cancelled expired`,
 	"state of a task":          `pending running judging paused done failed skipped cancelled`,
@@ -81,7 +82,7 @@ var persistedWords = map[string]string{
 // derivedIDs are the first parts of what IDs are derived from. Steward derives them
 // again, after a crash for example, and then finds what it has stored.
 const derivedIDs = `alarm again ask asked calendar call cancel chat concluded contact conversation document effect event fact files files.write
-	goal grant graph intent job mail occurrence opened plan.task post probe question regenerate resolved sender task undo update view`
+	goal grant graph intent job mail mark occurrence opened plan.task post probe question regenerate resolved sender state task undo update view`
 
 var typeLike = regexp.MustCompile(`^[a-z]+\.[A-Z][A-Za-z]+$`)
 

@@ -35,6 +35,11 @@ func (e *Engine) UndoIntent(ctx context.Context, user, which string) (client.Int
 // that is closed once the intent is settled and its outcome delivered, and has the
 // intent carried out.
 func (e *Engine) repeatIntent(ctx context.Context, user, which string, step effect.Step) (client.Intent, error) {
+	ctx, leave, held := e.life.Stay(ctx, user)
+	if !held {
+		return client.Intent{}, turn.ErrClosed
+	}
+	defer leave()
 	sc := store.ForUser(user)
 	original, err := e.requests.FindIntent(ctx, sc, which)
 	if err != nil {
@@ -91,7 +96,7 @@ func (e *Engine) carryOut(user string, at resource.URI) (*backgroundCall, error)
 	}
 	ctx, inter := context.WithoutCancel(e.life), at.Parent()
 	own := record.IDOf(inter, record.TypeInteraction)
-	e.requests.MarkRequests(own)
+	e.requests.MarkRequests(user, own)
 	ended, err := e.requests.AnswerByRun(ctx, user, inter.ChildID(record.TypeRequest, own), inter) // the turn had ended before it led to anything
 	if err != nil {
 		return nil, err
@@ -111,14 +116,15 @@ func (e *Engine) carryOut(user string, at resource.URI) (*backgroundCall, error)
 
 // awaitRecorded waits until the outcome of a task is recorded, or a person is asked.
 func (e *Engine) awaitRecorded(ctx context.Context, t *backgroundCall) error {
+	life := e.life.Of(t.conversation.User)
 	select {
 	case <-t.recorded:
-		return context.Cause(e.life)
+		return context.Cause(life)
 	case <-t.personAsked:
 		return nil
 	case <-ctx.Done():
 		return fault.Of(ctx.Err())
-	case <-e.life.Done():
+	case <-life.Done():
 		return turn.ErrClosed
 	}
 }
@@ -127,6 +133,11 @@ func (e *Engine) awaitRecorded(ctx context.Context, t *backgroundCall) error {
 // unknown, and delivers it to the conversation. Error codes: intent_not_found,
 // intent_ambiguous, intent_transition_illegal (Conflict).
 func (e *Engine) ResolveIntent(ctx context.Context, user, which string, w effect.Resolution) (client.Intent, error) {
+	ctx, leave, held := e.life.Stay(ctx, user)
+	if !held {
+		return client.Intent{}, turn.ErrClosed
+	}
+	defer leave()
 	sc := store.ForUser(user)
 	uri, err := e.requests.FindIntent(ctx, sc, which)
 	if err != nil {
