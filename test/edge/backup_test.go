@@ -27,13 +27,13 @@ func restored(n *edge.Node, from string, flags ...string) *edge.Node {
 }
 
 // onlyBackup returns the one complete backup in a folder.
-func onlyBackup(t *testing.T, folder string) string {
+func onlyBackup(t *testing.T, folder string) backup.Entry {
 	t.Helper()
 	list, err := backup.List(folder)
 	if err != nil || len(list) != 1 {
 		t.Fatalf("the backups are %+v, %v", list, err)
 	}
-	return list[0].Path
+	return list[0]
 }
 
 // Sixteen people write while Steward backs itself up. What is restored has the log up to the head of the backup, and
@@ -113,7 +113,7 @@ func TestTheProgramIsKilledWhileItBacksUpOrRestores(t *testing.T) {
 	n.Must("ask", "-q", "What is 6 times 7?")
 	folder := filepath.Join(n.Dir, "backups")
 	n.Must("backup", folder)
-	source := onlyBackup(t, folder)
+	source := onlyBackup(t, folder).Path
 	n.Must("ask", "-q", "What is 8 times 9?")
 	newer, older := n.Must("audit", "head"), ""
 	for round := range killedTimes {

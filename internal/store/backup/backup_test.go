@@ -711,3 +711,41 @@ func commitOne(ctx context.Context, st *stewardsql.Store) error {
 	_, err := st.Commit(ctx, store.ForUser("ada"), store.Batch{Changes: []store.Change{{URI: conv("later"), Body: []byte("later")}}})
 	return err
 }
+
+// With a store elsewhere, a backup has everything but the database, and says where the log ended. What does not fit
+// that store is not restored.
+func TestAStoreElsewhere(t *testing.T) {
+	t.Parallel()
+	data, folder := filepath.Join(t.TempDir(), "data"), t.TempDir()
+	world(t, data, "ada")
+	want := state(t, data)
+	delete(want, database) // it is left from before the move
+	log := Log{Store: "postgres", Entries: 7, Head: store.Head{Seq: 5, Hash: store.Hash{1}}}
+	o := Options{Data: data, Folder: folder, Log: func(context.Context) (Log, error) { return log, nil }}
+	made := must1(Make(t.Context(), o))
+	if made.Manifest.Log != log || !made.Checked || there(filepath.Join(made.Path, dataName, database)) {
+		t.Errorf("the manifest says %+v", made.Manifest.Log)
+	}
+	var asked Log
+	refuse := func(_ context.Context, l Log) error {
+		asked = l
+		return fault.New(fault.Conflict, "store_behind_backup", "the database is older")
+	}
+	to := filepath.Join(t.TempDir(), "data")
+	_, err := Restore(t.Context(), RestoreOptions{Data: to, Source: FolderSource(made.Path), Fits: refuse})
+	wantCode(t, err, "store_behind_backup")
+	if asked != log || there(filepath.Join(to, "token")) {
+		t.Errorf("it was asked about %+v, and something was restored", asked)
+	}
+	must1(Restore(t.Context(), RestoreOptions{Data: to, Source: FolderSource(made.Path)}))
+	same1(t, "restored", state(t, to), want)
+	// A store that cannot be reached fails the backup.
+	o.Log = func(context.Context) (Log, error) {
+		return Log{}, fault.New(fault.Unavailable, "store_unreachable", "it is away")
+	}
+	_, err = Make(t.Context(), o)
+	wantCode(t, err, "store_unreachable")
+	o.Data = filepath.Join(data, "none")
+	_, err = Make(t.Context(), o)
+	wantCode(t, err, "data_missing")
+}

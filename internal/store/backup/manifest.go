@@ -41,7 +41,8 @@ type Manifest struct {
 
 // Log says what the log in a backup is.
 type Log struct {
-	Schema  int        `json:"schema"`          // of the database
+	Store   string     `json:"store,omitzero"`  // where it is, if it is not in the backup, for example "postgres"
+	Schema  int        `json:"schema"`          // of the database; 0: it is not in the backup
 	Entries uint64     `json:"entries"`         // the number of the last one
 	Head    store.Head `json:"head,omitzero"`   // the newest sealed entry; zero: nothing is sealed, or the schema is older than this program
 	Erased  uint64     `json:"erased,omitzero"` // entries whose bodies were erased
