@@ -223,6 +223,9 @@ func backupLine(b client.Backup) string {
 	}
 	if b.Path != "" {
 		text += fmt.Sprintf("\nsteward restore %s puts it back", b.Path)
+		if b.Encrypted {
+			text += ", with --identity FILE or --passphrase-file FILE"
+		}
 	}
 	return text
 }
@@ -241,15 +244,24 @@ func bytesOf(n int64) string {
 }
 
 func (a *program) backupList() *cobra.Command {
-	return &cobra.Command{Use: "list", Short: "List the backups, newest first", Args: cobra.NoArgs,
-		Long: "List the complete backups in the folder of the setting backup.folder, and those in the data folder.",
-		RunE: func(c *cobra.Command, _ []string) error {
+	return &cobra.Command{Use: "list [FOLDER]", Short: "List the backups, newest first", Args: cobra.MaximumNArgs(1),
+		Long: "List the complete backups in FOLDER, by default in that of the setting backup.folder, and those in the\n" +
+			"data folder.",
+		RunE: func(c *cobra.Command, args []string) error {
 			set, err := a.Settings()
 			if err != nil {
 				return err
 			}
+			if len(args) > 0 {
+				set.Backup.Folder = a.Path(args[0])
+			}
 			list, err := a.Backups(set, slog.New(slog.DiscardHandler)).List(c.Context())
-			return command.PrintList(a.Program, list.Backups, err, "there are no backups; steward backup FOLDER makes one", func(list []client.Backup) string {
+			where := backup.Own(set.Data)
+			if set.Backup.Folder != "" {
+				where = set.Backup.Folder + " or " + where
+			}
+			none := fmt.Sprintf("there are no backups in %s; steward backup FOLDER makes one", where)
+			return command.PrintList(a.Program, list.Backups, err, none, func(list []client.Backup) string {
 				rows := [][]string{{"MADE", "WHY", "SIZE", "BACKUP"}}
 				for _, b := range list {
 					why := cmp.Or(map[string]string{"job": "scheduled", "upgrade": "before an upgrade"}[b.Kind], "asked for")

@@ -338,7 +338,7 @@ func failed(path string, err error) error {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return fault.Of(err)
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT), errors.Is(err, syscall.EFBIG):
-		return fault.New(fault.NoSpace, "disk_full", "no space left in %s: %w", path, err).WithHint("free some space, or name another folder; nothing was changed")
+		return fault.New(fault.NoSpace, "disk_full", "no space left on the disk: %w", err).WithHint("free some space, or name another folder; nothing was changed")
 	}
 	return fault.New(fault.Unavailable, "backup_failed", "the backup failed: %w", err).WithHint("check that %s can be written; nothing was changed", path)
 }

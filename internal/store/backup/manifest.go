@@ -92,7 +92,11 @@ func (m *Manifest) write(o *Options, folder string) error {
 func readManifest(folder string) (Manifest, error) {
 	f, err := os.Open(filepath.Join(folder, manifestName))
 	if err != nil {
-		return Manifest{}, fault.New(fault.NotFound, "not_a_backup", "%s is not a complete backup: %w", folder, err).WithHint("name a folder with a %s in it", manifestName)
+		hint := fmt.Sprintf("name a folder with a %s in it", manifestName)
+		if list, err := List(folder); err == nil && len(list) > 0 {
+			hint = "name one of the backups in it, such as " + list[0].Path
+		}
+		return Manifest{}, fault.New(fault.NotFound, "not_a_backup", "%s is not a complete backup: %w", folder, err).WithHint("%s", hint)
 	}
 	m, err := parseManifest(f)
 	return m, errors.Join(err, f.Close())
