@@ -67,7 +67,7 @@ func copyOf(ctx context.Context, path, to string, read func(*conn) error) (err e
 	if err != nil {
 		err = fmt.Errorf("cannot copy %s: %w", path, err)
 		if cause := tryToWrite(to); cause != nil { // it is the new file that is at fault
-			return byCause(to, fmt.Errorf("%w: %w", err, cause), cause)
+			return byCause(to, err, cause)
 		}
 		return err
 	}
