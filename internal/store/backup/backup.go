@@ -23,6 +23,11 @@
 // them. Everything that a recorded action may change comes after it: a backup may then hold a change that its log
 // does not have yet, which looks like a crash before the action was settled, and is settled like one.
 //
+// With a store elsewhere (PostgreSQL), the database is backed up with that store's own tools. The backup then has
+// everything else, and the manifest notes the head of the log in the moment in which the database would have been
+// copied. A restore compares it with the store: one that is older than the files would be wrong for the same reason as
+// an index that is ahead of its log; one that is newer is like a copy of the files that is behind.
+//
 // # All or nothing
 //
 // A backup is made in a hidden folder beside its place (.NAME.partial), synced, checked and then renamed. What an
@@ -88,6 +93,10 @@ type Options struct {
 	Age      []age.Recipient   // for whom it is encrypted; none: it is not encrypted
 	NoCheck  bool              // do not restore it into a temporary folder to check it
 	Now      func() time.Time  // nil: time.Now
+
+	// Log describes the log of a store that is not in the data folder: its database is then left out. nil: the log is
+	// in the data folder.
+	Log func(context.Context) (Log, error)
 
 	// Step is called before each change of the disk. If it fails, so does the change. nil: nothing is called.
 	Step func(what, path string) error
@@ -163,7 +172,11 @@ func begin(o *Options) (*making, error) {
 	if real, err := filepath.EvalSymlinks(o.Data); err == nil {
 		o.Data = real
 	}
-	if _, err := os.Stat(filepath.Join(o.Data, database)); err != nil {
+	needed := filepath.Join(o.Data, database)
+	if o.Log != nil {
+		needed = o.Data
+	}
+	if _, err := os.Stat(needed); err != nil {
 		return nil, fault.New(fault.NotFound, "data_missing", "there is nothing to back up in %s: %w", o.Data, err).
 			WithHint("name the data folder with --data")
 	}
@@ -325,7 +338,7 @@ func failed(path string, err error) error {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return fault.Of(err)
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT), errors.Is(err, syscall.EFBIG):
-		return fault.New(fault.NoSpace, "disk_full", "no space left in %s: %w", path, err).WithHint("free some space, or name another folder; nothing was changed")
+		return fault.New(fault.NoSpace, "disk_full", "no space left on the disk: %w", err).WithHint("free some space, or name another folder; nothing was changed")
 	}
 	return fault.New(fault.Unavailable, "backup_failed", "the backup failed: %w", err).WithHint("check that %s can be written; nothing was changed", path)
 }

@@ -30,6 +30,13 @@ func (w *making) copyAll(ctx context.Context) (Manifest, error) {
 	}
 	have := map[string]bool{}
 	for _, part := range []stage{indexes, approved, truth, everythingElse, approved} {
+		if part == truth && w.Log != nil {
+			var err error
+			if m.Log, err = w.Log(ctx); err != nil {
+				return m, err
+			}
+			continue // a database in the folder is left from before the move to another store
+		}
 		names, err := w.list(part, &m)
 		if err != nil {
 			return m, err
@@ -60,7 +67,7 @@ func (w *making) copyAll(ctx context.Context) (Manifest, error) {
 			}
 		}
 	}
-	if !have[database] {
+	if w.Log == nil && !have[database] {
 		return m, fault.New(fault.NotFound, "data_missing", "the database in %s was removed while it was backed up", w.Data)
 	}
 	for name, from := range w.Settings {

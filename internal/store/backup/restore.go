@@ -33,6 +33,10 @@ type RestoreOptions struct {
 	Source  Source
 	Replace bool             // if there is data in the folder, move it aside
 	Now     func() time.Time // nil: time.Now
+
+	// Fits reports why the store that is in use does not fit the log of the backup. nil: nothing is compared.
+	Fits func(context.Context, Log) error
+
 	Step    func(what, path string) error
 }
 
@@ -86,6 +90,11 @@ func Restore(ctx context.Context, o RestoreOptions) (out Restored, err error) {
 	}
 	if err := inspect(ctx, stage, &out.Manifest); err != nil {
 		return out, err
+	}
+	if o.Fits != nil {
+		if err := o.Fits(ctx, out.Manifest.Log); err != nil {
+			return out, err
+		}
 	}
 	if there(filepath.Join(stage, settingsName)) { // it comes back as a folder of its own
 		out.Settings = filepath.Join(o.Data, settingsAside)
@@ -348,7 +357,8 @@ func finishTree(root *os.Root, m *Manifest) error {
 // inspect checks a backup that was unpacked: each database by SQLite's integrity check, and the log from its first
 // entry to the head in the manifest.
 func inspect(ctx context.Context, folder string, m *Manifest) error {
-	if len(m.Files) == 0 || !there(filepath.Join(folder, dataName, database)) {
+	path := filepath.Join(folder, dataName, database)
+	if m.Log.Store == "" && !there(path) {
 		return damaged("it has no database")
 	}
 	for _, f := range m.Files {
@@ -363,7 +373,9 @@ func inspect(ctx context.Context, folder string, m *Manifest) error {
 			return err
 		}
 	}
-	path := filepath.Join(folder, dataName, database)
+	if m.Log.Store != "" {
+		return nil
+	}
 	version, newest, err := sqlite.SchemaOf(path)
 	if err != nil || version < newest {
 		return err // a log of an older schema is verified after its migration
