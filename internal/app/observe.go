@@ -16,6 +16,7 @@ import (
 	"steward/internal/egress"
 	"steward/internal/fault"
 	"steward/internal/intent"
+	"steward/internal/lifetime/disk"
 	"steward/internal/lifetime/telemetry"
 	"steward/internal/llm"
 	"steward/internal/record"
@@ -126,7 +127,7 @@ func (l *Local) gauges() {
 		return float64(n)
 	})
 	t.Gauge("steward_disk_free_bytes", "Space left on the disk of the data folder.", nil, func() []telemetry.Sample {
-		free, err := freeSpace(l.data)
+		free, err := disk.Free(l.data)
 		if err != nil {
 			return nil
 		}
@@ -233,7 +234,7 @@ func (l *Local) look(ctx context.Context) error {
 	} else if err := sqlite.Writable(Database(l.data)); err != nil {
 		all = append(all, err)
 	}
-	if free, err := freeSpace(l.data); err == nil && free < leastFree {
+	if free, err := disk.Free(l.data); err == nil && free < leastFree {
 		all = append(all, fault.New(fault.NoSpace, "disk_low", "%d MB are left on the disk of the data folder", free>>20).Detail("free_bytes", free))
 	}
 	if stuck := l.telemetry.Stuck(l.stuckAfter); len(stuck) > 0 {
