@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/pprof"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -117,15 +116,15 @@ func (l *Local) gauges() {
 			{Labels: []string{"conversations"}, Value: float64(conversations)}, {Labels: []string{"facts"}, Value: float64(l.node.FactsWaiting())}}
 	})
 	single("steward_store_log_entries", "The number of the newest entry of the log.", func() float64 { return float64(l.Store.Head()) })
-	single("steward_store_bytes", "Size of the database with its write-ahead log.", func() float64 {
-		var n int64
-		for _, name := range []string{l.database, l.database + "-wal"} {
-			if st, err := os.Stat(name); err == nil {
-				n += st.Size()
-			}
+	t.Gauge("steward_store_bytes", "Size of the database.", nil, briefly(func() []telemetry.Sample {
+		ctx, cancel := context.WithTimeout(context.Background(), readyWithin)
+		defer cancel()
+		n, err := l.Store.Size(ctx)
+		if err != nil {
+			return nil
 		}
-		return float64(n)
-	})
+		return []telemetry.Sample{{Value: float64(n)}}
+	}))
 	t.Gauge("steward_disk_free_bytes", "Space left on the disk of the data folder.", nil, func() []telemetry.Sample {
 		free, err := disk.Free(l.data)
 		if err != nil {

@@ -247,6 +247,12 @@ func (s *Store) Ready(ctx context.Context) error {
 // Head returns the sequence number of the newest entry of the log that this process knows.
 func (s *Store) Head() uint64 { return s.news.current() }
 
+// Size returns how many bytes the database has.
+func (s *Store) Size(ctx context.Context) (n int64, err error) {
+	err = s.pool.QueryRow(ctx, "SELECT pg_database_size(current_database())").Scan(&n)
+	return n, err
+}
+
 // Queued returns how many batches wait to be committed.
 func (s *Store) Queued() int {
 	if s.writer == nil {
