@@ -214,6 +214,8 @@ func (l *Local) ready(ctx context.Context) error {
 	if l.closing.Load() {
 		return errors.Join(errClosing)
 	}
+	ctx, cancel := context.WithTimeout(ctx, 2*readyWithin)
+	defer cancel()
 	l.readiness.Lock()
 	defer l.readiness.Unlock()
 	if time.Since(l.readyAt) < countedWithin {
