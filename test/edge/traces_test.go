@@ -112,7 +112,9 @@ func TestATurnIsOneTrace(t *testing.T) {
 			t.Errorf("%s of %s: %q", c.key, c.s.Name, got)
 		}
 	}
-	if !slices.ContainsFunc(col.Named("request"), func(s *trace.Span) bool { return otlp.ID(s.TraceId) == page && otlp.ID(s.ParentSpanId) == "00f067aa0ba902b7" }) {
+	if !slices.ContainsFunc(col.Named("request"), func(s *trace.Span) bool {
+		return otlp.ID(s.TraceId) == page && otlp.ID(s.ParentSpanId) == "00f067aa0ba902b7"
+	}) {
 		t.Error("a message over the WebSocket is not in the trace of its sender")
 	}
 	// A turn that nobody traces begins a trace with the ID of its request.
