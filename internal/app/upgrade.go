@@ -9,9 +9,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"steward/internal/fault"
+	"steward/internal/lifetime/disk"
 	"steward/internal/memory/documents"
 	"steward/internal/search/fts"
 	"steward/internal/search/vector"
@@ -143,9 +142,8 @@ func (a *App) PlanUpgrade(ctx context.Context, set *settings.Loaded) (UpgradePla
 	if old && set.Store == "" {
 		p.Bytes, p.Seconds = 3*size, 1+float64(size)/upgradeRate
 	}
-	var at unix.Statfs_t
-	if err := unix.Statfs(set.Data, &at); err == nil {
-		p.Free = int64(at.Bavail) * int64(at.Bsize)
+	if free, err := disk.Free(set.Data); err == nil {
+		p.Free = free
 		if p.Bytes > p.Free {
 			p.Problem = "there is too little room on the disk"
 		}

@@ -62,6 +62,7 @@ import (
 	"filippo.io/age"
 
 	"steward/internal/fault"
+	"steward/internal/lifetime/disk"
 	"steward/internal/store/sqlite"
 )
 
@@ -268,7 +269,7 @@ func (w *making) publish(ctx context.Context) (string, error) {
 	if err := os.Rename(from, to); err != nil {
 		return "", err
 	}
-	return to, syncFolder(w.Folder)
+	return to, disk.SyncFolder(w.Folder)
 }
 
 // packTo writes the encrypted stream to a file.
@@ -341,15 +342,6 @@ func failed(path string, err error) error {
 		return fault.New(fault.NoSpace, "disk_full", "no space left on the disk: %w", err).WithHint("free some space, or name another folder; nothing was changed")
 	}
 	return fault.New(fault.Unavailable, "backup_failed", "the backup failed: %w", err).WithHint("check that %s can be written; nothing was changed", path)
-}
-
-// syncFolder makes the names in a folder durable.
-func syncFolder(path string) error {
-	d, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }
 
 // removePartial removes what interrupted backups have left in a folder. The caller holds the folder.

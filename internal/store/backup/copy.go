@@ -15,6 +15,7 @@ import (
 	"syscall"
 
 	"steward/internal/fault"
+	"steward/internal/lifetime/disk"
 	"steward/internal/store/sqlite"
 )
 
@@ -295,6 +296,6 @@ func syncAll(folder string) error {
 		if err != nil || !d.IsDir() {
 			return err
 		}
-		return syncFolder(at)
+		return disk.SyncFolder(at)
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"steward/internal/fault"
+	"steward/internal/lifetime/disk"
 	"steward/internal/store"
 )
 
@@ -85,7 +86,7 @@ func (m *Manifest) write(o *Options, folder string) error {
 	if err != nil {
 		return err
 	}
-	return syncFolder(folder)
+	return disk.SyncFolder(folder)
 }
 
 // readManifest reads the manifest of a backup that is a folder.

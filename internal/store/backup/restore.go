@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"steward/internal/fault"
+	"steward/internal/lifetime/disk"
 	"steward/internal/store/sqlite"
 )
 
@@ -161,7 +162,7 @@ func commit(o *RestoreOptions, p plan, stage string) error {
 	if err := os.Rename(stage, ready); err != nil {
 		return err
 	}
-	return syncFolder(o.Data)
+	return disk.SyncFolder(o.Data)
 }
 
 // Pending reports whether a restore was interrupted after its commit, so that Finish has something to do.
@@ -225,7 +226,7 @@ func finish(data string, step steps) error {
 		}
 	}
 	if len(p.Old) > 0 {
-		if err := errors.Join(syncFolder(aside), syncFolder(data)); err != nil {
+		if err := errors.Join(disk.SyncFolder(aside), disk.SyncFolder(data)); err != nil {
 			return err
 		}
 	}
@@ -234,7 +235,7 @@ func finish(data string, step steps) error {
 			return err
 		}
 	}
-	if err := syncFolder(data); err != nil {
+	if err := disk.SyncFolder(data); err != nil {
 		return err
 	}
 	if err := step.at("remove", ready); err != nil {
@@ -483,5 +484,5 @@ func PutBack(path, data string, step func(what, path string) error) (err error) 
 	if err := os.Rename(to, filepath.Join(data, database)); err != nil {
 		return err
 	}
-	return syncFolder(data)
+	return disk.SyncFolder(data)
 }

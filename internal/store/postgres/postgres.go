@@ -43,6 +43,7 @@ package postgres
 import (
 	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -240,12 +241,32 @@ func (s *Store) start(ctx context.Context, newest int) (head uint64, err error) 
 
 // Ready reports whether the database can be read.
 func (s *Store) Ready(ctx context.Context) error {
-	_, err := s.head(ctx)
-	return err
+	asked, cancel := context.WithTimeout(ctx, connectLimit)
+	defer cancel()
+	var standby bool
+	var newest *int64
+	err := s.readOnce(asked, everything, func(q *request) error {
+		return q.row("SELECT pg_is_in_recovery(), (SELECT seq FROM log ORDER BY seq DESC LIMIT 1)").Scan(&standby, &newest)
+	})
+	switch {
+	case err != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded):
+		return unreachable(err)
+	case err != nil:
+		return coded(err)
+	case standby:
+		return onlyReads(errors.New("it is a standby"))
+	}
+	return nil
 }
 
 // Head returns the sequence number of the newest entry of the log that this process knows.
 func (s *Store) Head() uint64 { return s.news.current() }
+
+// Size returns how many bytes the database has.
+func (s *Store) Size(ctx context.Context) (n int64, err error) {
+	err = s.pool.QueryRow(ctx, "SELECT pg_database_size(current_database())").Scan(&n)
+	return n, err
+}
 
 // Queued returns how many batches wait to be committed.
 func (s *Store) Queued() int {
