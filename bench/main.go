@@ -34,6 +34,7 @@ const atOnce = 32
 
 var (
 	shapes      = []shape{{turns: 1, window: 500, windows: 5}, {turns: 10, window: 200, windows: 5}, {turns: 60, window: 64, windows: 3}}
+	storeShapes = []shape{{turns: 1, window: 100, windows: 5}, {turns: 10, window: 32, windows: 5}}
 	shortShapes = []shape{{turns: 1, window: 32, windows: 1}, {turns: 3, window: 32, windows: 1}}
 )
 
@@ -87,9 +88,9 @@ func run(short bool, only, binary string) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	b := &bench{dir: dir, binary: binary, shapes: shapes, aged: 1000, sample: 40, starts: 20}
+	b := &bench{dir: dir, binary: binary, shapes: shapes, stored: storeShapes, aged: 1000, sample: 40, starts: 20}
 	if short {
-		b.shapes, b.aged, b.sample, b.starts = shortShapes, 20, 5, 2
+		b.shapes, b.stored, b.aged, b.sample, b.starts = shortShapes, shortShapes, 20, 5, 2
 	}
 	if b.binary == "" {
 		b.binary = filepath.Join(dir, "steward")
@@ -129,7 +130,7 @@ func run(short bool, only, binary string) error {
 type bench struct {
 	dir, binary, model string
 	head               string // the file with how each request of the bare loop begins
-	shapes             []shape
+	shapes, stored     []shape
 	aged, sample       int
 	starts             int
 	made               int // number of folders created

@@ -34,7 +34,7 @@ func (b *bench) stores() error {
 		"its windows, the ratio the median of the windows' ratios. CPU time is Steward's with that of PostgreSQL.\n\n")
 	fmt.Println("| turns a conversation | conversations | CPU ms a turn: SQLite | PostgreSQL | ratio | p50 ms: SQLite | PostgreSQL | ratio |")
 	fmt.Println("|---|---|---|---|---|---|---|---|")
-	for _, s := range b.shapes {
+	for _, s := range b.stored {
 		servers, err := b.open([2]func(string) (*server, error){func(folder string) (*server, error) { return b.openSteward(folder) }, there})
 		if err != nil {
 			return err
