@@ -34,7 +34,7 @@ const atOnce = 32
 
 var (
 	shapes      = []shape{{turns: 1, window: 500, windows: 5}, {turns: 10, window: 200, windows: 5}, {turns: 60, window: 64, windows: 3}}
-	storeShapes = []shape{{turns: 1, window: 100, windows: 5}, {turns: 10, window: 32, windows: 5}}
+	storeShapes = []shape{{turns: 30, window: 1, windows: 5}, {turns: 1, window: 100, windows: 5}, {turns: 10, window: 32, windows: 5}}
 	shortShapes = []shape{{turns: 1, window: 32, windows: 1}, {turns: 3, window: 32, windows: 1}}
 )
 
