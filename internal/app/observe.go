@@ -232,7 +232,7 @@ func (l *Local) look(ctx context.Context) error {
 	var all []error
 	if err := l.Store.Ready(ctx); err != nil {
 		all = append(all, err)
-	} else if err := sqlite.Writable(Database(l.data)); err != nil {
+	} else if err := sqlite.Writable(Database(l.data)); err != nil { // the indexes are there, wherever the store is
 		all = append(all, err)
 	}
 	if free, err := disk.Free(l.data); err == nil && free < leastFree {

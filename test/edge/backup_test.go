@@ -19,7 +19,7 @@ import (
 // restored returns a node over a data folder that was restored from a backup.
 func restored(n *edge.Node, from string, flags ...string) *edge.Node {
 	n.T.Helper()
-	to := edge.New(n.T, edge.Options{})
+	to := edge.New(n.T, edge.Options{SQLite: true})
 	to.Must(append([]string{"restore", from}, flags...)...)
 	return to
 }
@@ -38,7 +38,7 @@ func onlyBackup(t *testing.T, folder string) backup.Entry {
 // goes on.
 func TestABackupOfARunningSteward(t *testing.T) {
 	t.Parallel()
-	n := edge.Serve(t, edge.Options{Model: talker(t)})
+	n := edge.Serve(t, edge.Options{Model: talker(t), SQLite: true})
 	n.RunIn("zqx-door-code-123456", "secrets", "set", "DOOR")
 	n.Ask("the very first message", nil)
 	var people sync.WaitGroup
@@ -86,7 +86,7 @@ func TestABackupOfARunningSteward(t *testing.T) {
 // The job makes a backup, which is told as one that failed if it fails.
 func TestBackupsByThemselves(t *testing.T) {
 	t.Parallel()
-	n := edge.New(t, edge.Options{})
+	n := edge.New(t, edge.Options{SQLite: true})
 	folder := filepath.Join(n.Dir, "elsewhere")
 	n.Write("backup: {folder: "+folder+", every: 1h}\n", ".config", "steward", "steward.yaml")
 	n.Serve()
@@ -107,7 +107,7 @@ func TestBackupsByThemselves(t *testing.T) {
 // older is a node with the data folder of an older Steward, whose database has an older schema.
 func older(t *testing.T, schema int) *edge.Node {
 	t.Helper()
-	n := edge.New(t, edge.Options{})
+	n := edge.New(t, edge.Options{SQLite: true})
 	if out, err := exec.CommandContext(t.Context(), "tar", "-xzf", "testdata/older.tar.gz", "-C", n.Dir).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
@@ -175,7 +175,7 @@ func TestAnUpgradeIsUndoneIfItFails(t *testing.T) {
 func TestEveryFileIsKnownToBackups(t *testing.T) {
 	t.Parallel()
 	m := newRemembering(t)
-	n := edge.Serve(t, edge.Options{Model: m, Settings: "models: {embed: openai/gpt-test}\nmemory: {rest: 1s}\n"})
+	n := edge.Serve(t, edge.Options{Model: m, Settings: "models: {embed: openai/gpt-test}\nmemory: {rest: 1s}\n", SQLite: true})
 	n.RunIn("zqx-door-code-123456", "secrets", "set", "DOOR")
 	n.Must("documents", "add", n.Write("# Walruses\n\nThey are large.\n", "walrus.md"))
 	conv := n.Ask("Remember the milk.", nil).Conversation

@@ -25,6 +25,7 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -259,12 +260,51 @@ func (c *Cluster) Exec(ctx context.Context, database string, statements ...strin
 func (c *Cluster) Database(t testing.TB, template string) string {
 	t.Helper()
 	name := fmt.Sprintf("t%d", c.count.Add(1))
+	if err := c.Create(name, template); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// Create is Database with a name that the caller chooses.
+func (c *Cluster) Create(name, template string) error {
 	statement := "CREATE DATABASE " + name + " OWNER " + Owner
 	if template != "" {
 		statement += " TEMPLATE " + template
 	}
-	if err := c.Exec(context.Background(), "postgres", statement); err != nil {
-		t.Fatal(err)
+	return c.Exec(context.Background(), "postgres", statement)
+}
+
+// CPU returns the time that the cluster has computed, in steps of the kernel's clock
+// tick (10 ms), with the sessions that have ended.
+func (c *Cluster) CPU() (all time.Duration, err error) {
+	c.mu.Lock()
+	postmaster := c.cmd.Process.Pid
+	c.mu.Unlock()
+	files, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		return 0, err
 	}
-	return name
+	for _, file := range files {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			continue // it has ended
+		}
+		f := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:])) // from the third field of proc(5) on
+		of := []string{f[11], f[12]}
+		switch {
+		case filepath.Base(filepath.Dir(file)) == strconv.Itoa(postmaster):
+			of = append(of, f[13], f[14]) // of sessions that have ended
+		case f[1] != strconv.Itoa(postmaster):
+			continue
+		}
+		for _, ticks := range of {
+			n, err := strconv.ParseInt(ticks, 10, 64)
+			if err != nil {
+				return 0, err
+			}
+			all += time.Duration(n) * 10 * time.Millisecond
+		}
+	}
+	return all, nil
 }

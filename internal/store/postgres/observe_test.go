@@ -59,7 +59,7 @@ func TestReady(t *testing.T) {
 	if err := s.Ready(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	p.Refuse()
+	p.Refuse(true)
 	p.Break()
 	if err := s.Ready(t.Context()); !fault.HasCode(err, "store_unreachable") {
 		t.Errorf("without a server: %v", err)
