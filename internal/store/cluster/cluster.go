@@ -90,6 +90,7 @@ type Store interface {
 	store.Store
 	store.Sealer
 	Ready(ctx context.Context) error
+	Size(ctx context.Context) (int64, error)
 	Head() uint64
 	Queued() int
 	Close() error

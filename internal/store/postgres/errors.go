@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -30,24 +31,30 @@ func isCode(err error, codes ...string) bool {
 // of a call: it is starting, ending, or has crashed, or the connection broke. The
 // call can be repeated; whether a commit has happened is not known.
 func away(err error) bool {
-	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return false
-	}
 	var e *pgconn.PgError
-	if errors.As(err, &e) {
-		switch {
-		case e.Code[:2] == "08": // connection_exception
-		case e.Code == "57P01", e.Code == "57P02", e.Code == "57P03": // admin_shutdown, crash_shutdown, cannot_connect_now
-		case e.Code == "25P03", e.Code == "57P05": // idle_in_transaction_session_timeout, idle_session_timeout
-		case e.Code == "53300": // too_many_connections
-		default:
-			return false
-		}
-		return true
-	}
 	var connect *pgconn.ConnectError
 	var network net.Error
-	return errors.As(err, &connect) || errors.As(err, &network) || pgconn.SafeToRetry(err) || closedConn(err)
+	switch {
+	case err == nil:
+		return false
+	case errors.As(err, &e):
+		return awayCode(e.Code)
+	case errors.As(err, &connect): // also if its time was too short
+		return true
+	case errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded):
+		return false
+	}
+	return errors.As(err, &network) || pgconn.SafeToRetry(err) || closedConn(err)
+}
+
+func awayCode(code string) bool {
+	switch code {
+	case "57P01", "57P02", "57P03", // admin_shutdown, crash_shutdown, cannot_connect_now
+		"25P03", "57P05", // idle_in_transaction_session_timeout, idle_session_timeout
+		"53300": // too_many_connections
+		return true
+	}
+	return strings.HasPrefix(code, "08") // connection_exception
 }
 
 // closedConn reports whether the connection ended without a word.
@@ -64,14 +71,13 @@ func coded(err error) error {
 	switch {
 	case err == nil || errors.As(err, &f):
 		return err
-	case errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) && !away(err):
 		return fault.Of(err)
 	case isCode(err, "28000", "28P01", "3D000", "42501", "42704"): // no such role or database; wrong password; not allowed
 		return fault.New(fault.Denied, "store_refused", "PostgreSQL refuses the store: %w", err).
 			WithHint("check the role, the password and the name of the database in the setting store")
 	case away(err):
-		return fault.New(fault.Unavailable, "store_unreachable", "PostgreSQL cannot be reached: %w", err).
-			WithHint("start it, or check the address in the setting store").Retrying(fault.RetryBackoff, 0)
+		return unreachable(err)
 	case errors.As(err, &e):
 		return codedServer(e)
 	}
@@ -84,8 +90,7 @@ func codedServer(e *pgconn.PgError) error {
 		return fault.New(fault.NoSpace, "disk_full", "PostgreSQL has no space left: %w", e).
 			WithHint("free some space on its machine; no acknowledged data is lost").Retrying(fault.RetryBackoff, 0)
 	case "25006": // read_only_sql_transaction
-		return fault.New(fault.Unavailable, "store_read_only", "this PostgreSQL only reads: %w", e).
-			WithHint("name the primary server in the setting store, not a standby")
+		return onlyReads(e)
 	case "54000", "53200": // program_limit_exceeded, out_of_memory
 		return fault.New(fault.TooLarge, "body_too_large", "PostgreSQL cannot take something of this size: %w", e).
 			WithHint("keep it in a file, and a reference to it here")
@@ -94,6 +99,16 @@ func codedServer(e *pgconn.PgError) error {
 			WithHint("see what it is doing in pg_stat_activity").Retrying(fault.RetryBackoff, 0)
 	}
 	return broken(e)
+}
+
+func unreachable(err error) error {
+	return fault.New(fault.Unavailable, "store_unreachable", "PostgreSQL cannot be reached: %w", err).
+		WithHint("start it, or check the address in the setting store").Retrying(fault.RetryBackoff, 0)
+}
+
+func onlyReads(err error) error {
+	return fault.New(fault.Unavailable, "store_read_only", "this PostgreSQL only reads: %w", err).
+		WithHint("name the primary server in the setting store, not a standby")
 }
 
 func broken(err error) error {

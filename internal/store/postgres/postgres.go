@@ -52,7 +52,9 @@ package postgres
 import (
 	"cmp"
 	"context"
+	"errors"
 	"log/slog"
+	"net"
 	"sync"
 	"time"
 
@@ -105,6 +107,7 @@ const (
 	defaultReaders  = 8
 	defaultPatience = 15 * time.Second
 	connectLimit    = 5 * time.Second
+	silence         = 20 * time.Second // after which a connection whose other side is not heard is given up
 )
 
 // session is what every connection sets. Every query of the store is a walk along
@@ -164,6 +167,8 @@ func parse(url string) (*pgxpool.Config, error) {
 		config.ConnConfig.RuntimeParams[k] = v
 	}
 	config.ConnConfig.ConnectTimeout = connectLimit
+	dialer := net.Dialer{Control: giveUp, KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 10 * time.Second, Interval: 5 * time.Second, Count: 3}}
+	config.ConnConfig.DialFunc = dialer.DialContext
 	config.ConnConfig.StatementCacheCapacity = 256
 	return config, nil
 }
@@ -266,9 +271,29 @@ func (s *Store) start(ctx context.Context, newest int) (head uint64, err error) 
 // Ready reports whether the database can be read, and whether this store may still
 // write to it (store_in_use).
 func (s *Store) Ready(ctx context.Context) error {
-	if _, err := s.head(ctx); err != nil {
+	if err := s.mayWrite(); err != nil {
 		return err
 	}
+	asked, cancel := context.WithTimeout(ctx, connectLimit)
+	defer cancel()
+	var standby bool
+	var newest *int64
+	err := s.readOnce(asked, everything, func(q *request) error {
+		return q.row("SELECT pg_is_in_recovery(), (SELECT seq FROM log ORDER BY seq DESC LIMIT 1)").Scan(&standby, &newest)
+	})
+	switch {
+	case err != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded):
+		return unreachable(err)
+	case err != nil:
+		return coded(err)
+	case standby:
+		return onlyReads(errors.New("it is a standby"))
+	}
+	return nil
+}
+
+// mayWrite returns store_in_use if another Steward has the database.
+func (s *Store) mayWrite() error {
 	if s.writer == nil {
 		return nil
 	}
@@ -279,6 +304,12 @@ func (s *Store) Ready(ctx context.Context) error {
 
 // Head returns the sequence number of the newest entry of the log that this process knows.
 func (s *Store) Head() uint64 { return s.news.current() }
+
+// Size returns how many bytes the database has.
+func (s *Store) Size(ctx context.Context) (n int64, err error) {
+	err = s.pool.QueryRow(ctx, "SELECT pg_database_size(current_database())").Scan(&n)
+	return n, err
+}
 
 // Queued returns how many batches wait to be committed.
 func (s *Store) Queued() int {
