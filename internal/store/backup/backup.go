@@ -18,7 +18,7 @@
 // # One moment
 //
 // Databases are copied with VACUUM INTO, which reads one snapshot and blocks no writer. The order of the copies is
-// what makes them fit together (order.go). Indexes come before the log: an index that is behind catches up, one that
+// what makes them fit together (copy.go). Indexes come before the log: an index that is behind catches up, one that
 // is ahead of its log would be wrong. The approved copies of agents come before and after it, since the log names
 // them. Everything that a recorded action may change comes after it: a backup may then hold a change that its log
 // does not have yet, which looks like a crash before the action was settled, and is settled like one.

@@ -38,7 +38,7 @@ type RestoreOptions struct {
 	// Fits reports why the store that is in use does not fit the log of the backup. nil: nothing is compared.
 	Fits func(context.Context, Log) error
 
-	Step    func(what, path string) error
+	Step func(what, path string) error
 }
 
 // Restored is what a restore has done.
