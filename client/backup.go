@@ -20,6 +20,7 @@ type Backup struct {
 	Bytes     int64     `json:"bytes,omitzero"`
 	Files     int       `json:"files,omitzero"`
 	Entries   uint64    `json:"entries,omitzero"`  // of the log
+	Store     string    `json:"store,omitzero"`    // where the log is, if it is not in the backup: "postgres"
 	Head      string    `json:"head,omitzero"`     // the sealed head of the log, as steward audit head writes it
 	LeftOut   []string  `json:"left_out,omitzero"` // what no backup can hold
 	Checked   bool      `json:"checked,omitzero"`  // it was restored into a temporary folder, and is sound

@@ -18,6 +18,7 @@ import (
 	"steward/internal/identity"
 	"steward/internal/record"
 	"steward/internal/settings"
+	"steward/internal/store"
 	"steward/internal/store/audit"
 	"steward/internal/store/backup"
 )
@@ -34,7 +35,7 @@ func (a *App) Backups(set *settings.Loaded, log *slog.Logger) Backups { return B
 
 // Options returns the options of a backup in a folder.
 func (b Backups) Options(folder string, kind backup.Kind, to ...age.Recipient) backup.Options {
-	o := backup.Options{Data: b.set.Data, Folder: folder, Kind: kind, Version: b.app.VersionText(), Settings: map[string]string{}, Age: to, Elsewhere: b.set.Store != ""}
+	o := backup.Options{Data: b.set.Data, Folder: folder, Kind: kind, Version: b.app.VersionText(), Settings: map[string]string{}, Age: to}
 	for _, file := range b.set.Files {
 		name := filepath.Base(file)
 		for n := 2; o.Settings[name] != ""; n++ {
@@ -42,7 +43,61 @@ func (b Backups) Options(folder string, kind backup.Kind, to ...age.Recipient) b
 		}
 		o.Settings[name] = file
 	}
+	if b.set.Store != "" {
+		o.Log = b.logElsewhere
+	}
 	return o
+}
+
+// inPostgres is how a manifest names the store that is not in the data folder.
+const inPostgres = "postgres"
+
+// logElsewhere describes the log in PostgreSQL.
+func (b Backups) logElsewhere(ctx context.Context) (l backup.Log, err error) {
+	st, err := b.app.ReadStore(ctx, b.set)
+	if err != nil {
+		return l, err
+	}
+	l.Store, l.Entries = inPostgres, st.Head()
+	l.Head, err = st.Seal(ctx)
+	return l, errors.Join(err, st.Close())
+}
+
+// Fits reports why the store of the settings does not fit a backup. A database in PostgreSQL is restored by itself, and
+// must not be older than the files of the backup. Errors: store_elsewhere, store_missing, store_behind_backup,
+// store_differs, and those of opening the store.
+func (b Backups) Fits(ctx context.Context, l backup.Log) (err error) {
+	switch {
+	case l.Store == "" && b.set.Store == "":
+		return nil
+	case l.Store == "":
+		return fault.New(fault.Conflict, "store_elsewhere", "the backup holds a database, but the setting store names another one, in PostgreSQL").
+			WithHint("unset STEWARD_STORE, restore, and copy it with steward migrate; or add --no-store-check, and the database of the backup is not used")
+	case b.set.Store == "":
+		return fault.New(fault.Conflict, "store_missing", "the database of this backup is in PostgreSQL, but the setting store names none").
+			WithHint("restore that database first and set STEWARD_STORE to it; --no-store-check restores the files without it")
+	}
+	const first = "restore the database first, to a moment after the backup (docs/operations/postgres.md); --no-store-check restores the files in any case"
+	st, err := b.app.ReadStore(ctx, b.set)
+	if err != nil {
+		return fault.Of(err).WithHint(first)
+	}
+	defer func() { err = errors.Join(err, st.Close()) }()
+	if last := st.Head(); last < l.Entries {
+		return fault.New(fault.Conflict, "store_behind_backup", "the database ends at entry %d of the log, but the backup was made at entry %d: the database is older than the files", last, l.Entries).WithHint(first)
+	}
+	var heads []store.Head
+	if l.Head.Seq > 0 {
+		heads = append(heads, l.Head)
+	}
+	v, err := st.Verify(ctx, heads...)
+	if err != nil {
+		return err
+	}
+	if v.Flaw != nil {
+		return fault.New(fault.Conflict, "store_differs", "the log in the database is not the one that the backup belongs to: entry %d: %s", v.Flaw.Seq, v.Flaw.What).WithHint(first)
+	}
+	return nil
 }
 
 // Make makes a backup that somebody asked for.
@@ -78,7 +133,7 @@ func (b Backups) make(ctx context.Context, folder string, kind backup.Kind, keys
 func BackupView(made backup.Made, encrypted bool) client.Backup {
 	m := &made.Manifest
 	v := client.Backup{Path: made.Path, Made: m.Made, Kind: string(m.Kind), Encrypted: encrypted, Bytes: m.Bytes, Files: m.Count(), Entries: m.Log.Entries,
-		LeftOut: m.LeftOut, Checked: made.Checked, Seconds: made.Took.Seconds()}
+		Store: m.Log.Store, LeftOut: m.LeftOut, Checked: made.Checked, Seconds: made.Took.Seconds()}
 	if m.Log.Head.Seq > 0 {
 		v.Head = audit.FormatHead(m.Log.Head)
 	}

@@ -118,7 +118,6 @@ type Local struct {
 	telemetry  *telemetry.Telemetry // nil: nothing is counted
 	stopTraces func(context.Context) error
 	data       string
-	database   string        // its file
 	stuckAfter time.Duration // see settings.Metrics
 
 	closing   atomic.Bool
@@ -162,7 +161,7 @@ func (a *App) openLocal(ctx context.Context, set *settings.Loaded, log *slog.Log
 	if err != nil {
 		return nil, errors.Join(err, st.Close(), a.undoUpgrade(st, set, log))
 	}
-	l := &Local{telemetry: a.telemetry, data: set.Data, database: Database(set.Data), stuckAfter: set.Metrics.Stuck, outside: a.Outside, reader: extract.Reader{Command: command, Slots: make(chan struct{}, readAtOnce)}, audit: trail, intake: intake, Store: st, Keys: identity.New(st), Log: log, grace: set.Timeouts.Shutdown,
+	l := &Local{telemetry: a.telemetry, data: set.Data, stuckAfter: set.Metrics.Stuck, outside: a.Outside, reader: extract.Reader{Command: command, Slots: make(chan struct{}, readAtOnce)}, audit: trail, intake: intake, Store: st, Keys: identity.New(st), Log: log, grace: set.Timeouts.Shutdown,
 		User: a.User(), engine: a.engine(st), alarms: jobs.New(jobs.Options{Store: st, Telemetry: a.telemetry, Log: log}), Resolver: a.Resolver(set), private: a.private(set),
 		stays: func(ctx context.Context) bool { return a.stays(ctx, set) }}
 	l.backups = a.Backups(set, log)
@@ -265,7 +264,7 @@ func (l *Local) wire(ctx context.Context, a *App, set *settings.Loaded, log *slo
 		ToolBudget:   kits.ToolBudget{Tools: set.Tools.Shown, Tokens: set.Tools.ShownTokens},
 		Similar:      similarity(embedding), TaskThreshold: set.Plans.AgentThreshold,
 		RemoteModels: l.services.remoteModels,
-		Alarms:       l.alarms, JobSource: l.jobSource(set), Notify: alert, Deliver: l.deliver, Telemetry: l.telemetry, Heartbeat: l.heartbeatOptions(set),
+		Alarms:       l.alarms, JobSource: l.jobSource(set), Notify: alert, Deliver: l.deliver, Telemetry: l.telemetry, EventsLag: l.telemetry.Follow("events", l.Store.Head), Heartbeat: l.heartbeatOptions(set),
 		Backup: l.backups.scheduled,
 	})
 	if err != nil {

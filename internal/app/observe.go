@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/pprof"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -16,6 +15,7 @@ import (
 	"steward/internal/egress"
 	"steward/internal/fault"
 	"steward/internal/intent"
+	"steward/internal/lifetime/disk"
 	"steward/internal/lifetime/telemetry"
 	"steward/internal/llm"
 	"steward/internal/record"
@@ -116,17 +116,17 @@ func (l *Local) gauges() {
 			{Labels: []string{"conversations"}, Value: float64(conversations)}, {Labels: []string{"facts"}, Value: float64(l.node.FactsWaiting())}}
 	})
 	single("steward_store_log_entries", "The number of the newest entry of the log.", func() float64 { return float64(l.Store.Head()) })
-	single("steward_store_bytes", "Size of the database with its write-ahead log.", func() float64 {
-		var n int64
-		for _, name := range []string{l.database, l.database + "-wal"} {
-			if st, err := os.Stat(name); err == nil {
-				n += st.Size()
-			}
+	t.Gauge("steward_store_bytes", "Size of the database.", nil, briefly(func() []telemetry.Sample {
+		ctx, cancel := context.WithTimeout(context.Background(), readyWithin)
+		defer cancel()
+		n, err := l.Store.Size(ctx)
+		if err != nil {
+			return nil
 		}
-		return float64(n)
-	})
+		return []telemetry.Sample{{Value: float64(n)}}
+	}))
 	t.Gauge("steward_disk_free_bytes", "Space left on the disk of the data folder.", nil, func() []telemetry.Sample {
-		free, err := freeSpace(l.data)
+		free, err := disk.Free(l.data)
 		if err != nil {
 			return nil
 		}
@@ -214,6 +214,8 @@ func (l *Local) ready(ctx context.Context) error {
 	if l.closing.Load() {
 		return errors.Join(errClosing)
 	}
+	ctx, cancel := context.WithTimeout(ctx, 2*readyWithin)
+	defer cancel()
 	l.readiness.Lock()
 	defer l.readiness.Unlock()
 	if time.Since(l.readyAt) < countedWithin {
@@ -233,7 +235,7 @@ func (l *Local) look(ctx context.Context) error {
 	} else if err := sqlite.Writable(Database(l.data)); err != nil { // the indexes are there, wherever the store is
 		all = append(all, err)
 	}
-	if free, err := freeSpace(l.data); err == nil && free < leastFree {
+	if free, err := disk.Free(l.data); err == nil && free < leastFree {
 		all = append(all, fault.New(fault.NoSpace, "disk_low", "%d MB are left on the disk of the data folder", free>>20).Detail("free_bytes", free))
 	}
 	if stuck := l.telemetry.Stuck(l.stuckAfter); len(stuck) > 0 {

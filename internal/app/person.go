@@ -40,7 +40,7 @@ type PersonExport struct {
 }
 
 // ExportPerson writes everything of a user into a new folder: the account, each conversation in the form that
-// steward conversations import reads, every record in the user's space as JSON lines by type, and the files and
+// steward import reads, every record in the user's space as JSON lines by type, and the files and
 // databases that tools and agents keep. The folder is complete or not there. Error codes: user_not_found,
 // folder_exists, export_failed.
 func (a *App) ExportPerson(ctx context.Context, set *settings.Loaded, user, folder string) (out PersonExport, err error) {
@@ -246,10 +246,11 @@ func (x *personExport) files(ctx context.Context) error {
 // Erasure proves that nothing of a user is left in a data folder.
 type Erasure struct {
 	User    string     `json:"user"`
-	Entries int        `json:"entries"` // of the log, in the user's space
-	Left    []string   `json:"left"`    // what is left: resources with a body, and files
-	Head    store.Head `json:"head"`    // up to which the log was verified
-	Copies  []string   `json:"copies"`  // older copies of the data folder, which hold what they held
+	Entries int        `json:"entries"`        // of the log, in the user's space
+	Left    []string   `json:"left"`           // what is left: resources with a body, and files
+	Head    store.Head `json:"head"`           // up to which the log was verified
+	Copies  []string   `json:"copies"`         // older copies of the data folder, which hold what they held
+	Store   string     `json:"store,omitzero"` // "postgres": its own backups and write-ahead log hold what they held
 }
 
 // ProveErased looks for what is left of a user after an erasure: bodies in the log, resources in the tree, files and
@@ -257,6 +258,9 @@ type Erasure struct {
 // gone. It also lists the backups and other copies made before: an erasure does not reach them.
 func (a *App) ProveErased(ctx context.Context, set *settings.Loaded, user string) (out Erasure, err error) {
 	out = Erasure{User: user, Left: []string{}, Copies: []string{}}
+	if set.Store != "" {
+		out.Store = inPostgres
+	}
 	st, err := a.ReadStore(ctx, set)
 	if err != nil {
 		return out, err

@@ -20,8 +20,9 @@ type Store interface {
 	store.Store
 	store.Sealer
 	Ready(ctx context.Context) error
-	Head() uint64 // the newest entry of the log that this process knows
-	Queued() int  // batches that wait to be committed
+	Size(ctx context.Context) (int64, error) // bytes of the database
+	Head() uint64                            // the newest entry of the log that this process knows
+	Queued() int                             // batches that wait to be committed
 	Close() error
 }
 

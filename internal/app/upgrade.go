@@ -9,14 +9,14 @@ import (
 	"path/filepath"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"steward/internal/fault"
+	"steward/internal/lifetime/disk"
 	"steward/internal/memory/documents"
 	"steward/internal/search/fts"
 	"steward/internal/search/vector"
 	"steward/internal/settings"
 	"steward/internal/store/backup"
+	"steward/internal/store/postgres"
 	"steward/internal/store/sqlite"
 )
 
@@ -99,17 +99,22 @@ const upgradeRate = 20e6
 
 // PlanUpgrade finds out what this program would change in the data folder. It changes nothing. Errors: those of a
 // database that this program cannot open, such as database_too_new.
-func (a *App) PlanUpgrade(set *settings.Loaded) (UpgradePlan, error) {
+func (a *App) PlanUpgrade(ctx context.Context, set *settings.Loaded) (UpgradePlan, error) {
 	p := UpgradePlan{Data: set.Data, Steps: []UpgradeStep{}}
-	have, want, err := sqlite.SchemaOf(Database(set.Data))
+	have, want, err := a.schemaOf(ctx, set)
 	if err != nil {
 		return p, err
 	}
 	step := UpgradeStep{What: "database", Have: have, Want: want}
-	if have > 0 && have < want {
+	old := have > 0 && have < want
+	switch {
+	case !old:
+	case set.Store != "":
+		step.Then = "its tables are changed in one transaction, as the role in STEWARD_STORE_OWNER; back it up with pg_dump first"
+	default:
 		step.Then = "it is backed up, migrated in one transaction, and checked"
-		p.Changes = true
 	}
+	p.Changes = old
 	p.Steps = append(p.Steps, step)
 	for _, x := range []struct {
 		what, file, then string
@@ -134,17 +139,28 @@ func (a *App) PlanUpgrade(set *settings.Loaded) (UpgradePlan, error) {
 	if err != nil {
 		return p, err
 	}
-	if have > 0 && have < want {
+	if old && set.Store == "" {
 		p.Bytes, p.Seconds = 3*size, 1+float64(size)/upgradeRate
 	}
-	var at unix.Statfs_t
-	if err := unix.Statfs(set.Data, &at); err == nil {
-		p.Free = int64(at.Bavail) * int64(at.Bsize)
+	if free, err := disk.Free(set.Data); err == nil {
+		p.Free = free
 		if p.Bytes > p.Free {
 			p.Problem = "there is too little room on the disk"
 		}
 	}
 	return p, nil
+}
+
+// schemaOf returns the version of the database, and the one that this program needs.
+func (a *App) schemaOf(ctx context.Context, set *settings.Loaded) (have, want int, err error) {
+	if set.Store == "" {
+		return sqlite.SchemaOf(Database(set.Data))
+	}
+	o, err := a.storeOptions(ctx, set)
+	if err != nil {
+		return 0, 0, err
+	}
+	return postgres.SchemaOf(ctx, o.URL)
 }
 
 // sizeOf returns the size of what a backup of a data folder holds.
@@ -177,6 +193,10 @@ func sizeOf(data string) (n int64, err error) {
 
 // TryUpgrade backs the data folder up into a temporary folder and migrates that copy, to find out whether it works.
 func (a *App) TryUpgrade(ctx context.Context, set *settings.Loaded, log *slog.Logger) (err error) {
+	if set.Store != "" {
+		return fault.New(fault.Unsupported, "upgrade_not_tried", "a database in PostgreSQL is not copied, so its upgrade cannot be tried here").
+			WithHint("restore a dump of it into another database, and start this version with STEWARD_STORE and STEWARD_STORE_OWNER set to that one")
+	}
 	o := a.Backups(set, log).Options(backup.Own(set.Data), backup.Manual)
 	temp, err := os.MkdirTemp("", "steward-upgrade-")
 	if err != nil {

@@ -134,11 +134,17 @@ func batchLength(s *Settlement, queue []intentRecord) int {
 
 // settleNext performs queued actions: one, or several in one batch. Of several it performs
 // those before the first one that waits for a person, so that they need not wait.
-func (e *Engine) settleNext(ctx context.Context, s *Settlement, queue []intentRecord) ([]Outcome, error) {
-	var out []Outcome
+func (e *Engine) settleNext(ctx context.Context, s *Settlement, queue []intentRecord) (out []Outcome, failed error) {
+	ctx, span := e.opt.Telemetry.Queued(ctx, s.Request, queue[0].in.Tool, string(tool.Action))
+	defer func() {
+		var results []*message.ToolResult
+		for _, o := range out {
+			results = append(results, o.Result)
+		}
+		span.End(results, failed)
+	}()
 	var ready []*execution
 	var at []int // the places of the ready ones in out
-	var failed error
 	for i := range queue {
 		f, unlock, res, err := e.settleQueued(ctx, s, queue[i].uri, len(queue) > 1)
 		defer unlock()
@@ -160,7 +166,8 @@ func (e *Engine) settleNext(ctx context.Context, s *Settlement, queue []intentRe
 			out[at[k]].Result = res
 		}
 	}
-	return slices.DeleteFunc(out, func(o Outcome) bool { return o.Result == nil }), failed
+	out = slices.DeleteFunc(out, func(o Outcome) bool { return o.Result == nil })
+	return out, failed
 }
 
 // settleQueued performs one queued action; with hold it stops just before the action

@@ -170,6 +170,7 @@ type Options struct {
 	Anchor      func(context.Context) error
 	AnchorEvery time.Duration
 	Telemetry   *telemetry.Telemetry // counts and traces what the node does; may be nil
+	EventsLag   *telemetry.Follower  // is told how far the log was read for those who follow it; may be nil
 	Log         *slog.Logger         // nil: slog.Default()
 }
 
@@ -276,7 +277,7 @@ func (n *Node) connect() {
 		RemoteModels: opt.RemoteModels, Log: opt.Log,
 		Ask:    func(a *catalog.Agent) tool.Tool { return n.Work.AskTool(a) },
 		Design: func(path string) (*kits.Kit, error) { return n.Planning.Redesign(path) }})
-	n.entries = follow.New(follow.Options{Store: opt.Store, About: events.About})
+	n.entries = follow.New(follow.Options{Store: opt.Store, About: events.About, Lag: opt.EventsLag})
 	var mask func(string) string
 	if opt.Secrets != nil {
 		mask = opt.Secrets.Mask

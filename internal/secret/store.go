@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"steward/internal/fault"
+	"steward/internal/lifetime/disk"
 )
 
 // Store keeps each secret in a file of its own, which only the owner can read.
@@ -75,11 +76,7 @@ func (s *Store) Set(name, value string) (err error) {
 
 // sync makes the names of files durable.
 func (s *Store) sync() error {
-	d, err := os.Open(s.dir)
-	if err != nil {
-		return unwritable(err)
-	}
-	if err := errors.Join(d.Sync(), d.Close()); err != nil {
+	if err := disk.SyncFolder(s.dir); err != nil {
 		return unwritable(err)
 	}
 	return nil

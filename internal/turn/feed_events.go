@@ -189,7 +189,14 @@ func (f *Feed) messageStored(m *message.Message, seq uint64) {
 		if !isUnfinished(m) { // an answer that is to be corrected is not given
 			f.pushRest(m)
 		}
-		f.storedNotices = append(f.storedNotices, f.notices...)
+		for _, n := range f.notices {
+			if n.Message.Zero() { // it was about the turn: whoever comes later reads it before this message
+				n.Message = m.ID
+			}
+			if !n.Waiting { // the wait is over
+				f.storedNotices = append(f.storedNotices, n)
+			}
+		}
 		f.draft, f.notices = nil, nil
 		f.seq = seq
 		f.open = nil

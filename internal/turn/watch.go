@@ -172,7 +172,11 @@ func (e *Engine) catchUp(ctx context.Context, c *Conversation, w *watcher, at *p
 	}
 	at.replay(msgs, start, snap.storedNotices)
 	for _, f := range snap.notices {
-		if f.Message != start.Message { // a cursor within the message comes after its notices
+		if f.Waiting && snap.draft != nil { // the wait is over
+			continue
+		}
+		within := f.Message == start.Message || f.Message.Zero() && snap.isDraft(start.Message)
+		if start.Message.Zero() || !within { // a cursor within the message comes after its notices
 			f.Interaction, f.Cursor = snap.inter, at.Cursor
 			at.emit(f)
 		}

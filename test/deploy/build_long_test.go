@@ -16,7 +16,7 @@ import (
 
 // Steward is built for all systems of a release.
 func TestBuildsForAllSystems(t *testing.T) {
-	for _, system := range []string{"linux/amd64", "linux/arm64", "darwin/amd64", "darwin/arm64"} {
+	for _, system := range []string{"linux/amd64", "linux/arm64", "darwin/amd64", "darwin/arm64", "windows/amd64", "windows/arm64"} {
 		build(t, repo, system)
 	}
 }

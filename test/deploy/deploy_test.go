@@ -21,6 +21,10 @@ import (
 	"github.com/VictoriaMetrics/metricsql"
 	"github.com/goccy/go-yaml"
 
+	"steward/internal/fault"
+	"steward/internal/intent"
+	"steward/internal/message"
+	"steward/internal/record"
 	"steward/test/edge"
 	"steward/test/must"
 )
@@ -176,6 +180,25 @@ func TestMetricsOfDashboardAndAlertsAreExported(t *testing.T) {
 			t.Errorf("%s has no severity or summary", r.Alert)
 		}
 	}
+	// A value of a label that no metric ever has makes an alert that never fires.
+	values := map[string][]string{"outcome": {"answered", "failed", "suspended", "committed", "refused"}, "job": {"steward"},
+		"state": {record.OccurrenceDue, record.OccurrenceDone, record.OccurrenceFailed, record.OccurrenceMissed, record.OccurrenceSkipped}}
+	for _, s := range []message.Status{message.OK, message.Failed, message.DeniedCall, message.Queued, message.Accepted, message.Unavailable, message.UnknownEnd, message.Interrupted} {
+		values["outcome"] = append(values["outcome"], string(s))
+	}
+	values["outcome"] = append(values["outcome"], string(fault.Cancelled))
+	for _, s := range intent.States() {
+		values["state"] = append(values["state"], string(s))
+	}
+	for _, r := range alerts.Groups[0].Rules {
+		for _, m := range regexp.MustCompile(`([a-z_]+)(?:=|!=|=~|!~)"([^"]*)"`).FindAllStringSubmatch(r.Expr, -1) {
+			for _, v := range strings.Split(m[2], "|") {
+				if !slices.Contains(values[m[1]], v) {
+					t.Errorf("%s asks for %s=%q, which is never there", r.Alert, m[1], v)
+				}
+			}
+		}
+	}
 	if len(alerts.Groups[0].Rules) < 10 {
 		t.Errorf("%d alerts", len(alerts.Groups[0].Rules))
 	}
@@ -202,7 +225,7 @@ func TestDeployedNamesAreThere(t *testing.T) {
 	}
 	for _, name := range []string{"deploy/Dockerfile", "deploy/Dockerfile.release"} {
 		stages := strings.Split(texts[name], "\nFROM ")
-		if last := stages[len(stages)-1]; !strings.Contains(last, "gcr.io/distroless/static") || !strings.Contains(last, "\nUSER 65532:65532\n") {
+		if last := stages[len(stages)-1]; !strings.Contains(last, "gcr.io/distroless/static") || !strings.Contains(last, "--chown=65532:65532") || !strings.Contains(last, "\nUSER 65532:65532\n") {
 			t.Errorf("%s: the image is not distroless, or runs as root", name)
 		}
 	}
@@ -265,7 +288,7 @@ func TestReleaseIsBuiltAsTestsAre(t *testing.T) {
 		Dockers  []struct{ Dockerfile string } `yaml:"dockers_v2"`
 	}](t, ".goreleaser.yaml")
 	b := r.Builds[0]
-	if r.Version != 2 || !slices.Equal(b.Goos, []string{"linux", "darwin"}) || !slices.Equal(b.Goarch, []string{"amd64", "arm64"}) || b.ModTimestamp == "" || len(r.Sboms) == 0 {
+	if r.Version != 2 || !slices.Equal(b.Goos, []string{"linux", "darwin", "windows"}) || !slices.Equal(b.Goarch, []string{"amd64", "arm64"}) || b.ModTimestamp == "" || len(r.Sboms) == 0 {
 		t.Errorf("%+v", r)
 	}
 	script := string(file(t, "scripts/build"))

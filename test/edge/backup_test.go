@@ -1,7 +1,6 @@
 package edge_test
 
 import (
-	"context"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -12,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"steward/internal/store/backup"
 	"steward/test/edge"
@@ -27,13 +25,13 @@ func restored(n *edge.Node, from string, flags ...string) *edge.Node {
 }
 
 // onlyBackup returns the one complete backup in a folder.
-func onlyBackup(t *testing.T, folder string) string {
+func onlyBackup(t *testing.T, folder string) backup.Entry {
 	t.Helper()
 	list, err := backup.List(folder)
 	if err != nil || len(list) != 1 {
 		t.Fatalf("the backups are %+v, %v", list, err)
 	}
-	return list[0].Path
+	return list[0]
 }
 
 // Sixteen people write while Steward backs itself up. What is restored has the log up to the head of the backup, and
@@ -106,55 +104,6 @@ func TestBackupsByThemselves(t *testing.T) {
 	n.Until("the doctor tells that it failed", func() bool { return strings.Contains(n.Run("doctor").Out, "fail  backup") })
 }
 
-// Killed at any time, a backup of the built program is complete or not there, and a restore has happened or has not.
-func TestTheProgramIsKilledWhileItBacksUpOrRestores(t *testing.T) {
-	t.Parallel()
-	n := edge.New(t, edge.Options{SQLite: true})
-	n.Must("ask", "-q", "What is 6 times 7?")
-	folder := filepath.Join(n.Dir, "backups")
-	n.Must("backup", folder)
-	source := onlyBackup(t, folder)
-	n.Must("ask", "-q", "What is 8 times 9?")
-	newer, older := n.Must("audit", "head"), ""
-	for round := range killedTimes {
-		killAfter(n, round, "backup", folder)
-		list, err := backup.List(folder)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, e := range list {
-			n.Must("backup", "verify", e.Path)
-		}
-		killAfter(n, round, "restore", source, "--replace")
-		got := n.Must("audit", "head")
-		if older == "" && got != newer {
-			older = got
-		}
-		if got != newer && got != older {
-			t.Fatalf("killed in round %d, the head is %s, neither %s nor %s", round, got, newer, older)
-		}
-		if out := n.Must("audit", "verify"); !strings.Contains(out, "The log is intact") {
-			t.Fatal(out)
-		}
-		newer = got
-	}
-	n.Must("restore", source, "--replace")
-	if out := n.Must("conversations", "list"); !strings.Contains(out, "What is 6 times 7?") || strings.Contains(out, "What is 8 times 9?") {
-		t.Error(out)
-	}
-}
-
-// killAfter runs a command and kills it a little later in each round.
-func killAfter(n *edge.Node, round int, args ...string) {
-	n.T.Helper()
-	ctx, cancel := context.WithTimeout(n.T.Context(), time.Duration(10+round*37%400)*time.Millisecond)
-	defer cancel()
-	cmd := n.Command(args...)
-	killed := exec.CommandContext(ctx, cmd.Path, cmd.Args[1:]...)
-	killed.Env, killed.Dir = cmd.Env, cmd.Dir
-	killed.Run() //nolint:errcheck // it is killed, or was faster
-}
-
 // older is a node with the data folder of an older Steward, whose database has an older schema.
 func older(t *testing.T, schema int) *edge.Node {
 	t.Helper()
@@ -218,28 +167,6 @@ func TestAnUpgradeIsUndoneIfItFails(t *testing.T) {
 	n.Must("restore", list[0].Path, "--replace")
 	if got := schemaOf(t, n); got != 2 {
 		t.Errorf("restored, the schema is %d", got)
-	}
-}
-
-// Killed at any time, an upgrade has happened or has not.
-func TestTheProgramIsKilledWhileItUpgrades(t *testing.T) {
-	t.Parallel()
-	for round := range killedTimes {
-		n := older(t, 2)
-		killAfter(n, round, "users", "list")
-		killAfter(n, round*3, "ask", "-q", "What is 6 times 7?")
-		if got := schemaOf(t, n); got != 2 && got < 3 {
-			t.Errorf("killed in round %d, the schema is %d", round, got)
-		}
-		if out := n.Must("ask", "-q", "What is 6 times 7?"); !strings.Contains(out, "42") {
-			t.Error(out)
-		}
-		if out := n.Must("audit", "verify"); !strings.Contains(out, "The log is intact") {
-			t.Error(out)
-		}
-		if out := n.Must("conversations", "list"); !strings.Contains(out, "What is 17 * 23?") {
-			t.Error(out)
-		}
 	}
 }
 

@@ -103,9 +103,9 @@ func TestEveryGroupOfTools(t *testing.T) {
 	documented(t, told.offered)
 }
 
-// elsewhere are quoted names that look like those of tools: files, members of messages, and tools that only
+// elsewhere are quoted names that look like those of tools: files, roles of a database, members of messages, and tools that only
 // a planner, its tasks or a calendar of a server has.
-var elsewhere = strings.Fields("notes.txt steward.yaml steward.notices text.format plan.start plan.ask plan.read calendar.respond documents.db")
+var elsewhere = strings.Fields("notes.txt steward.yaml steward.notices text.format plan.start plan.ask plan.read calendar.respond documents.db steward.db steward.reads steward.writes steward.all")
 
 // documented checks that the tools that documents name are there.
 func documented(t *testing.T, offered []string) {
@@ -191,7 +191,7 @@ func toolTalk(t *testing.T, n *edge.Node, groups map[string]group, settings stri
 	if err := json.Unmarshal([]byte(n.Run("doctor", "--json").Out), &out); err != nil {
 		t.Fatal(err)
 	}
-	others := strings.Fields("channel settings data token database disk policies port models openai ollama offline clock sandbox terminal indexes")
+	others := strings.Fields("backup channel settings data token database disk policies port models openai ollama offline clock sandbox terminal indexes")
 	for _, c := range out.Checks {
 		if !slices.Contains(others, c.Name) {
 			told.checks[c.Name] = struct{ Status, Message, Remedy string }{c.Status, c.Message, c.Remedy}

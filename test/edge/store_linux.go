@@ -12,7 +12,11 @@ import (
 func Postgres(t testing.TB) []string {
 	t.Helper()
 	c := postgres.Shared(t)
-	name := c.Database(t, "")
+	return InDatabase(c, c.Database(t, ""))
+}
+
+// InDatabase returns the variables with which a node keeps its store in a database.
+func InDatabase(c *postgres.Cluster, name string) []string {
 	return []string{"STEWARD_STORE=" + c.URL(postgres.App, name), "STEWARD_STORE_OWNER=" + c.URL(postgres.Owner, name)}
 }
 

@@ -1,85 +1,17 @@
 package edge_test
 
 import (
-	"io"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 
-	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
-	common "go.opentelemetry.io/proto/otlp/common/v1"
-	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
-	"google.golang.org/protobuf/proto"
+	trace "go.opentelemetry.io/proto/otlp/trace/v1"
 
 	"steward/test/edge"
+	"steward/test/otlp"
 )
-
-// spans is a collector of OTLP over HTTP (https://opentelemetry.io/docs/specs/otlp/).
-type spans struct {
-	url  string
-	mu   sync.Mutex
-	all  []*otlp.Span
-	keys []string // the header Authorization of each request
-	raw  string
-}
-
-func newSpans(t testing.TB) *spans {
-	t.Helper()
-	s := &spans{}
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		b, err := io.ReadAll(r.Body)
-		var in collector.ExportTraceServiceRequest
-		if err == nil {
-			err = proto.Unmarshal(b, &in)
-		}
-		if err != nil || r.URL.Path != "/v1/traces" || r.Header.Get("Content-Type") != "application/x-protobuf" {
-			t.Errorf("%s %s: %v", r.URL, r.Header.Get("Content-Type"), err)
-		}
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.keys = append(s.keys, r.Header.Get("Authorization"))
-		s.raw += string(b)
-		for _, rs := range in.ResourceSpans {
-			for _, ss := range rs.ScopeSpans {
-				s.all = append(s.all, ss.Spans...)
-			}
-		}
-		w.Header().Set("Content-Type", "application/x-protobuf")
-	}))
-	t.Cleanup(func() { srv.CloseClientConnections(); srv.Close() })
-	s.url = srv.URL
-	return s
-}
-
-// named returns the spans with a name.
-func (s *spans) named(name string) (out []*otlp.Span) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, x := range s.all {
-		if x.Name == name {
-			out = append(out, x)
-		}
-	}
-	return out
-}
-
-// attr returns an attribute of a span as text.
-func attr(s *otlp.Span, key string) string {
-	i := slices.IndexFunc(s.Attributes, func(kv *common.KeyValue) bool { return kv.Key == key })
-	if i < 0 {
-		return ""
-	}
-	switch v := s.Attributes[i].Value.Value.(type) {
-	case *common.AnyValue_StringValue:
-		return v.StringValue
-	case *common.AnyValue_ArrayValue:
-		return v.ArrayValue.Values[0].GetStringValue()
-	}
-	return s.Attributes[i].Value.String()
-}
 
 // A turn that calls a tool and asks an agent is one trace: the caller's, if it named one. The model is called with
 // the position in it. The spans have the names and attributes of the conventions
@@ -98,13 +30,13 @@ func TestATurnIsOneTrace(t *testing.T) {
 		}
 		return edge.Reply{Text: "canary of an answer: " + strings.Join(in.Results(), ""), Input: 7}
 	})
-	col := newSpans(t)
+	col := otlp.New(t)
 	n := edge.New(t, edge.Options{Model: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		mu.Lock()
 		sent = append(sent, r.Header.Get("Traceparent"))
 		mu.Unlock()
 		script.ServeHTTP(w, r)
-	}), Settings: "traces: {endpoint: '" + col.url + "', key: 'env:COLLECTOR_KEY'}\nmodels: {default: openai/gpt-5.2}\nrouting: 'off'\nmemory: {read: false}\n", Env: []string{"COLLECTOR_KEY=sesame"}})
+	}), Settings: "traces: {endpoint: '" + col.URL + "', key: 'env:COLLECTOR_KEY'}\nmodels: {default: openai/gpt-5.2}\nrouting: 'off'\nmemory: {read: false}\n", Env: []string{"COLLECTOR_KEY=sesame"}})
 	n.Write("name: helper\ndescription: Helps.\ntools: [math.*]\n", "data", "agents", "helper", "agent.yaml")
 	n.Must("agents", "approve", "--all", "--yes")
 	n.Serve()
@@ -117,33 +49,35 @@ func TestATurnIsOneTrace(t *testing.T) {
 	}
 	c := n.Dial()
 	c.Turn(map[string]any{"content": "hello"}, nil)
+	const page = "4bf92f3577b34da6a3ce929d0e0e4736"
+	c.Turn(map[string]any{"content": "hello", "traceparent": "00-" + page + "-00f067aa0ba902b7-01"}, nil)
 	n.Stop() // sends what is left
 
-	one := func(name string) *otlp.Span {
+	one := func(name string) *trace.Span {
 		t.Helper()
-		list := col.named(name)
-		list = slices.DeleteFunc(list, func(s *otlp.Span) bool { return hexOf(s.TraceId) != caller[3:35] })
+		list := col.Named(name)
+		list = slices.DeleteFunc(list, func(s *trace.Span) bool { return otlp.ID(s.TraceId) != caller[3:35] })
 		if len(list) != 1 {
 			t.Fatalf("%d spans %q in the caller's trace", len(list), name)
 		}
 		return list[0]
 	}
 	agent, asks, helper, adds := one("invoke_agent assistant"), one("execute_tool helper.ask"), one("invoke_agent helper"), one("execute_tool math.add")
-	requests := slices.DeleteFunc(col.named("request"), func(s *otlp.Span) bool { return hexOf(s.TraceId) != caller[3:35] })
-	below := func(s, parent *otlp.Span) bool {
+	requests := slices.DeleteFunc(col.Named("request"), func(s *trace.Span) bool { return otlp.ID(s.TraceId) != caller[3:35] })
+	below := func(s, parent *trace.Span) bool {
 		return slices.Equal(s.ParentSpanId, parent.SpanId) && s.StartTimeUnixNano >= parent.StartTimeUnixNano && s.EndTimeUnixNano <= parent.EndTimeUnixNano
 	}
 	if len(requests) != 2 {
 		t.Fatalf("%d requests", len(requests))
 	}
 	outer, inner := requests[0], requests[1]
-	if hexOf(outer.ParentSpanId) != caller[36:52] {
+	if otlp.ID(outer.ParentSpanId) != caller[36:52] {
 		outer, inner = inner, outer
 	}
-	if hexOf(outer.ParentSpanId) != caller[36:52] || outer.Kind != otlp.Span_SPAN_KIND_SERVER || !below(agent, outer) || !below(asks, agent) || !below(inner, asks) || !below(helper, inner) || !below(adds, helper) {
+	if otlp.ID(outer.ParentSpanId) != caller[36:52] || outer.Kind != trace.Span_SPAN_KIND_SERVER || !below(agent, outer) || !below(asks, agent) || !below(inner, asks) || !below(helper, inner) || !below(adds, helper) {
 		t.Errorf("the spans are not below each other:\n%v\n%v\n%v\n%v\n%v\n%v", outer, agent, asks, inner, helper, adds)
 	}
-	calls := slices.DeleteFunc(col.named("chat gpt-5.2"), func(s *otlp.Span) bool { return hexOf(s.TraceId) != caller[3:35] })
+	calls := slices.DeleteFunc(col.Named("chat gpt-5.2"), func(s *trace.Span) bool { return otlp.ID(s.TraceId) != caller[3:35] })
 	if len(calls) != 4 {
 		t.Errorf("%d calls of the model", len(calls))
 	}
@@ -152,9 +86,9 @@ func TestATurnIsOneTrace(t *testing.T) {
 		if !below(s, agent) && !below(s, helper) {
 			t.Errorf("a call of the model is below no agent: %v", s)
 		}
-		positions = append(positions, "00-"+hexOf(s.TraceId)+"-"+hexOf(s.SpanId)+"-01")
+		positions = append(positions, "00-"+otlp.ID(s.TraceId)+"-"+otlp.ID(s.SpanId)+"-01")
 		for key, want := range map[string]string{"gen_ai.operation.name": "chat", "gen_ai.provider.name": "openai", "gen_ai.request.model": "gpt-5.2", "gen_ai.usage.input_tokens": "int_value:7"} {
-			if got := attr(s, key); got != want {
+			if got := otlp.Attr(s, key); got != want {
 				t.Errorf("%s of a call: %q", key, got)
 			}
 		}
@@ -167,66 +101,62 @@ func TestATurnIsOneTrace(t *testing.T) {
 		}
 	}
 	for _, c := range []struct {
-		s         *otlp.Span
+		s         *trace.Span
 		key, want string
 	}{
 		{agent, "gen_ai.operation.name", "invoke_agent"}, {agent, "gen_ai.agent.name", "assistant"}, {helper, "gen_ai.agent.name", "helper"}, {helper, "steward.turn.origin", "agent"},
 		{adds, "gen_ai.operation.name", "execute_tool"}, {adds, "gen_ai.tool.name", "math.add"}, {adds, "gen_ai.tool.type", "function"}, {adds, "steward.outcome", "ok"},
-		{outer, "steward.outcome", "answered"}, {helper, "gen_ai.conversation.id", attr(helper, "gen_ai.conversation.id")},
+		{outer, "steward.outcome", "answered"}, {helper, "gen_ai.conversation.id", otlp.Attr(helper, "gen_ai.conversation.id")},
 	} {
-		if got := attr(c.s, c.key); got != c.want || got == "" {
+		if got := otlp.Attr(c.s, c.key); got != c.want || got == "" {
 			t.Errorf("%s of %s: %q", c.key, c.s.Name, got)
 		}
 	}
+	if !slices.ContainsFunc(col.Named("request"), func(s *trace.Span) bool {
+		return otlp.ID(s.TraceId) == page && otlp.ID(s.ParentSpanId) == "00f067aa0ba902b7"
+	}) {
+		t.Error("a message over the WebSocket is not in the trace of its sender")
+	}
 	// A turn that nobody traces begins a trace with the ID of its request.
-	if i := slices.IndexFunc(col.named("request"), func(s *otlp.Span) bool {
-		own := strings.ReplaceAll(attr(s, "steward.request.id"), "-", "")
-		return len(s.ParentSpanId) == 0 && hexOf(s.TraceId) == own && hexOf(s.SpanId) == own[16:]
+	if i := slices.IndexFunc(col.Named("request"), func(s *trace.Span) bool {
+		own := strings.ReplaceAll(otlp.Attr(s, "steward.request.id"), "-", "")
+		return len(s.ParentSpanId) == 0 && otlp.ID(s.TraceId) == own && otlp.ID(s.SpanId) == own[16:]
 	}); i < 0 {
 		t.Error("no trace has the ID of its request")
 	}
-	if strings.Contains(col.raw, "canary") {
+	if strings.Contains(col.Raw(), "canary") {
 		t.Error("the spans have what was said")
 	}
-	if len(col.keys) == 0 || slices.ContainsFunc(col.keys, func(k string) bool { return k != "Bearer sesame" }) {
-		t.Errorf("the collector is called with %v", col.keys)
+	if keys := col.Keys(); len(keys) == 0 || slices.ContainsFunc(keys, func(k string) bool { return k != "Bearer sesame" }) {
+		t.Errorf("the collector is called with %v", keys)
 	}
-}
-
-func hexOf(b []byte) string {
-	const digits = "0123456789abcdef"
-	out := make([]byte, 0, 2*len(b))
-	for _, c := range b {
-		out = append(out, digits[c>>4], digits[c&15])
-	}
-	return string(out)
 }
 
 // With traces.content, spans also have what was said.
 func TestTracesWithContent(t *testing.T) {
 	t.Parallel()
-	col := newSpans(t)
+	col := otlp.New(t)
 	n := edge.New(t, edge.Options{Model: edge.Script(t, func(in edge.Asked) edge.Reply {
 		if in.Rounds() == 0 {
 			return edge.Reply{Calls: []edge.Call{{Name: "math.add", Args: map[string]any{"a": 40, "b": 2}}}}
 		}
 		return edge.Reply{Text: "the answer"}
-	}), Settings: "traces: {endpoint: '" + col.url + "', content: true}\nmodels: {default: openai/gpt-5.2}\nrouting: 'off'\nmemory: {read: false}\n"})
+	}), Settings: "traces: {endpoint: '" + col.URL + "', content: true}\nmodels: {default: openai/gpt-5.2}\nrouting: 'off'\nmemory: {read: false}\n"})
 	n.Serve()
 	n.Dial().Turn(map[string]any{"content": "the question"}, nil)
 	n.Stop()
-	calls := col.named("chat gpt-5.2")
-	tool := col.named("execute_tool math.add")
+	calls := col.Named("chat gpt-5.2")
+	tool := col.Named("execute_tool math.add")
 	if len(calls) != 2 || len(tool) != 1 {
 		t.Fatalf("%d calls of the model, %d of the tool", len(calls), len(tool))
 	}
-	if args, res := attr(tool[0], "gen_ai.tool.call.arguments"), attr(tool[0], "gen_ai.tool.call.result"); !strings.Contains(args, "40") || !strings.Contains(res, "42") {
+	if args, res := otlp.Attr(tool[0], "gen_ai.tool.call.arguments"), otlp.Attr(tool[0], "gen_ai.tool.call.result"); !strings.Contains(args, "40") || !strings.Contains(res, "42") {
 		t.Errorf("the tool is called with %q and answers %q", args, res)
 	}
 	var asked, said string
 	for _, c := range calls {
-		asked += attr(c, "gen_ai.input.messages")
-		said += attr(c, "gen_ai.output.messages")
+		asked += otlp.Attr(c, "gen_ai.input.messages")
+		said += otlp.Attr(c, "gen_ai.output.messages")
 	}
 	if !strings.Contains(asked, "the question") || !strings.Contains(said, `"the answer"`) || !strings.Contains(said, "tool_call") {
 		t.Errorf("asked %s, said %s", asked, said)

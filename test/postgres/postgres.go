@@ -219,6 +219,28 @@ func (c *Cluster) URL(role, database string) string {
 // Super returns the address of a database for the superuser, whom no policy binds.
 func (c *Cluster) Super(database string) string { return c.URL(super, database) }
 
+// Dump returns a database as pg_dump writes it.
+func (c *Cluster) Dump(t testing.TB, database string) []byte {
+	t.Helper()
+	out, err := c.command("pg_dump", "--format=custom", c.Super(database)).Output()
+	if err != nil {
+		t.Fatalf("pg_dump: %v", err)
+	}
+	return out
+}
+
+// Load returns a new database that pg_restore has filled from a dump.
+func (c *Cluster) Load(t testing.TB, dump []byte) (database string) {
+	t.Helper()
+	database = c.Database(t, "")
+	cmd := c.command("pg_restore", "--exit-on-error", "--dbname", c.Super(database))
+	cmd.Stdin = bytes.NewReader(dump)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("pg_restore: %v: %s", err, out)
+	}
+	return database
+}
+
 // Exec runs statements as the superuser.
 func (c *Cluster) Exec(ctx context.Context, database string, statements ...string) error {
 	conn, err := pgx.Connect(ctx, c.Super(database))

@@ -209,10 +209,13 @@ func (a *program) deleteUsers() *cobra.Command {
 
 // erasureText says what shows that nothing is left, and where it may still be.
 func erasureText(p *app.Erasure) string {
-	text := fmt.Sprintf("no body is left in %s of the log about %s, and no file or database; the log is intact up to %s",
+	text := fmt.Sprintf("%s of the log about %s are left, without their content, and no file or database; the log is intact up to %s",
 		app.Counted(p.Entries, "entry", "entries"), p.User, audit.FormatHead(p.Head))
 	if len(p.Copies) > 0 {
 		text += "\nolder copies keep what they hold; remove them when you can do without: " + strings.Join(p.Copies, ", ")
+	}
+	if p.Store != "" {
+		text += "\nthe write-ahead log and the backups of PostgreSQL keep what they hold until they are removed"
 	}
 	return text
 }
@@ -220,7 +223,7 @@ func erasureText(p *app.Erasure) string {
 func (a *program) exportUser() *cobra.Command {
 	return &cobra.Command{Use: "export USER FOLDER", Short: "Write everything of a user into a new folder",
 		Long: "Write everything of a user into a new folder: the account and profile, each conversation in the form that\n" +
-			"steward conversations import reads, all records (facts, goals, jobs, documents and others) as JSON lines by\n" +
+			"steward import reads, all records (facts, goals, jobs, documents and others) as JSON lines by\n" +
 			"their type, and the files and databases that tools and agents keep. The folder holds private texts: only\n" +
 			"you can read it. This needs the data folder, as steward backup does; no key of another user allows it.",
 		Example: "  steward users export ada ada-2026", ValidArgsFunction: cobra.NoFileCompletions,

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
 	"steward/internal/app"
@@ -94,17 +93,6 @@ func (a *Program) ReadHidden(ctx context.Context, f *os.File, what string) (stri
 	case <-ctx.Done():
 		return "", context.Cause(ctx)
 	}
-}
-
-// echoOff stops a terminal from showing what is typed. It is called before the prompt appears,
-// because nothing that is typed from then on may be shown.
-func echoOff(fd int) error {
-	t, err := unix.IoctlGetTermios(fd, getTermios)
-	if err != nil {
-		return err
-	}
-	t.Lflag &^= unix.ECHO
-	return unix.IoctlSetTermios(fd, setTermios, t)
 }
 
 // TerminalInput returns the terminal at which a person can be asked.

@@ -11,8 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"steward/client"
 	"steward/internal/app"
 	"steward/internal/fault"
@@ -157,9 +155,6 @@ func (s *Session) listens(ctx context.Context) bool {
 
 // IsLocal reports whether no Steward serves the data folder.
 func (s *Session) IsLocal() bool { return s.Server.URL == "" }
-
-// Alive reports whether there is a process with this id.
-func Alive(pid int) bool { return pid > 0 && !errors.Is(unix.Kill(pid, 0), unix.ESRCH) }
 
 // End closes the session.
 func (s *Session) End() error {

@@ -37,6 +37,7 @@ func (a *program) backupCommand() *cobra.Command {
 		Use: "backup [FOLDER]", Short: "Back up the data folder, also while Steward runs", GroupID: "keep",
 		Args: cobra.MaximumNArgs(1),
 		Long: "Make a backup of everything in the data folder that cannot be made again. A Steward that runs goes on.\n" +
+			"A database in PostgreSQL is not in it: back that up afterwards, with pg_dump or a base backup.\n" +
 			"The backup is a new folder in FOLDER, by default in that of the setting backup.folder. With --recipient\n" +
 			"or --passphrase-file it is one encrypted file (age). With --output or --to-command it is a stream (tar).\n" +
 			"It is complete or not there. Before it counts, it is restored into a temporary folder and checked.\n" +
@@ -213,11 +214,18 @@ func backupLine(b client.Backup) string {
 		checked = "it was not checked"
 	}
 	text := fmt.Sprintf("backed up to %s: %s, %s, the log up to entry %d; %s", where, app.Plural(b.Files, "file"), bytesOf(b.Bytes), b.Entries, checked)
+	if b.Store != "" {
+		text = fmt.Sprintf("backed up to %s: %s, %s; %s\nthe database is in PostgreSQL, at entry %d of its log, and is not in this backup: back it up now with pg_dump or a base backup\n"+
+			"docs/operations/postgres.md tells how", where, app.Plural(b.Files, "file"), bytesOf(b.Bytes), checked, b.Entries)
+	}
 	if len(b.LeftOut) > 0 {
 		text += fmt.Sprintf("\nno backup can hold %s", strings.Join(b.LeftOut, ", "))
 	}
 	if b.Path != "" {
 		text += fmt.Sprintf("\nsteward restore %s puts it back", b.Path)
+		if b.Encrypted {
+			text += ", with --identity FILE or --passphrase-file FILE"
+		}
 	}
 	return text
 }
@@ -236,15 +244,24 @@ func bytesOf(n int64) string {
 }
 
 func (a *program) backupList() *cobra.Command {
-	return &cobra.Command{Use: "list", Short: "List the backups, newest first", Args: cobra.NoArgs,
-		Long: "List the complete backups in the folder of the setting backup.folder, and those in the data folder.",
-		RunE: func(c *cobra.Command, _ []string) error {
+	return &cobra.Command{Use: "list [FOLDER]", Short: "List the backups, newest first", Args: cobra.MaximumNArgs(1),
+		Long: "List the complete backups in FOLDER, by default in that of the setting backup.folder, and those in the\n" +
+			"data folder.",
+		RunE: func(c *cobra.Command, args []string) error {
 			set, err := a.Settings()
 			if err != nil {
 				return err
 			}
+			if len(args) > 0 {
+				set.Backup.Folder = a.Path(args[0])
+			}
 			list, err := a.Backups(set, slog.New(slog.DiscardHandler)).List(c.Context())
-			return command.PrintList(a.Program, list.Backups, err, "there are no backups; steward backup FOLDER makes one", func(list []client.Backup) string {
+			where := backup.Own(set.Data)
+			if set.Backup.Folder != "" {
+				where = set.Backup.Folder + " or " + where
+			}
+			none := fmt.Sprintf("there are no backups in %s; steward backup FOLDER makes one", where)
+			return command.PrintList(a.Program, list.Backups, err, none, func(list []client.Backup) string {
 				rows := [][]string{{"MADE", "WHY", "SIZE", "BACKUP"}}
 				for _, b := range list {
 					why := cmp.Or(map[string]string{"job": "scheduled", "upgrade": "before an upgrade"}[b.Kind], "asked for")
@@ -313,12 +330,13 @@ func (a *program) backupVerify() *cobra.Command {
 
 func (a *program) restoreCommand() *cobra.Command {
 	var f openFlags
-	var replace bool
+	var replace, unchecked bool
 	c := &cobra.Command{Use: "restore BACKUP", Short: "Put a backup back into the data folder", GroupID: "keep",
 		Long: "Restore the data folder from a backup: a folder, a file, or - for standard input. Stop Steward first.\n" +
 			"Everything is unpacked beside the data and checked; only then does the data change, all of it or nothing.\n" +
 			"A folder with data in it is refused. With --replace that data is moved to before-restore-TIME in the data\n" +
-			"folder, and never removed. The backup's settings are put beside the data, and do not take effect.",
+			"folder, and never removed. A database in PostgreSQL is restored by itself first; that it is not older than\n" +
+			"the backup is checked. The backup's settings are put beside the data, and do not take effect.",
 		Example: "  steward restore /mnt/backups/steward-20261129T181500Z --data /srv/steward\n" +
 			"  steward restore /mnt/backups/steward-20261129T181500Z.tar.age --identity key.txt --replace\n" +
 			"  restic dump latest steward.tar | steward restore -",
@@ -331,11 +349,16 @@ func (a *program) restoreCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			r, err := backup.Restore(c.Context(), backup.RestoreOptions{Data: set.Data, Source: s, Replace: replace})
+			o := backup.RestoreOptions{Data: set.Data, Source: s, Replace: replace}
+			if !unchecked {
+				o.Fits = a.Backups(set, a.Logger(set, a.Stderr)).Fits
+			}
+			r, err := backup.Restore(c.Context(), o)
 			return command.PrintValue(a.Program, r, errors.Join(err, done()), func(r backup.Restored) string { return restoredText(set.Data, &r) })
 		}}
 	f.add(c)
 	c.Flags().BoolVar(&replace, "replace", false, "if there is data in the folder, move it aside")
+	c.Flags().BoolVar(&unchecked, "no-store-check", false, "do not compare the backup with a database in PostgreSQL")
 	return c
 }
 
@@ -344,6 +367,10 @@ func restoredText(data string, r *backup.Restored) string {
 	m := &r.Manifest
 	text := fmt.Sprintf("restored %s, %s, into %s: the state of %s, the log up to entry %d\n",
 		app.Plural(m.Count(), "file"), bytesOf(m.Bytes), data, m.Made.Local().Format(time.DateTime), m.Log.Entries)
+	if m.Log.Store != "" {
+		text = fmt.Sprintf("restored %s, %s, into %s: the state of %s; the database in PostgreSQL stays as it is\n",
+			app.Plural(m.Count(), "file"), bytesOf(m.Bytes), data, m.Made.Local().Format(time.DateTime))
+	}
 	if r.Aside != "" {
 		text += fmt.Sprintf("what was there before is in %s; remove it when you do not need it any more\n", r.Aside)
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"maps"
 	"net"
@@ -19,7 +20,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
 	"steward/internal/app"
@@ -27,6 +27,7 @@ import (
 	"steward/internal/cli/agents"
 	"steward/internal/cli/command"
 	"steward/internal/fault"
+	"steward/internal/lifetime/disk"
 	"steward/internal/llm"
 	"steward/internal/sandbox"
 	"steward/internal/server/auth"
@@ -219,7 +220,7 @@ func checkFolder(data string) check {
 		return failed("data", bad, err).with("make it readable, or name another folder with --data")
 	case !info.IsDir():
 		return problem("data", bad, data+" is not a folder", "name another with --data")
-	case unix.Access(data, unix.R_OK|unix.W_OK|unix.X_OK) != nil:
+	case !disk.Usable(data):
 		return problem("data", bad, data+" cannot be written", "make it writable, or name another folder with --data")
 	}
 	if _, err := os.Stat(app.Database(data)); err != nil {
@@ -349,16 +350,14 @@ const (
 
 func checkDisk(data string) check {
 	dir := data
-	var fs unix.Statfs_t
-	err := unix.Statfs(dir, &fs)
-	for errors.Is(err, unix.ENOENT) && dir != "/" && dir != "." {
+	free, err := disk.Free(dir)
+	for errors.Is(err, fs.ErrNotExist) && dir != filepath.Dir(dir) {
 		dir = filepath.Dir(dir)
-		err = unix.Statfs(dir, &fs)
+		free, err = disk.Free(dir)
 	}
 	if err != nil {
 		return failed("disk", warn, fmt.Errorf("the free disk space cannot be read: %w", err)).with("check that the data folder can be reached")
 	}
-	free := uint64(fs.Bavail) * uint64(fs.Bsize)
 	say := fmt.Sprintf("%.1f GB free", float64(free)/1e9)
 	switch {
 	case free < tooLittleSpace:

@@ -40,7 +40,7 @@ func (a *program) checkUpgrade(ctx context.Context, try bool) error {
 	if err != nil {
 		return err
 	}
-	p, err := a.PlanUpgrade(set)
+	p, err := a.PlanUpgrade(ctx, set)
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ type Follower struct {
 	position uint64
 	since    time.Time // when it last was at the end of the log, or made progress
 	failure  error     // of the last try; nil: it worked
+	resting  bool      // nobody needs it to follow
 }
 
 // Follow adds a follower of the log, whose end head returns.
@@ -39,7 +40,17 @@ func (f *Follower) At(position uint64) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.position, f.since, f.failure = position, time.Now(), nil
+	f.position, f.since, f.failure, f.resting = position, time.Now(), nil, false
+}
+
+// Rest tells that it does not follow the log until the next At, because nobody needs it to.
+func (f *Follower) Rest() {
+	if f == nil {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.resting = true
 }
 
 // Failed tells that it could not go on.
@@ -57,7 +68,7 @@ func (f *Follower) lag(now time.Time) (entries uint64, stuck time.Duration) {
 	head := f.head()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if head <= f.position {
+	if f.resting || head <= f.position {
 		f.since = now
 		return 0, 0
 	}

@@ -28,6 +28,7 @@ const (
 	keyOrigin  = attribute.Key("steward.turn.origin")
 	keyOutcome = attribute.Key("steward.outcome")
 	keyEffect  = attribute.Key("steward.tool.effect")
+	keyActions = attribute.Key("steward.actions")
 )
 
 // maxContent bounds each attribute with content, in bytes.
@@ -216,6 +217,39 @@ func (x ToolCall) End(res *message.ToolResult, err error) {
 		x.span.SetStatus(codes.Error, "")
 	}
 	end(x.span, err)
+}
+
+// Queued are actions of one tool that were queued by a turn and are done after its end. The zero value does nothing.
+type Queued struct{ span trace.Span }
+
+// Queued begins the span of queued actions. The request that queued them has been answered, so they are a trace of
+// their own, with a link to it. Nothing is counted: the tool calls of the turn were.
+func (t *Telemetry) Queued(ctx context.Context, of request.Context, tool string, effect string) (context.Context, Queued) {
+	if t == nil || t.tracer == nil {
+		return ctx, Queued{}
+	}
+	ctx, span := t.tracer.Start(ctx, "execute_tool "+tool, trace.WithNewRoot(), trace.WithSpanKind(trace.SpanKindInternal), trace.WithLinks(linkTo(of, of.ID)),
+		trace.WithAttributes(semconv.GenAIOperationNameExecuteTool, semconv.GenAIToolName(tool), semconv.GenAIToolType("function"),
+			keyRequest.String(of.ID.String()), keyEffect.String(effect)))
+	return ctx, Queued{span}
+}
+
+// End ends the span with the statuses of the results, of which there are none if a person is waited for.
+func (q Queued) End(results []*message.ToolResult, err error) {
+	if q.span == nil {
+		return
+	}
+	outcome := "waiting"
+	for _, res := range results {
+		outcome = string(res.Status)
+		if res.Status != message.OK {
+			q.span.SetStatus(codes.Error, "")
+			q.span.SetAttributes(semconv.ErrorTypeKey.String(outcome))
+			break
+		}
+	}
+	q.span.SetAttributes(keyOutcome.String(outcome), keyActions.Int(len(results)))
+	end(q.span, err)
 }
 
 // ModelInfo describes a call of a model.
@@ -409,6 +443,14 @@ func Extract(r *http.Request) context.Context {
 		return r.Context()
 	}
 	return propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
+}
+
+// At returns ctx with the position in a trace that a traceparent names. One that names none changes nothing.
+func At(ctx context.Context, traceparent string) context.Context {
+	if traceparent == "" {
+		return ctx
+	}
+	return propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{"traceparent": traceparent})
 }
 
 // Carry returns ctx with the position in the trace of another context, for work that continues in a goroutine

@@ -11,11 +11,14 @@ import (
 	"testing/synctest"
 	"time"
 
+	trace "go.opentelemetry.io/proto/otlp/trace/v1"
+
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/lifetime/telemetry"
 	"steward/internal/message"
 	"steward/internal/request"
+	"steward/test/otlp"
 )
 
 // served returns what Handler serves.
@@ -52,6 +55,7 @@ func TestNilDoesNothing(t *testing.T) {
 	x.Gauge("a", "b", nil, nil)
 	f := x.Follow("search", nil)
 	f.At(1)
+	f.Rest()
 	f.Failed(errors.New("no"))
 	if x.Stuck(0) != nil {
 		t.Error("something is stuck")
@@ -150,6 +154,67 @@ func TestATraceIsPassedOn(t *testing.T) {
 	if h.ServeHTTP(httptest.NewRecorder(), r); sent != "" {
 		t.Errorf("an upgraded connection sends %q", sent)
 	}
+}
+
+// What goes on after its request was answered is a trace of its own, with a link to the span of the request. The IDs
+// of the link follow from those of the request, and its attribute names the request.
+func TestLinksLeadToRequests(t *testing.T) {
+	col := otlp.New(t)
+	x := telemetry.New("test", nil)
+	stop, err := x.Trace(telemetry.TraceOptions{Endpoint: col.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	root, asked, later := id.New(), id.New(), id.New()
+	_, first := x.Request(t.Context(), root, request.Context{}, "")
+	first.End("answered", nil)
+	above := request.Context{ID: root}.ChildAs(asked, "agent:helper")
+	_, next := x.Request(t.Context(), later, above.ChildAs(later, "tool:mail.send"), "tool:mail.send")
+	next.End("answered", nil)
+	_, turn := x.Turn(t.Context(), telemetry.TurnInfo{Request: above, Agent: "helper", Resumed: true})
+	turn.End("answered", nil)
+	ctx := telemetry.At(t.Context(), "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+	_, queued := x.Queued(ctx, above, "mail.send", "action")
+	queued.End([]*message.ToolResult{{Status: message.OK}, {Status: message.Failed}}, nil)
+	if err := stop(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	hex := func(x id.ID) string { return strings.ReplaceAll(x.String(), "-", "") }
+	for name, to := range map[string]id.ID{"request": asked, "invoke_agent helper": asked, "execute_tool mail.send": asked} {
+		list := col.Named(name)
+		s := list[len(list)-1]
+		if len(s.Links) != 1 || len(s.ParentSpanId) != 0 {
+			t.Fatalf("%s has %d links and the parent %x", name, len(s.Links), s.ParentSpanId)
+		}
+		l := s.Links[0]
+		if otlp.ID(l.TraceId) != hex(root) || otlp.ID(l.SpanId) != hex(to)[16:] || len(l.Attributes) != 1 || l.Attributes[0].Value.GetStringValue() != to.String() {
+			t.Errorf("%s is linked to %v", name, l)
+		}
+	}
+	if s := col.Named("request")[0]; otlp.ID(s.TraceId) != hex(root) || otlp.ID(s.SpanId) != hex(root)[16:] || len(s.Links) != 0 {
+		t.Errorf("the request of a user is %v", s)
+	}
+	if s := col.Named("execute_tool mail.send")[0]; otlp.Attr(s, "steward.outcome") != "error" || s.Status.GetCode() != trace.Status_STATUS_CODE_ERROR || otlp.Attr(s, "steward.actions") != "int_value:2" {
+		t.Errorf("the queued actions are %v", s)
+	}
+}
+
+// A follower that nobody needs is not behind, however long the log grows.
+func TestAFollowerRests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := telemetry.New("test", nil)
+		f := x.Follow("events", func() uint64 { return 50 })
+		f.At(10)
+		f.Rest()
+		time.Sleep(time.Hour)
+		if got := x.Stuck(time.Minute); got != nil {
+			t.Errorf("%v is stuck", got)
+		}
+		f.At(20)
+		if text := served(t, x); !strings.Contains(text, `steward_follower_lag_entries{follower="events"} 30`) {
+			t.Error("it is not 30 entries behind")
+		}
+	})
 }
 
 // What a turn with a model call and a tool call costs beyond its work: with nothing, with metrics, and with traces.

@@ -26,7 +26,8 @@ type messageFrame struct {
 	Plan         bool           `json:"plan"`
 	Replace      string         `json:"replace"`
 	Regenerate   string         `json:"regenerate"`
-	Unattended   bool           `json:"unattended"` // nobody is present to be asked
+	Unattended   bool           `json:"unattended"`  // nobody is present to be asked
+	Trace        string         `json:"traceparent"` // W3C trace context: the client's position in a trace
 }
 
 type sampling struct {
@@ -47,7 +48,7 @@ func (c *conn) message(f *messageFrame) error {
 		return err
 	}
 	t.Attended = !f.Unattended && c.caller.Attended()
-	return c.begin(f.ID, t)
+	return c.begin(f.ID, f.Trace, t)
 }
 
 // turn returns the turn that a message frame asks for.

@@ -9,6 +9,7 @@ import (
 	"steward/internal/events"
 	"steward/internal/fault"
 	"steward/internal/id"
+	"steward/internal/lifetime/telemetry"
 	"steward/internal/turn"
 )
 
@@ -45,9 +46,10 @@ type watching struct {
 // sending is a message that is being handed to the runtime, which may take as long as the turn
 // before it.
 type sending struct {
-	turn turn.Input
-	done chan struct{} // closed when the client has been answered
-	ok   bool          // it was accepted; read after done
+	turn  turn.Input
+	trace string        // the client's position in a trace; may be empty
+	done  chan struct{} // closed when the client has been answered
+	ok    bool          // it was accepted; read after done
 }
 
 // matches reports whether a frame announces this very message: by the client's id or, if there is none,
@@ -107,7 +109,7 @@ func (c *conn) dropIdle() bool {
 
 // begin sends a turn to the runtime. Messages of one conversation are sent in the order in which
 // they arrived; steering messages do not wait for others.
-func (c *conn) begin(re string, turn turn.Input) error {
+func (c *conn) begin(re, trace string, turn turn.Input) error {
 	if c.pending.Add(1) > maxPending {
 		c.pending.Add(-1)
 		return tooManyPending()
@@ -115,7 +117,7 @@ func (c *conn) begin(re string, turn turn.Input) error {
 	if !turn.Regenerate.Zero() {
 		turn.Opens = id.New() // no message announces this turn: its frames are recognized by it
 	}
-	s := &sending{turn: turn, done: make(chan struct{})}
+	s := &sending{turn: turn, trace: trace, done: make(chan struct{})}
 	var before chan struct{}
 	if !turn.Conversation.Zero() {
 		t, err := c.conversation(turn.Conversation)
@@ -168,7 +170,7 @@ func (c *conn) send(re string, s *sending, before chan struct{}, room func()) {
 		}
 		free = func() { room(); end() }
 	}
-	acc, err := c.server.o.Node.Send(c.ctx, c.caller.User, s.turn)
+	acc, err := c.server.o.Node.Send(telemetry.At(c.ctx, s.trace), c.caller.User, s.turn)
 	if err == nil && c.caller.Bounded() {
 		c.server.after(c.caller.User, acc, free)
 		free = func() {}

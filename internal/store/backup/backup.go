@@ -23,6 +23,11 @@
 // them. Everything that a recorded action may change comes after it: a backup may then hold a change that its log
 // does not have yet, which looks like a crash before the action was settled, and is settled like one.
 //
+// With a store elsewhere (PostgreSQL), the database is backed up with that store's own tools. The backup then has
+// everything else, and the manifest notes the head of the log in the moment in which the database would have been
+// copied. A restore compares it with the store: one that is older than the files would be wrong for the same reason as
+// an index that is ahead of its log; one that is newer is like a copy of the files that is behind.
+//
 // # All or nothing
 //
 // A backup is made in a hidden folder beside its place (.NAME.partial), synced, checked and then renamed. What an
@@ -57,6 +62,7 @@ import (
 	"filippo.io/age"
 
 	"steward/internal/fault"
+	"steward/internal/lifetime/disk"
 	"steward/internal/store/sqlite"
 )
 
@@ -80,15 +86,18 @@ const (
 
 // Options say what is backed up, and to where. Data is required.
 type Options struct {
-	Data      string            // the data folder
-	Folder    string            // where the backup is put; it is made if it is missing. Stream needs none
-	Kind      Kind              //
-	Version   string            // of the program
-	Settings  map[string]string // files beside the data folder that belong to it: where they are, by their name in the backup
-	Age       []age.Recipient   // for whom it is encrypted; none: it is not encrypted
-	NoCheck   bool              // do not restore it into a temporary folder to check it
-	Elsewhere bool              // the store is not in the data folder, so there is nothing to back up (backup_elsewhere)
-	Now       func() time.Time  // nil: time.Now
+	Data     string            // the data folder
+	Folder   string            // where the backup is put; it is made if it is missing. Stream needs none
+	Kind     Kind              //
+	Version  string            // of the program
+	Settings map[string]string // files beside the data folder that belong to it: where they are, by their name in the backup
+	Age      []age.Recipient   // for whom it is encrypted; none: it is not encrypted
+	NoCheck  bool              // do not restore it into a temporary folder to check it
+	Now      func() time.Time  // nil: time.Now
+
+	// Log describes the log of a store that is not in the data folder: its database is then left out. nil: the log is
+	// in the data folder.
+	Log func(context.Context) (Log, error)
 
 	// Step is called before each change of the disk. If it fails, so does the change. nil: nothing is called.
 	Step func(what, path string) error
@@ -164,11 +173,11 @@ func begin(o *Options) (*making, error) {
 	if real, err := filepath.EvalSymlinks(o.Data); err == nil {
 		o.Data = real
 	}
-	if o.Elsewhere { // a database in the data folder would be an old one
-		return nil, fault.New(fault.Unsupported, "backup_elsewhere", "the store is in PostgreSQL, not in the data folder").
-			WithHint("back up the database with pg_dump or pg_basebackup, and copy the data folder while Steward is stopped")
+	needed := filepath.Join(o.Data, database)
+	if o.Log != nil {
+		needed = o.Data
 	}
-	if _, err := os.Stat(filepath.Join(o.Data, database)); err != nil {
+	if _, err := os.Stat(needed); err != nil {
 		return nil, fault.New(fault.NotFound, "data_missing", "there is nothing to back up in %s: %w", o.Data, err).
 			WithHint("name the data folder with --data")
 	}
@@ -260,7 +269,7 @@ func (w *making) publish(ctx context.Context) (string, error) {
 	if err := os.Rename(from, to); err != nil {
 		return "", err
 	}
-	return to, syncFolder(w.Folder)
+	return to, disk.SyncFolder(w.Folder)
 }
 
 // packTo writes the encrypted stream to a file.
@@ -330,18 +339,9 @@ func failed(path string, err error) error {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return fault.Of(err)
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT), errors.Is(err, syscall.EFBIG):
-		return fault.New(fault.NoSpace, "disk_full", "no space left in %s: %w", path, err).WithHint("free some space, or name another folder; nothing was changed")
+		return fault.New(fault.NoSpace, "disk_full", "no space left on the disk: %w", err).WithHint("free some space, or name another folder; nothing was changed")
 	}
 	return fault.New(fault.Unavailable, "backup_failed", "the backup failed: %w", err).WithHint("check that %s can be written; nothing was changed", path)
-}
-
-// syncFolder makes the names in a folder durable.
-func syncFolder(path string) error {
-	d, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }
 
 // removePartial removes what interrupted backups have left in a folder. The caller holds the folder.

@@ -345,7 +345,7 @@ func TestADamagedBackupIsRefused(t *testing.T) {
 		}
 	}
 	r := rand.New(rand.NewPCG(1, 2))
-	for _, f := range append(made.Manifest.Files, File{Path: manifestName, Size: 1500}) {
+	for _, f := range some(append(made.Manifest.Files, File{Path: manifestName, Size: 1500})) {
 		if f.Size == 0 {
 			continue
 		}
@@ -378,7 +378,11 @@ func TestADamagedBackupIsRefused(t *testing.T) {
 	if _, err := Stream(t.Context(), Options{Data: data, NoCheck: true}, &stream); err != nil {
 		t.Fatal(err)
 	}
+	var cuts []int
 	for n := 0; n < stream.Len()-2048; n += stream.Len() / 50 { // the last 1,024 bytes are zeros that end a tar archive
+		cuts = append(cuts, n)
+	}
+	for _, n := range some(cuts) {
 		refused(fmt.Sprintf("a stream of %d bytes", n), StreamSource("-", bytes.NewReader(stream.Bytes()[:n]), nil))
 	}
 	if list := must1(os.ReadDir(temp)); len(list) != 0 {
@@ -431,7 +435,7 @@ func TestABackupThatFailsIsNotThere(t *testing.T) {
 		if _, err := Make(t.Context(), Options{Data: data, Folder: t.TempDir(), Age: to, Step: step}); err != nil {
 			t.Fatal(err)
 		}
-		for _, place := range killed.Places(int64(*count)) {
+		for _, place := range some(killed.Places(int64(*count))) {
 			n := int(place)
 			with, code := error(syscall.ENOSPC), "disk_full"
 			if n%2 == 0 {
@@ -463,7 +467,7 @@ func TestARestoreThatFailsChangesNothing(t *testing.T) {
 	whole := clone(t, base)
 	must1(Restore(t.Context(), RestoreOptions{Data: whole, Source: FolderSource(made.Path), Replace: true, Step: step}))
 	finished := 0
-	for _, place := range restorePlaces(int64(*count)) {
+	for _, place := range some(restorePlaces(int64(*count))) {
 		n, data := int(place), clone(t, base)
 		step, _ := failing(n, syscall.EIO)
 		if _, err := Restore(t.Context(), RestoreOptions{Data: data, Source: FolderSource(made.Path), Replace: true, Step: step}); err == nil {
@@ -526,7 +530,7 @@ func TestKilledWhileBackingUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	had := len(must1(List(folder)))
-	for _, n := range killed.Places(count) {
+	for _, n := range some(killed.Places(count)) {
 		if done, _, err := killed.Run(dir, n); err != nil || !done {
 			t.Fatalf("step %d: %v %v", n, done, err)
 		}
@@ -572,7 +576,7 @@ func TestKilledWhileRestoring(t *testing.T) {
 		t.Fatal(err)
 	}
 	was := map[bool]int{}
-	for _, n := range restorePlaces(count) {
+	for _, n := range some(restorePlaces(count)) {
 		dir := prepare()
 		data := filepath.Join(dir, "data")
 		if done, _, err := killed.Run(dir, n); err != nil || !done {
@@ -710,4 +714,42 @@ func TestTwoBackupsDoNotDisturbEachOther(t *testing.T) {
 func commitOne(ctx context.Context, st *stewardsql.Store) error {
 	_, err := st.Commit(ctx, store.ForUser("ada"), store.Batch{Changes: []store.Change{{URI: conv("later"), Body: []byte("later")}}})
 	return err
+}
+
+// With a store elsewhere, a backup has everything but the database, and says where the log ended. What does not fit
+// that store is not restored.
+func TestAStoreElsewhere(t *testing.T) {
+	t.Parallel()
+	data, folder := filepath.Join(t.TempDir(), "data"), t.TempDir()
+	world(t, data, "ada")
+	want := state(t, data)
+	delete(want, database) // it is left from before the move
+	log := Log{Store: "postgres", Entries: 7, Head: store.Head{Seq: 5, Hash: store.Hash{1}}}
+	o := Options{Data: data, Folder: folder, Log: func(context.Context) (Log, error) { return log, nil }}
+	made := must1(Make(t.Context(), o))
+	if made.Manifest.Log != log || !made.Checked || there(filepath.Join(made.Path, dataName, database)) {
+		t.Errorf("the manifest says %+v", made.Manifest.Log)
+	}
+	var asked Log
+	refuse := func(_ context.Context, l Log) error {
+		asked = l
+		return fault.New(fault.Conflict, "store_behind_backup", "the database is older")
+	}
+	to := filepath.Join(t.TempDir(), "data")
+	_, err := Restore(t.Context(), RestoreOptions{Data: to, Source: FolderSource(made.Path), Fits: refuse})
+	wantCode(t, err, "store_behind_backup")
+	if asked != log || there(filepath.Join(to, "token")) {
+		t.Errorf("it was asked about %+v, and something was restored", asked)
+	}
+	must1(Restore(t.Context(), RestoreOptions{Data: to, Source: FolderSource(made.Path)}))
+	same1(t, "restored", state(t, to), want)
+	// A store that cannot be reached fails the backup.
+	o.Log = func(context.Context) (Log, error) {
+		return Log{}, fault.New(fault.Unavailable, "store_unreachable", "it is away")
+	}
+	_, err = Make(t.Context(), o)
+	wantCode(t, err, "store_unreachable")
+	o.Data = filepath.Join(data, "none")
+	_, err = Make(t.Context(), o)
+	wantCode(t, err, "data_missing")
 }

@@ -15,6 +15,7 @@ import (
 	"syscall"
 
 	"steward/internal/fault"
+	"steward/internal/lifetime/disk"
 	"steward/internal/store/sqlite"
 )
 
@@ -30,6 +31,13 @@ func (w *making) copyAll(ctx context.Context) (Manifest, error) {
 	}
 	have := map[string]bool{}
 	for _, part := range []stage{indexes, approved, truth, everythingElse, approved} {
+		if part == truth && w.Log != nil {
+			var err error
+			if m.Log, err = w.Log(ctx); err != nil {
+				return m, err
+			}
+			continue // a database in the folder is left from before the move to another store
+		}
 		names, err := w.list(part, &m)
 		if err != nil {
 			return m, err
@@ -60,7 +68,7 @@ func (w *making) copyAll(ctx context.Context) (Manifest, error) {
 			}
 		}
 	}
-	if !have[database] {
+	if w.Log == nil && !have[database] {
 		return m, fault.New(fault.NotFound, "data_missing", "the database in %s was removed while it was backed up", w.Data)
 	}
 	for name, from := range w.Settings {
@@ -288,6 +296,6 @@ func syncAll(folder string) error {
 		if err != nil || !d.IsDir() {
 			return err
 		}
-		return syncFolder(at)
+		return disk.SyncFolder(at)
 	})
 }

@@ -139,7 +139,11 @@ func TestPutBack(t *testing.T) {
 	if err := PutBack(made.Path, clone(t, base), step); err != nil {
 		t.Fatal(err)
 	}
-	for n := 1; n <= *count; n++ {
+	var places []int
+	for n := range *count {
+		places = append(places, n+1)
+	}
+	for _, n := range some(places) {
 		data := clone(t, base)
 		step, _ := failing(n, os.ErrPermission)
 		if err := PutBack(made.Path, data, step); err == nil {

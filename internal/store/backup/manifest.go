@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"steward/internal/fault"
+	"steward/internal/lifetime/disk"
 	"steward/internal/store"
 )
 
@@ -41,7 +42,8 @@ type Manifest struct {
 
 // Log says what the log in a backup is.
 type Log struct {
-	Schema  int        `json:"schema"`          // of the database
+	Store   string     `json:"store,omitzero"`  // where it is, if it is not in the backup, for example "postgres"
+	Schema  int        `json:"schema"`          // of the database; 0: it is not in the backup
 	Entries uint64     `json:"entries"`         // the number of the last one
 	Head    store.Head `json:"head,omitzero"`   // the newest sealed entry; zero: nothing is sealed, or the schema is older than this program
 	Erased  uint64     `json:"erased,omitzero"` // entries whose bodies were erased
@@ -84,14 +86,18 @@ func (m *Manifest) write(o *Options, folder string) error {
 	if err != nil {
 		return err
 	}
-	return syncFolder(folder)
+	return disk.SyncFolder(folder)
 }
 
 // readManifest reads the manifest of a backup that is a folder.
 func readManifest(folder string) (Manifest, error) {
 	f, err := os.Open(filepath.Join(folder, manifestName))
 	if err != nil {
-		return Manifest{}, fault.New(fault.NotFound, "not_a_backup", "%s is not a complete backup: %w", folder, err).WithHint("name a folder with a %s in it", manifestName)
+		hint := fmt.Sprintf("name a folder with a %s in it", manifestName)
+		if list, err := List(folder); err == nil && len(list) > 0 {
+			hint = "name one of the backups in it, such as " + list[0].Path
+		}
+		return Manifest{}, fault.New(fault.NotFound, "not_a_backup", "%s is not a complete backup: %w", folder, err).WithHint("%s", hint)
 	}
 	m, err := parseManifest(f)
 	return m, errors.Join(err, f.Close())

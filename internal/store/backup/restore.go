@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"steward/internal/fault"
+	"steward/internal/lifetime/disk"
 	"steward/internal/store/sqlite"
 )
 
@@ -33,6 +34,10 @@ type RestoreOptions struct {
 	Source  Source
 	Replace bool             // if there is data in the folder, move it aside
 	Now     func() time.Time // nil: time.Now
+
+	// Fits reports why the store that is in use does not fit the log of the backup. nil: nothing is compared.
+	Fits func(context.Context, Log) error
+
 	Step    func(what, path string) error
 }
 
@@ -86,6 +91,11 @@ func Restore(ctx context.Context, o RestoreOptions) (out Restored, err error) {
 	}
 	if err := inspect(ctx, stage, &out.Manifest); err != nil {
 		return out, err
+	}
+	if o.Fits != nil {
+		if err := o.Fits(ctx, out.Manifest.Log); err != nil {
+			return out, err
+		}
 	}
 	if there(filepath.Join(stage, settingsName)) { // it comes back as a folder of its own
 		out.Settings = filepath.Join(o.Data, settingsAside)
@@ -152,7 +162,7 @@ func commit(o *RestoreOptions, p plan, stage string) error {
 	if err := os.Rename(stage, ready); err != nil {
 		return err
 	}
-	return syncFolder(o.Data)
+	return disk.SyncFolder(o.Data)
 }
 
 // Pending reports whether a restore was interrupted after its commit, so that Finish has something to do.
@@ -216,7 +226,7 @@ func finish(data string, step steps) error {
 		}
 	}
 	if len(p.Old) > 0 {
-		if err := errors.Join(syncFolder(aside), syncFolder(data)); err != nil {
+		if err := errors.Join(disk.SyncFolder(aside), disk.SyncFolder(data)); err != nil {
 			return err
 		}
 	}
@@ -225,7 +235,7 @@ func finish(data string, step steps) error {
 			return err
 		}
 	}
-	if err := syncFolder(data); err != nil {
+	if err := disk.SyncFolder(data); err != nil {
 		return err
 	}
 	if err := step.at("remove", ready); err != nil {
@@ -348,7 +358,8 @@ func finishTree(root *os.Root, m *Manifest) error {
 // inspect checks a backup that was unpacked: each database by SQLite's integrity check, and the log from its first
 // entry to the head in the manifest.
 func inspect(ctx context.Context, folder string, m *Manifest) error {
-	if len(m.Files) == 0 || !there(filepath.Join(folder, dataName, database)) {
+	path := filepath.Join(folder, dataName, database)
+	if m.Log.Store == "" && !there(path) {
 		return damaged("it has no database")
 	}
 	for _, f := range m.Files {
@@ -363,7 +374,9 @@ func inspect(ctx context.Context, folder string, m *Manifest) error {
 			return err
 		}
 	}
-	path := filepath.Join(folder, dataName, database)
+	if m.Log.Store != "" {
+		return nil
+	}
 	version, newest, err := sqlite.SchemaOf(path)
 	if err != nil || version < newest {
 		return err // a log of an older schema is verified after its migration
@@ -471,5 +484,5 @@ func PutBack(path, data string, step func(what, path string) error) (err error) 
 	if err := os.Rename(to, filepath.Join(data, database)); err != nil {
 		return err
 	}
-	return syncFolder(data)
+	return disk.SyncFolder(data)
 }

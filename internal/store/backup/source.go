@@ -161,7 +161,7 @@ func (w whole) Read(b []byte) (int, error) {
 func OpenSource(path string, keys Keys) (Source, func() error, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return Source{}, nil, fault.New(fault.NotFound, "backup_not_found", "there is no backup %s: %w", path, err).WithHint("steward backup list shows the backups")
+		return Source{}, nil, fault.New(fault.NotFound, "backup_not_found", "there is no backup %s: %w", path, err).WithHint("steward backup list FOLDER shows the backups in a folder")
 	}
 	if info.IsDir() {
 		return FolderSource(path), func() error { return nil }, nil
@@ -181,6 +181,9 @@ func decrypt(in *bufio.Reader, keys Keys) (io.Reader, error) {
 	}
 	var sealed io.Reader = in
 	switch {
+	case bytes.HasPrefix(head, []byte("\x1f\x8b")), bytes.HasPrefix(head, []byte("\x28\xb5\x2f\xfd")):
+		return nil, fault.New(fault.Invalid, "backup_compressed", "the backup is compressed").
+			WithHint("decompress it on the way, for example: gunzip -c FILE | steward restore -")
 	case bytes.HasPrefix(head, []byte("age-encryption.org/")):
 	case string(head) == armor.Header:
 		sealed = armor.NewReader(in)

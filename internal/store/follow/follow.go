@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"steward/internal/fault"
+	"steward/internal/lifetime/telemetry"
 	"steward/internal/resource"
 	"steward/internal/store"
 )
@@ -117,6 +118,8 @@ type Options struct {
 	About func(*resource.Entry) []resource.URI
 	Queue int // entries queued for a subscriber before he must read them from the log; zero: 4,096
 	Size  int // entries per batch; zero: 256
+	// Lag is told how far the log has been read for the subscribers. May be nil.
+	Lag *telemetry.Follower
 }
 
 // Log delivers the entries of a store's log. While there are subscribers, one
@@ -139,6 +142,7 @@ func New(o Options) *Log {
 	if o.Size <= 0 {
 		o.Size = 256
 	}
+	o.Lag.Rest()
 	return &Log{opt: o, done: make(chan struct{})}
 }
 

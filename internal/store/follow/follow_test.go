@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/http/httptest"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -15,6 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"steward/internal/fault"
+	"steward/internal/lifetime/telemetry"
 	"steward/internal/resource"
 	"steward/internal/store"
 	"steward/test/leak"
@@ -45,6 +48,39 @@ func at(path ...string) resource.URI {
 		u = u.Child("b.B", p)
 	}
 	return u
+}
+
+// The lag of a Log is that of its reader, and there is none without subscribers.
+func TestLag(t *testing.T) {
+	st := storetest.NewModel()
+	newest := uint64(0)
+	x := telemetry.New("test", nil)
+	l := New(Options{Store: st, Lag: x.Follow("events", func() uint64 { return newest + 7 })})
+	defer l.Close()
+	lag := func(want int) {
+		t.Helper()
+		w := httptest.NewRecorder()
+		x.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+		if line := fmt.Sprintf("steward_follower_lag_entries{follower=\"events\"} %d\n", want); !strings.Contains(w.Body.String(), line) {
+			t.Errorf("%s is missing in\n%s", line, w.Body.String())
+		}
+	}
+	newest = put(t, st, "ana", at("1"))
+	lag(0)
+	for b, err := range l.Subscribe(t.Context(), Filter{Spaces: anas}, Start) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b.Caught && newest == 1 {
+			newest = put(t, st, "ana", at("2"))
+			continue
+		}
+		if newest == 2 && slices.ContainsFunc(b.Entries, func(e *Entry) bool { return e.Seq == newest }) {
+			lag(7)
+			break
+		}
+	}
+	lag(0)
 }
 
 func TestMatch(t *testing.T) {

@@ -63,6 +63,7 @@ func (l *Log) join(w *queue, spaces []resource.Space, at uint64) (*reader, uint6
 		r = &reader{log: l, cancel: cancel, index: index{}, queues: map[*queue]bool{}}
 		r.pos.Store(at)
 		l.live = r
+		l.opt.Lag.At(at)
 		l.running.Go(func() { r.run(ctx, at) })
 	}
 	r.queues[w] = false
@@ -91,6 +92,7 @@ func (l *Log) leave(r *reader, w *queue, spaces []resource.Space) {
 		r.cancel()
 		if l.live == r {
 			l.live = nil
+			l.opt.Lag.Rest()
 		}
 	}
 }
@@ -104,6 +106,7 @@ func (r *reader) run(ctx context.Context, at uint64) {
 	defer r.log.mu.Unlock()
 	if r.log.live == r {
 		r.log.live = nil
+		r.log.opt.Lag.Rest()
 	}
 	for w := range r.queues {
 		w.end(err)
@@ -145,6 +148,9 @@ func (r *reader) distribute(entries []resource.Entry, pos uint64) {
 		fresh = r.distributeEntry(&entries[i], fresh)
 	}
 	r.pos.Store(pos) // only now is everything up to here in the queues
+	if r.log.live == r {
+		r.log.opt.Lag.At(pos)
+	}
 	for _, w := range fresh {
 		r.queues[w] = false
 		w.signal()

@@ -77,8 +77,7 @@ func coded(err error) error {
 		return fault.New(fault.Denied, "store_refused", "PostgreSQL refuses the store: %w", err).
 			WithHint("check the role, the password and the name of the database in the setting store")
 	case away(err):
-		return fault.New(fault.Unavailable, "store_unreachable", "PostgreSQL cannot be reached: %w", err).
-			WithHint("start it, or check the address in the setting store").Retrying(fault.RetryBackoff, 0)
+		return unreachable(err)
 	case errors.As(err, &e):
 		return codedServer(e)
 	}
@@ -91,8 +90,7 @@ func codedServer(e *pgconn.PgError) error {
 		return fault.New(fault.NoSpace, "disk_full", "PostgreSQL has no space left: %w", e).
 			WithHint("free some space on its machine; no acknowledged data is lost").Retrying(fault.RetryBackoff, 0)
 	case "25006": // read_only_sql_transaction
-		return fault.New(fault.Unavailable, "store_read_only", "this PostgreSQL only reads: %w", e).
-			WithHint("name the primary server in the setting store, not a standby")
+		return onlyReads(e)
 	case "54000", "53200": // program_limit_exceeded, out_of_memory
 		return fault.New(fault.TooLarge, "body_too_large", "PostgreSQL cannot take something of this size: %w", e).
 			WithHint("keep it in a file, and a reference to it here")
@@ -101,6 +99,16 @@ func codedServer(e *pgconn.PgError) error {
 			WithHint("see what it is doing in pg_stat_activity").Retrying(fault.RetryBackoff, 0)
 	}
 	return broken(e)
+}
+
+func unreachable(err error) error {
+	return fault.New(fault.Unavailable, "store_unreachable", "PostgreSQL cannot be reached: %w", err).
+		WithHint("start it, or check the address in the setting store").Retrying(fault.RetryBackoff, 0)
+}
+
+func onlyReads(err error) error {
+	return fault.New(fault.Unavailable, "store_read_only", "this PostgreSQL only reads: %w", err).
+		WithHint("name the primary server in the setting store, not a standby")
 }
 
 func broken(err error) error {

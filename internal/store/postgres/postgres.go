@@ -52,6 +52,7 @@ package postgres
 import (
 	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	"net"
 	"sync"
@@ -270,9 +271,29 @@ func (s *Store) start(ctx context.Context, newest int) (head uint64, err error) 
 // Ready reports whether the database can be read, and whether this store may still
 // write to it (store_in_use).
 func (s *Store) Ready(ctx context.Context) error {
-	if _, err := s.head(ctx); err != nil {
+	if err := s.mayWrite(); err != nil {
 		return err
 	}
+	asked, cancel := context.WithTimeout(ctx, connectLimit)
+	defer cancel()
+	var standby bool
+	var newest *int64
+	err := s.readOnce(asked, everything, func(q *request) error {
+		return q.row("SELECT pg_is_in_recovery(), (SELECT seq FROM log ORDER BY seq DESC LIMIT 1)").Scan(&standby, &newest)
+	})
+	switch {
+	case err != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded):
+		return unreachable(err)
+	case err != nil:
+		return coded(err)
+	case standby:
+		return onlyReads(errors.New("it is a standby"))
+	}
+	return nil
+}
+
+// mayWrite returns store_in_use if another Steward has the database.
+func (s *Store) mayWrite() error {
 	if s.writer == nil {
 		return nil
 	}
@@ -283,6 +304,12 @@ func (s *Store) Ready(ctx context.Context) error {
 
 // Head returns the sequence number of the newest entry of the log that this process knows.
 func (s *Store) Head() uint64 { return s.news.current() }
+
+// Size returns how many bytes the database has.
+func (s *Store) Size(ctx context.Context) (n int64, err error) {
+	err = s.pool.QueryRow(ctx, "SELECT pg_database_size(current_database())").Scan(&n)
+	return n, err
+}
 
 // Queued returns how many batches wait to be committed.
 func (s *Store) Queued() int {

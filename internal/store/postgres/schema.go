@@ -115,6 +115,28 @@ func prepare(ctx context.Context, tx pgx.Tx, all []string, role string) error {
 	return err
 }
 
+// SchemaOf returns the version of the tables of a database, and the one that this program needs. The version is 0 if
+// there are no tables, or a role may not see them. Nothing is changed. Errors: store_unreachable, store_refused.
+func SchemaOf(ctx context.Context, url string) (version, newest int, err error) {
+	all, err := steps()
+	if err != nil {
+		return 0, 0, err
+	}
+	config, err := parse(url)
+	if err != nil {
+		return 0, 0, err
+	}
+	conn, err := pgx.ConnectConfig(ctx, config.ConnConfig)
+	if err != nil {
+		return 0, 0, coded(err)
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	if version, err = versionOf(ctx, conn); err == nil && version > len(all) {
+		err = tooNew(version, len(all))
+	}
+	return version, len(all), coded(err)
+}
+
 // querier is a connection or a transaction.
 type querier interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row

@@ -65,7 +65,11 @@ func copyOf(ctx context.Context, path, to string, read func(*conn) error) (err e
 		return context.Cause(ctx)
 	}
 	if err != nil {
-		return fmt.Errorf("cannot copy %s: %w", path, err)
+		err = fmt.Errorf("cannot copy %s: %w", path, err)
+		if cause := tryToWrite(to); cause != nil { // it is the new file that is at fault
+			return byCause(to, err, cause)
+		}
+		return err
 	}
 	if err := f.Sync(); err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"steward/internal/fault"
+	"steward/internal/lifetime/disk"
 	"steward/internal/store/chain"
 )
 
@@ -178,20 +179,10 @@ func backUp(c *conn, path string, version int) (string, error) {
 		err = f.Sync()
 	}
 	if err == nil {
-		err = syncDir(filepath.Dir(path))
+		err = disk.SyncFolder(filepath.Dir(path))
 	}
 	if err != nil {
 		return "", errors.Join(err, os.Remove(name))
 	}
 	return name, nil
-}
-
-// syncDir makes the names of new files in a folder durable.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
 }

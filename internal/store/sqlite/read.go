@@ -3,6 +3,8 @@ package sqlite
 import (
 	"context"
 	"errors"
+	"io/fs"
+	"os"
 	"slices"
 	"strings"
 
@@ -39,6 +41,19 @@ func (s *Store) Head() uint64 {
 	s.news.mu.Lock()
 	defer s.news.mu.Unlock()
 	return s.news.head
+}
+
+// Size returns how many bytes the database and its write-ahead log have.
+func (s *Store) Size(context.Context) (n int64, err error) {
+	for _, name := range []string{s.path, s.path + "-wal"} {
+		st, err := os.Stat(name)
+		if err == nil {
+			n += st.Size()
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return 0, err
+		}
+	}
+	return n, nil
 }
 
 // Queued returns how many batches wait to be committed.

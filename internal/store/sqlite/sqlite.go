@@ -26,6 +26,7 @@ import (
 	sqlite3 "zombiezen.com/go/sqlite"
 
 	"steward/internal/fault"
+	"steward/internal/lifetime/disk"
 	"steward/internal/lifetime/telemetry"
 	"steward/internal/store"
 )
@@ -222,7 +223,7 @@ func (s *Store) prepareWriter(c *conn, version int, steps []string) error {
 	if err != nil {
 		return err
 	}
-	if err := syncDir(filepath.Dir(s.path)); err != nil {
+	if err := disk.SyncFolder(filepath.Dir(s.path)); err != nil {
 		return err
 	}
 	s.writer, err = newWriter(s, c)
@@ -237,7 +238,7 @@ func (s *Store) openToRead(steps []string) error {
 		return unreadable(s.path, cmp.Or(err, fs.ErrInvalid))
 	}
 	c, err := s.openReader()
-	if isCode(err, sqlite3.ResultCantOpen) && !mayRead(s.path) {
+	if isCode(err, sqlite3.ResultCantOpen) && !disk.Readable(s.path) {
 		return unreadable(s.path, err)
 	}
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	sqlite3 "zombiezen.com/go/sqlite"
 
 	"steward/internal/fault"
+	"steward/internal/lifetime/disk"
 	"steward/internal/resource"
 	"steward/internal/store"
 	"steward/internal/store/chain"
@@ -362,7 +363,7 @@ func (t *Transfer) Finish(context.Context) error {
 		err = os.Rename(t.path, t.goal)
 	}
 	if err == nil {
-		err = syncDir(filepath.Dir(t.goal))
+		err = disk.SyncFolder(filepath.Dir(t.goal))
 	}
 	return coded(t.path, err)
 }

@@ -10,6 +10,7 @@ import (
 
 	"steward/internal/fault"
 	"steward/internal/id"
+	"steward/internal/lifetime/disk"
 	"steward/internal/tool"
 	"steward/internal/tools/local"
 )
@@ -134,7 +135,7 @@ func syncAncestors(root *os.Root, dir string) error {
 		if err != nil {
 			return err
 		}
-		err = errors.Join(d.Sync(), d.Close())
+		err = errors.Join(disk.SyncNames(d), d.Close())
 		if err != nil || dir == "." {
 			return err
 		}

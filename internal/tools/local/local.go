@@ -18,6 +18,7 @@ import (
 
 	"steward/internal/fault"
 	"steward/internal/id"
+	"steward/internal/lifetime/disk"
 	"steward/internal/strict"
 	"steward/internal/tool"
 )
@@ -106,7 +107,7 @@ func Replace(path string, data []byte) error {
 	if err != nil {
 		return errors.Join(err, gone(root.Remove(temp)))
 	}
-	return syncDir(dir)
+	return disk.SyncFolder(dir)
 }
 
 // ReplaceTarget is Replace, except that the file is replaced that a symbolic link leads to.
@@ -155,19 +156,7 @@ func makeAll(dir string) error {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	return syncDir(parent)
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	err = d.Sync()
-	if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOTSUP) { // a file system that cannot sync folders
-		err = nil
-	}
-	return errors.Join(err, d.Close())
+	return disk.SyncFolder(parent)
 }
 
 var errNotPlain = errors.New("it is not a regular file")

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
-	"syscall"
 )
 
 // maxPrivate is how many files of private places are looked at to find hard links to them.
@@ -140,13 +139,4 @@ func (p *Private) linked(device uint64) found {
 	}
 	p.links[device] = own
 	return own
-}
-
-// identity returns a file's inode and how many names it has.
-func identity(info fs.FileInfo) (id inode, links uint64, ok bool) {
-	st, ok := info.Sys().(*syscall.Stat_t)
-	if !ok {
-		return id, 0, false
-	}
-	return inode{uint64(st.Dev), uint64(st.Ino)}, uint64(st.Nlink), true //nolint:unconvert // their types differ between systems
 }

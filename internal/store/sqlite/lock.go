@@ -1,5 +1,3 @@
-//go:build unix
-
 package sqlite
 
 import (
@@ -9,9 +7,8 @@ import (
 	"strconv"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"steward/internal/fault"
+	"steward/internal/lifetime/disk"
 )
 
 // FileLock is held as long as its file is open.
@@ -25,8 +22,8 @@ func TakeLock(path string) (*FileLock, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-	if errors.Is(err, unix.EWOULDBLOCK) {
+	ok, err := disk.TryLock(f)
+	if err == nil && !ok {
 		defer f.Close()
 		return nil, inUse(path, f)
 	}
@@ -59,13 +56,5 @@ func (l *FileLock) Release() error {
 	if l == nil {
 		return nil
 	}
-	// Closing the file alone would leave it locked while a child of this process
-	// that was just forked still has it.
-	return errors.Join(unix.Flock(int(l.f.Fd()), unix.LOCK_UN), l.f.Close())
-}
-
-// mayRead reports whether this process may read a file. It does not open the
-// file, since closing it would release SQLite's locks on it.
-func mayRead(path string) bool {
-	return unix.Faccessat(unix.AT_FDCWD, path, unix.R_OK, unix.AT_EACCESS) == nil
+	return errors.Join(disk.Unlock(l.f), l.f.Close())
 }

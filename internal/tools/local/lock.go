@@ -1,17 +1,13 @@
-//go:build unix
-
 package local
 
 import (
 	"context"
-	"errors"
 	"os"
 	"path/filepath"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"steward/internal/fault"
+	"steward/internal/lifetime/disk"
 )
 
 const lockWait = 5 * time.Millisecond // between two tries
@@ -28,13 +24,13 @@ func lock(ctx context.Context, path string) (unlock func(), err error) {
 		return nil, Fault(filepath.Base(path), err)
 	}
 	for {
-		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if err == nil {
-			return func() { f.Close() }, nil // nothing was written to it
-		}
-		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
+		ok, err := disk.TryLock(f)
+		if err != nil {
 			f.Close()
 			return nil, Fault(filepath.Base(path), err)
+		}
+		if ok {
+			return func() { f.Close() }, nil // nothing was written to it
 		}
 		select {
 		case <-ctx.Done():
