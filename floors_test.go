@@ -32,8 +32,8 @@ var ordered = map[int]bool{0: true, 1: true, 2: true, 4: true, 6: true}
 func floors() map[string]floor {
 	table := map[string]floor{}
 	for level, names := range map[int][]string{
-		0: {"internal/fault", "internal/id", "internal/lifetime", "internal/lifetime/disk", "internal/search/meaning", "internal/search/words", "internal/secret/mask", "internal/tool/sentence"},
-		1: {"client", "internal/strict", "internal/resource", "internal/request", "internal/message", "internal/tool", "internal/intent", "internal/record", "internal/lifetime/telemetry"},
+		0: {"internal/fault", "internal/id", "internal/lifetime", "internal/search/meaning", "internal/search/words", "internal/secret/mask", "internal/tool/sentence"},
+		1: {"client", "internal/strict", "internal/resource", "internal/request", "internal/message", "internal/tool", "internal/intent", "internal/record", "internal/lifetime/disk", "internal/lifetime/telemetry"},
 		2: {"internal/store", "internal/store/chain", "internal/store/transfer", "internal/store/follow", "internal/store/lease", "internal/policy", "internal/llm/tokens", "internal/llm", "internal/provider/cloud", "internal/conversation/window", "internal/importexport", "internal/search", "internal/catalog/watch", "internal/egress", "internal/extract", "internal/secret/oauth", "internal/tools/local", "internal/service", "internal/tools/dav", "internal/channel", "internal/channel/markup", "internal/channel/rest", "internal/channel/wire", "internal/tools/mailbox", "internal/memory", "internal/memory/graph/rdf", "internal/memory/graph/sparql"},
 		4: {"internal/settings", "internal/taint", "internal/kits", "internal/requests", "internal/routing", "internal/explain", "internal/turn", "internal/turn/relay", "internal/work", "internal/planning", "internal/runtime", "proto"},
 		6: {"internal/app", "internal/cli/command", "internal/cli/activity", "internal/cli/conversations", "internal/cli/access", "internal/cli/agents", "internal/cli/documents", "internal/cli/node", "internal/cli/talk", "internal/cli", "cmd/steward"},

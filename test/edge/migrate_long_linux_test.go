@@ -37,9 +37,7 @@ func killedAtCall(n *edge.Node, calls string, nth int, args ...string) (done boo
 
 // with returns a node over the same data folder with other variables.
 func with(n *edge.Node, env ...string) *edge.Node {
-	other := *n
-	other.Env = append(without(without(n.Env, "STEWARD_STORE"), "STEWARD_STORE_OWNER"), env...)
-	return &other
+	return &edge.Node{T: n.T, Dir: n.Dir, Env: append(without(without(n.Env, "STEWARD_STORE"), "STEWARD_STORE_OWNER"), env...)}
 }
 
 // Killed at any step, a migration leaves the store where it was, or has moved it as

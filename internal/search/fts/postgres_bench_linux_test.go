@@ -21,10 +21,10 @@ import (
 	"steward/test/postgres"
 )
 
-// vocabulary returns 20,000 words of English and German, alternating, the frequent
+// commonWords returns 20,000 words of English and German, alternating, the frequent
 // ones first: those of the documents and of the page's German texts, and compounds of
 // these.
-func vocabulary(b *testing.B) []string {
+func commonWords(b *testing.B) []string {
 	var all [2][]string
 	for i, pattern := range []string{"../../../docs/*/*.md", "../../server/page/german.go"} {
 		files, err := filepath.Glob(pattern)
@@ -84,7 +84,7 @@ func selfCPU() time.Duration {
 // the index finds both at once. docs/decisions/0014-postgres.md has the outcome.
 func BenchmarkBesidePostgres(b *testing.B) {
 	ctx := context.Background()
-	words := vocabulary(b)
+	words := commonWords(b)
 	w := openWorld(b, b.TempDir())
 	defer w.close()
 	c, err := postgres.Start(true)
