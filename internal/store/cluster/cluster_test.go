@@ -1,8 +1,10 @@
 package cluster
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -137,8 +139,11 @@ func TestLabels(t *testing.T) {
 	if e, _ := a.table.get(ada); e.State != Waiting {
 		t.Errorf("%+v", e)
 	}
-	if f := fault.Of(noWorker(ada, entry{}, []string{"gpu"})); f.Code != "no_worker" || f.Kind != fault.Unavailable {
-		t.Error(f)
+	short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, _, err := a.Reach(short, ada)
+	if f := fault.Of(err); f.Code != "no_worker" || f.Kind != fault.Unavailable || !slices.Equal(f.Details["labels"].([]string), []string{"big.disk *>", "gpu"}) {
+		t.Error(err)
 	}
 	_, _ = w.node("b", needs, func(o *Options) { o.Labels = []string{"home", "gpu", "big.disk *>"} })
 	if node, here := w.reach(a, ada); node != "b" || here {
@@ -275,5 +280,48 @@ func TestAHolderThatAnswersKeepsItsPiece(t *testing.T) {
 	}
 	if err := w.put(a, ada.Space, "x"); err != nil {
 		t.Error(err)
+	}
+}
+
+// A node that reaches neither JetStream nor another node lets go of everything by itself.
+func TestANodeThatIsCutOffLetsGo(t *testing.T) {
+	w := newWorld(t)
+	a, wa := w.node("a", func(o *Options) { o.Silence = time.Second })
+	w.reach(a, ada)
+	w.nats.Shutdown()
+	w.until("it has left", func() bool { return wa.get(ada).leaves > 0 && a.holding(ada) == nil })
+	if a.Holds(ada) {
+		t.Error("it still holds the piece")
+	}
+	if s, r := w.state(ada); s != Waiting || r.Pointer == 0 {
+		t.Errorf("the record is %s %+v", s, r)
+	}
+}
+
+// Engines learn by their next commit that a piece is lost, and leave it.
+func TestACommitThatIsRefusedEndsTheWork(t *testing.T) {
+	w := newWorld(t)
+	a, wa := w.node("a")
+	w.reach(a, ada)
+	e, _ := a.table.get(ada)
+	a.table.mu.Lock()
+	a.table.followed = 1 << 60 // so that it does not learn it from the log
+	old := a.table.entries[ada]
+	old.Seq = 1 << 60
+	a.table.entries[ada] = old
+	a.table.mu.Unlock()
+	if _, err := w.st.Commit(t.Context(), store.ForNode(ada.Space), store.Batch{Changes: []store.Change{{URI: e.At, State: Held, Body: encode(record{Holder: "other", Pointer: e.pointer()}), If: store.If{Version: e.Version}}}}); err != nil {
+		t.Fatal(err)
+	}
+	wa.hangInLeave()
+	for range 2 {
+		if err := w.put(a, ada.Space, "x"); !errors.Is(err, lease.ErrLost) {
+			t.Error(err)
+		}
+	}
+	wa.letLeave()
+	w.until("it has left", func() bool { return wa.get(ada).leaves == 1 && a.holding(ada) == nil })
+	if s, r := w.state(ada); s != Held || r.Holder != "other" {
+		t.Errorf("the record is %s %+v", s, r)
 	}
 }

@@ -5,41 +5,57 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // serverLog writes what the embedded server reports to the log of the node.
 type serverLog struct {
 	log   *slog.Logger
-	fatal *atomic.Pointer[string] // the first reason why it cannot run
+	fatal atomic.Pointer[string] // the first reason why it cannot run
+
+	mu   sync.Mutex
+	last map[string]time.Time // when a text was written, by its format
 }
 
+// often is how often the same text is written, such as that a peer cannot be reached. The server repeats it each second, for
+// several connections.
+const often = time.Minute
+
 // Noticef implements server.Logger.
-func (l serverLog) Noticef(format string, v ...any) { l.write(slog.LevelDebug, format, v) }
+func (l *serverLog) Noticef(format string, v ...any) { l.write(slog.LevelDebug, format, v) }
 
 // Warnf implements server.Logger.
-func (l serverLog) Warnf(format string, v ...any) {
+func (l *serverLog) Warnf(format string, v ...any) {
 	if !strings.HasPrefix(format, "TLS certificate chain and hostname") { // keys are compared instead: see identity
 		l.write(slog.LevelWarn, format, v)
 	}
 }
 
 // Errorf implements server.Logger.
-func (l serverLog) Errorf(format string, v ...any) { l.write(slog.LevelError, format, v) }
+func (l *serverLog) Errorf(format string, v ...any) { l.write(slog.LevelError, format, v) }
 
 // Fatalf implements server.Logger.
-func (l serverLog) Fatalf(format string, v ...any) {
+func (l *serverLog) Fatalf(format string, v ...any) {
 	text := fmt.Sprintf(format, v...)
 	l.fatal.CompareAndSwap(nil, &text)
 	l.write(slog.LevelError, format, v)
 }
 
 // Debugf implements server.Logger.
-func (serverLog) Debugf(string, ...any) {}
+func (*serverLog) Debugf(string, ...any) {}
 
 // Tracef implements server.Logger.
-func (serverLog) Tracef(string, ...any) {}
+func (*serverLog) Tracef(string, ...any) {}
 
-func (l serverLog) write(level slog.Level, format string, v []any) {
+func (l *serverLog) write(level slog.Level, format string, v []any) {
+	l.mu.Lock()
+	if now := time.Now(); now.Sub(l.last[format]) < often {
+		level = slog.LevelDebug
+	} else {
+		l.last[format] = now // the server has some hundred formats
+	}
+	l.mu.Unlock()
 	l.log.Log(context.Background(), level, "NATS server", "text", fmt.Sprintf(format, v...))
 }

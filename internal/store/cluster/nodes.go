@@ -135,11 +135,12 @@ func (c *Cluster) ask(ctx context.Context, within time.Duration, each func(Node)
 type lives struct {
 	mu     sync.Mutex
 	heard  map[string]time.Time
-	others time.Time     // when any other node answered last
-	asking chan struct{} // closed when that is known; nil: nobody asks
+	missed map[string]time.Time // when a node did not answer, and has not since
+	others time.Time            // when any other node answered last
+	asking chan struct{}        // closed when that is known; nil: nobody asks
 }
 
-func (l *lives) init() { l.heard = map[string]time.Time{} }
+func (l *lives) init() { l.heard, l.missed = map[string]time.Time{}, map[string]time.Time{} }
 
 // alive reports whether a node answers, or did so lately.
 func (c *Cluster) alive(ctx context.Context, node string) bool {
@@ -157,11 +158,12 @@ func (c *Cluster) alive(ctx context.Context, node string) bool {
 		return false
 	}
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	if len(l.heard) > maxNodes {
 		clear(l.heard)
 	}
 	l.heard[node] = time.Now()
-	l.mu.Unlock()
+	delete(l.missed, node)
 	return true
 }
 
@@ -206,6 +208,10 @@ func (l *lives) silent(node string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.heard, node)
+	if len(l.missed) > maxNodes {
+		clear(l.missed)
+	}
+	l.missed[node] = time.Now()
 }
 
 // keep asks whether a node still holds a piece. It does if it takes over the pointer.
@@ -231,6 +237,12 @@ func (c *Cluster) onKeep(m *nats.Msg) {
 
 // keeps asks the holder of a piece whether it still holds it. silent: it does not answer.
 func (c *Cluster) keeps(ctx context.Context, e entry, t ticket) (yes, silent bool) {
+	c.lives.mu.Lock()
+	missed := time.Since(c.lives.missed[e.Holder]) < c.patience()
+	c.lives.mu.Unlock()
+	if missed { // Reach has just waited for it
+		return false, true
+	}
 	ctx, cancel := context.WithTimeout(ctx, c.patience())
 	defer cancel()
 	m, err := c.nc.RequestWithContext(ctx, c.subject(e.Holder, verbKeep), encode(keep{At: e.At, Seq: e.pointer(), Subject: t.subject, Message: t.message}))

@@ -38,6 +38,9 @@ func (c *Cluster) Reach(ctx context.Context, p Piece) (node string, here bool, e
 		select {
 		case <-changed:
 		case <-again.C:
+		case <-c.ctx.Done():
+			again.Stop()
+			return "", false, fault.New(fault.Unavailable, "closing", "Steward is closing").Retrying(fault.RetryBackoff, 0)
 		case <-within.Done():
 			again.Stop()
 			if errors.Is(ctx.Err(), context.Canceled) {

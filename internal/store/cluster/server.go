@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -39,12 +38,12 @@ func (c *Cluster) startServer(ctx context.Context, key *identity) (token string,
 			WithHint("check the cluster settings")
 	}
 	c.server = s
-	var fatal atomic.Pointer[string]
-	s.SetLoggerV2(serverLog{c.log, &fatal}, false, false, false)
+	log := &serverLog{log: c.log, last: map[string]time.Time{}}
+	s.SetLoggerV2(log, false, false, false)
 	c.serving.Go(s.Start)
-	for fatal.Load() == nil && ctx.Err() == nil && !s.ReadyForConnections(100*time.Millisecond) {
+	for log.fatal.Load() == nil && ctx.Err() == nil && !s.ReadyForConnections(100*time.Millisecond) {
 	}
-	if why := fatal.Load(); why != nil {
+	if why := log.fatal.Load(); why != nil {
 		return "", fault.New(fault.Unavailable, "cluster_refused", "the NATS server of this node does not start: %s", *why).
 			WithHint("check that cluster.listen is a free address of this machine and that %s can be written", c.opt.Embed.Dir)
 	}

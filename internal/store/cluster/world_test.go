@@ -3,7 +3,10 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
+	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -19,6 +22,13 @@ import (
 
 func TestMain(m *testing.M) {
 	inside() // in a process that a test has started, it does not return
+	if n := runtime.NumGoroutine(); n > 1 {
+		buf := make([]byte, 1<<20)
+		if all := string(buf[:runtime.Stack(buf, true)]); strings.Contains(all, "nats") {
+			fmt.Fprintln(os.Stderr, "importing the package starts goroutines:", all)
+			os.Exit(1)
+		}
+	}
 	leak.Main(m)
 }
 
