@@ -220,6 +220,12 @@ func (s *Server) Close() error {
 		s.chat.Shutdown(ctx) //nolint:errcheck // says that it has cut some off
 		return nil
 	}
+	leave := func() error {
+		if s.leave != nil {
+			return s.leave()
+		}
+		return nil
+	}
 	duties := func() error {
 		if s.stopDuties != nil {
 			s.stopDuties()
@@ -232,7 +238,7 @@ func (s *Server) Close() error {
 		}
 		return nil
 	}
-	return errors.Join(err, closeWithin(grace+cmp.Or(s.beyond, 10*time.Second), s.log, part{"the cluster", s.leave}, part{"the channels", duties}, part{"the chat", talks}, part{"the APIs", requests}))
+	return errors.Join(err, closeWithin(grace+cmp.Or(s.beyond, 10*time.Second), s.log, part{"the cluster", leave}, part{"the channels", duties}, part{"the chat", talks}, part{"the APIs", requests}))
 }
 
 // Notice is the content of the file by which commands find the Steward that serves the
