@@ -176,9 +176,29 @@ func (l *Lifetime) Stay(ctx context.Context, user string) (_ context.Context, re
 	if !ok {
 		return nil, nil, false
 	}
+	ctx, end := p.within(ctx)
+	return ctx, func() { end(); let() }, true
+}
+
+// Visit is Stay for what changes nothing and may be held up by others, such as an answer that is being sent: Leave does
+// not wait for it.
+func (l *Lifetime) Visit(ctx context.Context, user string) (_ context.Context, release func(), ok bool) {
+	if l.parts == nil || user == "" {
+		return ctx, func() {}, true
+	}
+	p := l.Of(user)
+	if p.Err() != nil {
+		return nil, nil, false
+	}
+	ctx, end := p.within(ctx)
+	return ctx, end, true
+}
+
+// within returns a context that ends with l, too.
+func (l *Lifetime) within(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(p, func() { cancel(context.Cause(p)) })
-	return ctx, func() { stop(); cancel(nil); let() }, true
+	stop := context.AfterFunc(l, func() { cancel(context.Cause(l)) })
+	return ctx, func() { stop(); cancel(nil) }
 }
 
 // Left returns a channel that is closed when a user's part ends, or nil if l is not divided.

@@ -204,6 +204,7 @@ type hold struct {
 	gate     *gate
 	user     string
 	at       time.Time
+	day      *day // in the ledger
 	meter    *Meter
 	price    Price
 	input    int64 // tokens, as accurately as they can be counted
@@ -239,7 +240,8 @@ func (m *metered) reserveOutput(r *Request, h *hold) (*Request, error) {
 	g := m.gate
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	day, ends := g.ledger.Spent(r.User, h.at)
+	day, ends, of := g.ledger.look(r.User, h.at)
+	h.day = of
 	var room [4]*Meter // on the stack, for all but the deepest
 	meters := h.meter.lock(room[:0])
 	defer func() {
@@ -278,7 +280,7 @@ func (m *metered) reserveOutput(r *Request, h *hold) (*Request, error) {
 	}
 	r = h.bound(r, output)
 	h.reserved = Spend{h.input + int64(wanted(r)), m.price.most(h.input, int64(wanted(r)))}
-	g.ledger.Add(h.user, h.at, h.reserved)
+	g.ledger.addTo(h.day, h.reserved)
 	for _, m := range meters {
 		m.spent = m.spent.Add(h.reserved)
 	}
@@ -368,7 +370,7 @@ func (h *hold) settle(used Spend) bool {
 	h.settled = true
 	correction := used.Minus(h.reserved)
 	h.meter.Add(correction)
-	h.gate.ledger.Add(h.user, h.at, correction)
+	h.gate.ledger.addTo(h.day, correction)
 	return true
 }
 

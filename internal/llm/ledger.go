@@ -29,21 +29,33 @@ func NewDayLedger(zone func(user string) *time.Location) *DayLedger {
 // Spent returns what the user has spent on the day that contains at, reservations included, and when
 // that day ends.
 func (l *DayLedger) Spent(user string, at time.Time) (Spend, time.Time) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if d := l.day(user, at); d != nil {
-		return d.spent, d.end
-	}
-	_, end := l.bounds(user, at)
-	return Spend{}, end
+	spent, end, _ := l.look(user, at)
+	return spent, end
 }
 
-// Add adds to what the user has spent on the day that contains at. A negative amount releases what
-// was reserved and not used.
-func (l *DayLedger) Add(user string, at time.Time, s Spend) {
+// look is Spent. It also returns the day, for addTo; nil: it is over.
+func (l *DayLedger) look(user string, at time.Time) (Spend, time.Time, *day) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if d := l.day(user, at); d != nil {
+		return d.spent, d.end, d
+	}
+	_, end := l.bounds(user, at)
+	return Spend{}, end, nil
+}
+
+// Add adds to what the user has spent on the day that contains at.
+func (l *DayLedger) Add(user string, at time.Time, s Spend) {
+	_, _, d := l.look(user, at)
+	l.addTo(d, s)
+}
+
+// addTo adds to what was spent on a day. A negative amount releases what was reserved and not used. If the day is over, or
+// the user was forgotten since, that changes nothing.
+func (l *DayLedger) addTo(d *day, s Spend) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if d != nil {
 		d.spent = d.spent.Add(s)
 	}
 }
@@ -56,7 +68,7 @@ func (l *DayLedger) Load(user string, at time.Time, s Spend) {
 }
 
 // Forget drops what a user has spent, before it is loaded again: another node may have worked for the user
-// meanwhile. No call of the user's may be running.
+// meanwhile.
 func (l *DayLedger) Forget(user string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

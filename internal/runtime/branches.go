@@ -229,6 +229,11 @@ const (
 // Tidy changes the context window of a conversation. It returns how many messages
 // it removed or brought back.
 func (n *Node) Tidy(ctx context.Context, user string, conv id.ID, how Tidying, tools []string) (changed int, err error) {
+	ctx, leave, ok := n.life.Stay(ctx, user)
+	if !ok {
+		return 0, elsewhere(user)
+	}
+	defer leave()
 	return turn.AloneFor(ctx, n.Turns, user, conv, func(sc store.Scope) (int, error) {
 		switch how {
 		case TidyRefresh:

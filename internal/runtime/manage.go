@@ -132,7 +132,7 @@ func (m recorded) Stream(ctx context.Context, r *llm.Request) iter.Seq2[llm.Even
 		r = &c
 	}
 	return func(yield func(llm.Event, error) bool) {
-		ctx, leave, ok := m.node.life.Stay(ctx, r.User)
+		ctx, leave, ok := m.node.life.Visit(ctx, r.User)
 		if !ok {
 			yield(llm.Event{}, elsewhere(r.User))
 			return

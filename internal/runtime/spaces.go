@@ -54,10 +54,10 @@ type Spaces interface {
 
 // How often a node that shares its store looks which of its users are to be maintained, and when a user is first.
 const (
-	keepUsers  = time.Minute
-	keepFirst  = time.Minute
-	hungWait   = 10 * time.Second // how long LeaveUser waits for calls of tools that do not end when they are told to
-	leaveReads = 5 * time.Second  // how long LeaveUser reads what is due later
+	keepUsers = time.Minute
+	keepFirst = time.Minute
+	hungWait  = 10 * time.Second // how long LeaveUser waits for calls of tools that do not end when they are told to
+	lookAgain = 5 * time.Second  // after what is due could not be read
 )
 
 // keeping is what a node knows about the maintenance of users.
@@ -173,10 +173,17 @@ func (n *Node) LeaveUser(user string) {
 	if n.opt.Alarms == nil || n.life.Err() != nil {
 		return
 	}
-	// What this node has begun and not ended is due again, for whoever takes the user.
-	ctx, cancel := context.WithTimeout(n.life, leaveReads)
-	defer cancel()
-	if err := n.opt.Alarms.LoadUser(ctx, user); err != nil && n.life.Err() == nil {
+	n.life.Go(func() { n.remindUser(user) })
+}
+
+// remindUser reads what is due for a user whom this node has left, who may not be worked on elsewhere: what was begun here
+// and has not ended is due again.
+func (n *Node) remindUser(user string) {
+	for !n.life.Has(user) {
+		err := n.opt.Alarms.LoadUser(n.life, user)
+		if err == nil || !fault.Pause(n.life, lookAgain) {
+			return
+		}
 		n.log.Warn("cannot read what is due for a user later", "user", user, "error", err)
 	}
 }

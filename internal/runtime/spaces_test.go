@@ -53,6 +53,29 @@ func (w *wants) has(user string) bool {
 // shared is a store that several nodes use, which none of them closes.
 type shared struct{ store.Store }
 
+// fence refuses what a node commits that has lost its users: nothing is committed after that.
+type fence struct {
+	store.Store
+	mu   sync.RWMutex
+	lost bool
+}
+
+// Commit implements store.Store.
+func (f *fence) Commit(ctx context.Context, sc store.Scope, b store.Batch) (store.Receipt, error) {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	if f.lost {
+		return store.Receipt{}, lease.ErrLost
+	}
+	return f.Store.Commit(ctx, sc, b)
+}
+
+func (f *fence) set(lost bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.lost = lost
+}
+
 // openShared opens a store for several nodes.
 func openShared(t *testing.T) store.Store {
 	st, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(t.TempDir(), "shared.db")})
@@ -65,11 +88,13 @@ func openShared(t *testing.T) store.Store {
 type member struct {
 	*world
 	wants *wants
+	fence *fence
 }
 
 // join opens a node over a store that it shares. Actions take place in the one ledger.
 func join(t *testing.T, st store.Store, done *ledger, more ...tool.Tool) *member {
-	m := &member{world: made(t, &world{memory: st, more: more, judge: allows{"ledger.add": policy.Ask}}), wants: &wants{}}
+	m := &member{wants: &wants{}, fence: &fence{Store: st}}
+	m.world = made(t, &world{memory: m.fence, more: more, judge: allows{"ledger.add": policy.Ask}})
 	m.ledger = done
 	m.aliases = map[string]llm.Alias{"default": {Models: []string{"test/m"}}, "strong": {Models: []string{"test/m"}}}
 	m.model.begun = make(chan struct{}, 99)
@@ -188,7 +213,7 @@ func moves(t *testing.T, crashed bool) {
 	}()
 	var left sync.WaitGroup
 	if crashed {
-		a.faulty.set(func(store.Batch) error { return lease.ErrLost })
+		a.fence.set(true)
 		b.take(true)
 		left.Go(func() { a.LeaveUser("anna") })
 	} else {
@@ -306,10 +331,10 @@ func TestATurnThatMakesNodesCrashIsParked(t *testing.T) {
 	a.take(false)
 	conv := a.send(id.ID{}, "hang on").Conversation
 	<-a.model.begun
-	a.faulty.set(func(store.Batch) error { return lease.ErrLost })
+	a.fence.set(true)
 	b.take(true)
 	<-b.model.begun
-	b.faulty.set(func(store.Batch) error { return lease.ErrLost })
+	b.fence.set(true)
 	c.take(true)
 	parked := func(f turn.Frame) bool { return f.Err != nil && f.Err.Code == "turn_parked" }
 	f := c.until(conv, turn.Cursor{}, parked)
@@ -317,7 +342,7 @@ func TestATurnThatMakesNodesCrashIsParked(t *testing.T) {
 	a.LeaveUser("anna")
 	b.LeaveUser("anna")
 	c.LeaveUser("anna")
-	a.faulty.set(nil)
+	a.fence.set(false)
 	a.take(false)
 	a.until(conv, turn.Cursor{}, parked)
 	close(a.model.gate)
@@ -437,4 +462,63 @@ func TestTakingAUser(t *testing.T) {
 	if !slices.Equal(read, []string{"anna", "anna", "anna"}) {
 		t.Error(read)
 	}
+}
+
+// The node that works on a user is refused everything from any of its commits on. Another one takes over: each effect
+// happens once, and each result is told once. The first node learns of its loss only then.
+func TestTakingOverAtEachCommit(t *testing.T) {
+	t.Parallel()
+	for n := 1; ; n++ {
+		if !takesOver(t, n) {
+			if n < 20 {
+				t.Errorf("the whole took %d commits only", n)
+			}
+			return
+		}
+	}
+}
+
+// takesOver has another node take over after n commits. It returns false if the first node had done everything before.
+func takesOver(t *testing.T, n int) bool {
+	st, done := shared{storetest.NewModel()}, &ledger{}
+	s := newShop("shop.order", tool.Deferred)
+	s.spec.Dedupes = true
+	s.fail["caviar"] = fault.New(fault.Invalid, "too_dear", "that is too dear")
+	open := make(chan struct{})
+	close(open)
+	tools := []tool.Tool{slowly(new(atomic.Int32), open), s}
+	a, b := join(t, st, done, tools...), join(t, st, done, tools...)
+	a.take(false)
+	crash, crashed := after(n)
+	a.faulty.set(func(b store.Batch) error {
+		if crash(b) != nil {
+			return lease.ErrLost
+		}
+		return nil
+	})
+	words := order("tea", "caviar") + "\ncall slow.work {}"
+	in := turn.Input{ClientID: "the one", Content: text(words), Attended: true}
+	told := func(m *member, conv id.ID) bool {
+		return len(m.heard(conv, "intent:shop.order")) == 1 && len(m.heard(conv, "tool:slow.work")) == 1 && len(m.openOnes()) == 0
+	}
+	if acc, err := a.Send(t.Context(), "anna", in); err == nil {
+		eventually(t, "it comes to be", func() bool { return isClosed(crashed) || told(a, acc.Conversation) })
+	}
+	a.fence.set(true) // which waits for what is being committed
+	b.take(true)
+	acc := b.sent(in)
+	eventually(t, "all is told", func() bool { return told(b, acc.Conversation) })
+	a.LeaveUser("anna")
+	b.quietened(acc.Conversation)
+	if !told(b, acc.Conversation) {
+		t.Errorf("after %d commits: told %q and %q", n, b.heard(acc.Conversation, "intent:shop.order"), b.heard(acc.Conversation, "tool:slow.work"))
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.orders) != 1 {
+		t.Errorf("after %d commits: orders %v", n, s.orders)
+	}
+	a.close()
+	b.close()
+	return isClosed(crashed)
 }
