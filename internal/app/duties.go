@@ -67,9 +67,11 @@ func (d *duties) takeUser(ctx context.Context, user string) error {
 	}
 	stopDocuments := inBackground(func(ctx context.Context) { d.local.papers.WatchOf(ctx, user) })
 	end := func() {
-		stopMail()
-		stopDocuments()
-		d.local.Messages.LeaveUser(user)
+		var all sync.WaitGroup
+		all.Go(stopMail)
+		all.Go(stopDocuments)
+		all.Go(func() { d.local.Messages.LeaveUser(user) })
+		all.Wait()
 	}
 	if err := d.local.Messages.TakeUser(ctx, user); err != nil {
 		end()
