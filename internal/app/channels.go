@@ -160,8 +160,25 @@ func (s sender) Chats(ctx context.Context, user string) (names []string, err err
 }
 
 // channelEvents takes what programs post to channels that are reached over HTTP. Each checks signatures of
-// its own.
+// its own. A node of a cluster that does not connect the accounts passes it on to the one that does.
 func (l *Local) channelEvents() http.Handler {
+	here := l.ownChannelEvents()
+	if l.peers == nil {
+		return here
+	}
+	there := l.toDuty(dutyChannels)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if l.Messages.Connects() {
+			here.ServeHTTP(w, r)
+		} else {
+			there.ServeHTTP(w, r)
+		}
+	})
+}
+
+// ownChannelEvents takes them at the node that connects the accounts. It also belongs on the internal server. An account
+// that is not connected yet answers that the program should try again.
+func (l *Local) ownChannelEvents() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h, ok := l.Messages.Channel(strings.TrimPrefix(r.URL.Path, ChannelsPath)).(http.Handler)
 		if !ok {

@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httputil"
 	"net/url"
 	"sync"
 	"time"
@@ -65,9 +67,11 @@ func (d *duties) takeUser(ctx context.Context, user string) error {
 	}
 	stopDocuments := inBackground(func(ctx context.Context) { d.local.papers.WatchOf(ctx, user) })
 	end := func() {
-		stopMail()
-		stopDocuments()
-		d.local.Messages.LeaveUser(user)
+		var all sync.WaitGroup
+		all.Go(stopMail)
+		all.Go(stopDocuments)
+		all.Go(func() { d.local.Messages.LeaveUser(user) })
+		all.Wait()
 	}
 	if err := d.local.Messages.TakeUser(ctx, user); err != nil {
 		end()
@@ -136,6 +140,24 @@ func (d *duties) leave(duty string) {
 	if duty == dutyHome && d.home != nil {
 		d.end()
 		d.home = nil
+	}
+}
+
+// toDuty passes requests on to the internal server of the node that has a duty.
+func (l *Local) toDuty(duty string) http.Handler {
+	return &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.Out.URL.Scheme, r.Out.URL.Host = "http", duty
+			r.Out.Host = r.In.Host
+		},
+		Transport: &http.Transport{MaxIdleConns: 2, IdleConnTimeout: 10 * time.Second, ResponseHeaderTimeout: time.Minute,
+			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return l.peers.DialDuty(ctx, duty) }},
+		FlushInterval: -1, // what is streamed is passed on at once
+		ErrorLog:      slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug),
+		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
+			auth.WriteError(w, r, l.Log, fault.New(fault.Unavailable, "duty_unreachable", "the node with %s cannot be reached: %w", duty, err).
+				WithHint("try again; steward cluster shows which node has what"))
+		},
 	}
 }
 

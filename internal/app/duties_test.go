@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"steward/internal/fault"
+	"steward/internal/messaging"
 	"steward/internal/settings"
 	"steward/internal/tools/mail"
 	"steward/test/storetest"
@@ -28,7 +29,7 @@ func (onePeer) Want(context.Context, string) error { return nil }
 
 // DialDuty implements peers.
 func (p onePeer) DialDuty(ctx context.Context, duty string) (net.Conn, error) {
-	if p.err != nil || duty != dutyHome {
+	if p.err != nil {
 		return nil, p.err
 	}
 	return new(net.Dialer).DialContext(ctx, "tcp", p.address)
@@ -154,5 +155,41 @@ func TestTheMarkOfMailMovesWithItsUser(t *testing.T) {
 	}
 	if err := other.Save(t.Context(), []byte("7 3")); err != nil {
 		t.Error(err)
+	}
+}
+
+// A program posts an event of a webhook channel to any node.
+func TestAnEventOfAChannelIsPassedOnToTheNodeThatConnectsIt(t *testing.T) {
+	log := slog.New(slog.DiscardHandler)
+	there := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil || r.URL.Path != "/channels/phone" || r.Header.Get("Steward-Signature") != "s" || r.Host != "steward.example" {
+			t.Errorf("%s %s at %s: %q, %v", r.Method, r.URL, r.Host, r.Header, err)
+		}
+		w.Header().Set("Got", string(body))
+		w.WriteHeader(http.StatusNoContent)
+	}))
+	defer there.Close()
+	here := &Local{Log: log, Messages: messaging.New(messaging.Options{Store: storetest.NewModel()}), peers: onePeer{address: there.Listener.Addr().String()}}
+	defer here.Messages.Close()
+	post := func() *http.Response {
+		r := httptest.NewRequest(http.MethodPost, "http://steward.example/channels/phone", strings.NewReader("event"))
+		r.Header.Set("Steward-Signature", "s")
+		w := httptest.NewRecorder()
+		here.channelEvents().ServeHTTP(w, r)
+		return w.Result()
+	}
+	if res := post(); res.StatusCode != http.StatusNoContent || res.Header.Get("Got") != "event" {
+		t.Errorf("%+v", res)
+	}
+	here.peers = onePeer{err: fault.New(fault.Unavailable, "no_worker", "no worker")}
+	if res := post(); res.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("without a node: %+v", res)
+	}
+	if err := here.Messages.ConnectAccounts(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if res := post(); res.StatusCode != http.StatusNotFound { // there is no such channel, says this node
+		t.Errorf("at the node itself: %+v", res)
 	}
 }

@@ -22,12 +22,13 @@ type carrier struct {
 	life  *lifetime.Lifetime
 	began time.Time
 	out   lanes[*post]
-	news  chan struct{} // holds a token when an update of a user was recorded whom another node handles
+	news  chan struct{} // holds a token when there are fresh users
 
 	mu     sync.Mutex
-	ready  bool           // the outbox has been looked through
-	held   []*post        // that were recorded before that
-	inHand map[id.ID]bool // posts that are being recorded or wait to be sent
+	ready  bool            // the outbox has been looked through
+	held   []*post         // that were recorded before that
+	inHand map[id.ID]bool  // posts that are being recorded or wait to be sent
+	fresh  map[string]bool // users of whom an update was recorded
 }
 
 // ConnectAccounts takes up what is in the outbox, and connects all accounts, until DisconnectAccounts. One
@@ -76,7 +77,7 @@ func (e *Engine) connecting() *carrier {
 
 // beginCarrier takes up what was not sent and which strangers were not greeted when the last process ended.
 func (e *Engine) beginCarrier(ctx context.Context) (*carrier, error) {
-	c := &carrier{e: e, life: lifetime.New(context.Background()), began: e.opt.Now(), news: make(chan struct{}, 1), inHand: map[id.ID]bool{}}
+	c := &carrier{e: e, life: lifetime.New(context.Background()), began: e.opt.Now(), news: make(chan struct{}, 1), inHand: map[id.ID]bool{}, fresh: map[string]bool{}}
 	c.out.life = c.life
 	e.mu.Lock()
 	if e.life.Err() != nil {
@@ -271,27 +272,46 @@ const wantAgain = 5 * time.Second
 // callHolders has other nodes take the users whose updates nobody handles. It looks again until the updates are
 // settled, because the node that has the user may be about to let go.
 func (c *carrier) callHolders() {
-	for c.life.Err() == nil {
-		open, err := c.wantOpen(c.life)
+	again := time.NewTicker(wantAgain)
+	defer again.Stop()
+	called := map[string]bool{} // since the last look
+	failed := func(err error) bool {
 		if err != nil && c.life.Err() == nil {
 			c.e.log.Warn("no node is told of messages that wait", "again_in", wantAgain.String(), "error", err)
 		}
-		if !open && err == nil {
-			select {
-			case <-c.news:
-				continue
-			case <-c.life.Done():
-				return
-			}
-		}
-		again := time.NewTimer(wantAgain)
+		return err != nil
+	}
+	still, err := c.wantOpen(c.life)
+	for open := failed(err) || still; c.life.Err() == nil; {
 		select {
 		case <-c.news:
+			c.mu.Lock()
+			fresh := c.fresh
+			c.fresh = map[string]bool{}
+			c.mu.Unlock()
+			for user := range fresh {
+				if !called[user] {
+					called[user], open = true, true
+					failed(c.want(c.life, user))
+				}
+			}
 		case <-again.C:
+			clear(called)
+			if open {
+				still, err = c.wantOpen(c.life)
+				open = failed(err) || still
+			}
 		case <-c.life.Done():
 		}
-		again.Stop()
 	}
+}
+
+// want has a node take a user, unless this one has the user.
+func (c *carrier) want(ctx context.Context, user string) error {
+	if c.e.opt.Want == nil || c.e.desk(user) != nil {
+		return nil
+	}
+	return c.e.opt.Want(ctx, user)
 }
 
 // wantOpen reports whether there are updates that wait for another node.
@@ -306,10 +326,7 @@ func (c *carrier) wantOpen(ctx context.Context) (open bool, err error) {
 			continue
 		}
 		wanted[user], open = true, true
-		if c.e.opt.Want == nil {
-			continue
-		}
-		if err := c.e.opt.Want(ctx, user); err != nil {
+		if err := c.want(ctx, user); err != nil {
 			return open, err
 		}
 	}

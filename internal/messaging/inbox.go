@@ -61,6 +61,9 @@ func (c *carrier) handOver(a *account, u *update) {
 		c.e.process(a, u)
 		return
 	}
+	c.mu.Lock()
+	c.fresh[u.User] = true
+	c.mu.Unlock()
 	select {
 	case c.news <- struct{}{}:
 	default:

@@ -184,6 +184,10 @@ func newWorld(t testing.TB, services map[string]*service) *world {
 // open begins a life that ends after some commits; 0: when it is closed.
 func (w *world) open(left int, after bool) {
 	w.t.Helper()
+	late := 0
+	if w.begin != nil { // a node that dies while it is opened leaves goroutines behind, as no process does
+		left, late = 0, left
+	}
 	w.store = &mortal{Store: w.disk, left: left, after: after, dead: make(chan struct{})}
 	models, err := llm.New(llm.Config{Providers: []llm.Provider{model{}}, Aliases: map[string]llm.Alias{"default": {Models: []string{"test/m"}}},
 		Windows: map[string]int{"test/m": 10_000_000}, Retry: llm.RetryPolicy{Attempts: 1}})
@@ -208,6 +212,9 @@ func (w *world) open(left int, after bool) {
 	}
 	w.ok(err)
 	if w.begin != nil {
+		w.store.mu.Lock()
+		w.store.left = late
+		w.store.mu.Unlock()
 		err = w.begin()
 	} else {
 		err = w.engine.Start(context.Background(), w.node, w.node.Conversations, w.node.Effects)

@@ -11,6 +11,11 @@
 // from old states. Reconnecting waits longer after each failure. After a refused token it waits at
 // least a minute, whoever calls, because Home Assistant can ban an address that keeps failing.
 //
+// A Home belongs to one process. In a cluster each node has one, and Transport leads all of them through the node that
+// has the duty home: so one node at a time holds what goes to Home Assistant, and nodes outside of the home network use
+// the home as well. When the duty moves, the connections are lost and made again as above. Nothing in a Home has to exist
+// once: jobs that begin with a state (Watch) run where their user is, and keep their cursor in the store.
+//
 // Only history comes over REST, because it is read rarely and can be long.
 //
 // # What a model sees
