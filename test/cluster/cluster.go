@@ -26,6 +26,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -40,11 +41,12 @@ type Options struct {
 	Dir      string // of everything
 	Binary   string // the steward program
 	Nodes    int
-	Alone    bool   // the nodes are told of no cluster; there may be one only
-	SQLite   bool   // no PostgreSQL; implies Alone
-	Direct   bool   // nothing stands between the nodes and the servers, so that none can be cut off
-	Proxies  bool   // no namespaces, even if they can be made
-	Settings string // further settings
+	Alone    bool     // the nodes are told of no cluster; there may be one only
+	SQLite   bool     // no PostgreSQL; implies Alone
+	Servers  []string // of NATS that run already; none: three are started
+	Direct   bool     // nothing stands between the nodes and the servers, so that none can be cut off
+	Proxies  bool     // no namespaces, even if they can be made
+	Settings string   // further settings
 	Model    http.Handler
 	Ledger   http.Handler // an MCP server; nil: none
 }
@@ -55,7 +57,7 @@ type Rig struct {
 	Nodes    []*Node
 	Postgres *pgtest.Cluster
 	database string
-	servers  *natsServers
+	servers  *NATS
 	network  *network // nil: there are no namespaces
 	modelURL string
 	closing  []func()
@@ -87,11 +89,11 @@ func (r *Rig) open() (err error) {
 			return err
 		}
 	}
-	if !o.Alone && !o.SQLite {
-		if r.servers, err = startNATS(o.Dir, 3); err != nil {
+	if !o.Alone && !o.SQLite && o.Servers == nil {
+		if r.servers, err = StartNATS(o.Dir, 3); err != nil {
 			return err
 		}
-		r.closing = append(r.closing, r.servers.close)
+		r.closing = append(r.closing, r.servers.Close)
 	}
 	if r.modelURL, err = r.serve(o.Model); err != nil {
 		return err
@@ -162,8 +164,8 @@ func (r *Rig) Close() {
 			p.close()
 		}
 	}
-	for i := len(r.closing) - 1; i >= 0; i-- {
-		r.closing[i]()
+	for _, end := range slices.Backward(r.closing) {
+		end()
 	}
 	r.closing = nil
 }
@@ -239,15 +241,16 @@ func (n *Node) prepare(ledger string) error {
 	}
 	if r.servers != nil {
 		for i := range r.servers.options {
-			address := r.servers.address(i)
+			address := r.servers.Address(i)
 			if !r.opt.Direct {
-				address = through(func() (net.Conn, error) { return net.Dial("tcp", r.servers.address(i)) })
+				address = through(func() (net.Conn, error) { return net.Dial("tcp", r.servers.Address(i)) })
 			}
 			n.servers = append(n.servers, address)
 		}
 	}
+	n.servers = append(n.servers, r.opt.Servers...)
 	settings := "limits: {iterations: 60, time: 1h}\nmemory: {off: true}\nweb: {off: true}\nbrowser: {off: true}\nweather: {off: true}\nshell: {off: true}\n" + r.opt.Settings
-	if r.servers != nil {
+	if len(n.servers) > 0 {
 		settings += fmt.Sprintf("cluster: {servers: %q, silence: %s}\n", "nats://"+strings.Join(n.servers, ",nats://"), Silence)
 	}
 	err = errors.Join(err, write(settings, ".config", "steward", "steward.yaml"),

@@ -13,9 +13,9 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// natsServers are a NATS cluster in this process. It syncs each write, as the documentation of JetStream
+// NATS is a cluster of NATS servers in this process. It syncs each write, as the documentation of JetStream
 // recommends for what must survive a power failure (sync_interval: always).
-type natsServers struct {
+type NATS struct {
 	options []*server.Options
 	servers []*server.Server
 }
@@ -33,12 +33,13 @@ func freePorts(n int) (ports []int, err error) {
 	return ports, nil
 }
 
-func startNATS(dir string, n int) (*natsServers, error) {
+// StartNATS starts n servers that keep their files below a folder.
+func StartNATS(dir string, n int) (*NATS, error) {
 	ports, err := freePorts(2 * n)
 	if err != nil {
 		return nil, err
 	}
-	s := &natsServers{servers: make([]*server.Server, n)}
+	s := &NATS{servers: make([]*server.Server, n)}
 	var routes []*url.URL
 	for i := range n {
 		routes = append(routes, &url.URL{Scheme: "nats", Host: fmt.Sprintf("127.0.0.1:%d", ports[n+i])})
@@ -52,7 +53,7 @@ func startNATS(dir string, n int) (*natsServers, error) {
 		}
 		s.options = append(s.options, o)
 		if err := s.start(i); err != nil {
-			s.close()
+			s.Close()
 			return nil, err
 		}
 	}
@@ -64,11 +65,11 @@ func startNATS(dir string, n int) (*natsServers, error) {
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
-	s.close()
+	s.Close()
 	return nil, errors.New("the NATS servers have no leader")
 }
 
-func (s *natsServers) start(i int) error {
+func (s *NATS) start(i int) error {
 	v, err := server.NewServer(s.options[i].Clone())
 	if err != nil {
 		return err
@@ -81,16 +82,18 @@ func (s *natsServers) start(i int) error {
 	return nil
 }
 
-func (s *natsServers) stop(i int) {
+func (s *NATS) stop(i int) {
 	s.servers[i].Shutdown()
 	s.servers[i].WaitForShutdown()
 }
 
-func (s *natsServers) address(i int) string {
+// Address returns the host and port of a server.
+func (s *NATS) Address(i int) string {
 	return fmt.Sprintf("127.0.0.1:%d", s.options[i].Port)
 }
 
-func (s *natsServers) close() {
+// Close ends the servers.
+func (s *NATS) Close() {
 	for i, v := range s.servers {
 		if v != nil {
 			s.stop(i)
