@@ -246,3 +246,10 @@ func (c *Cluster) Database(t testing.TB, template string) string {
 	}
 	return name
 }
+
+// PID returns the id of the server's first process.
+func (c *Cluster) PID() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.cmd.Process.Pid
+}
