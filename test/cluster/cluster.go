@@ -172,6 +172,8 @@ func (r *Rig) Close() {
 
 // StartAll starts all nodes.
 func (r *Rig) StartAll(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
 	for _, n := range r.Nodes {
 		if err := n.Start(ctx); err != nil {
 			return err
@@ -312,7 +314,7 @@ func (n *Node) command(role string, args ...string) *exec.Cmd {
 	}
 	cmd := exec.Command(all[0], all[1:]...)
 	cmd.Env, cmd.Dir = n.env(role), n.dir
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL} // it ends with the test, however that ends
 	return cmd
 }
 
