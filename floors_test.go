@@ -56,6 +56,7 @@ func floors() map[string]floor {
 	add(3, "", "internal/provider")  // the contract of the providers: tests alone
 	add(3, "internal/store/sqlite", "internal/store/sqlite", "internal/store/backup")
 	add(3, "", "internal/store/postgres")
+	add(3, "", "internal/store/cluster")
 	add(3, "", "internal/catalog")
 	add(3, "", "internal/policy/rego")
 	add(3, "", "internal/daemon")
@@ -70,7 +71,7 @@ func floors() map[string]floor {
 	add(3, "", "internal/tools/files", "internal/tools/math", "internal/tools/clock", "internal/tools/calendar", "internal/tools/task",
 		"internal/tools/weather", "internal/tools/web", "internal/tools/notify", "internal/tools/reminder", "internal/tools/job", "internal/tools/goal", "internal/tools/fact", "internal/tools/document", "internal/tools/graph", "internal/tools/mail", "internal/tools/contacts", "internal/tools/home", "internal/tools/message")
 	add(5, "internal/server/auth", "internal/server/auth", "internal/server/websocket", "internal/server/openai", "internal/server/api",
-		"internal/server/rpc", "internal/server/services", "internal/server/ollama", "internal/server/wyoming", "internal/server/mcp", "internal/server/hooks", "internal/server/page")
+		"internal/server/rpc", "internal/server/services", "internal/server/ollama", "internal/server/wyoming", "internal/server/mcp", "internal/server/hooks", "internal/server/page", "internal/server/forward")
 	add(5, "", "internal/terminal")
 	add(5, "", "internal/messaging")
 	return table

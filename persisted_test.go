@@ -23,6 +23,7 @@ import (
 // persistedTypes are the types of resources.
 const persistedTypes = `
 	agent.Agent agent.Run
+	cluster.Piece
 	common.Branch common.Conversation common.Interaction common.Mark common.Message common.Pin common.Request common.Trust
 	documents.Document documents.Text
 	effect.Approval effect.Grant effect.Intent effect.Question
@@ -56,7 +57,7 @@ var persistedWords = map[string]string{
 	"term": `about branch call cancelled_by children conversation effect.dead effect.intent effect.intents effect.key
 		graph.call graph.o graph.p graph.po graph.s graph.source graph.sp graph.word
 		group_member key_hash key_user message named opened plan plans request requests routed stands task`,
-	"state of a resource": `active answered approved awaiting_approval deleted due executing lease.held lease.waiting
+	"state of a resource": `active answered approved awaiting_approval cluster.held cluster.waiting deleted due executing lease.held lease.waiting
 		open pending proposed running unknown`,
 	"state of an action":       `proposed awaiting_approval approved executing done failed unknown denied cancelled expired`,
 	"state of a task":          `pending running judging paused done failed skipped cancelled`,

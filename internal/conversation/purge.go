@@ -25,6 +25,12 @@ func (e *Engine) Purge(ctx context.Context, before time.Time) (int, error) {
 	return e.purge(ctx, store.ForNode(resource.System), store.Query{State: record.StateDeleted}, before, all)
 }
 
+// PurgeUser is Purge for one user.
+func (e *Engine) PurgeUser(ctx context.Context, user string, before time.Time) (int, error) {
+	all := func(resource.URI) bool { return true }
+	return e.purge(ctx, store.ForUser(user), store.Query{State: record.StateDeleted}, before, all)
+}
+
 // Erase permanently erases what is deleted in a conversation: the named branches
 // and messages, or, without names, everything.
 func (e *Engine) Erase(ctx context.Context, sc store.Scope, conv id.ID, names ...string) (int, error) {

@@ -159,8 +159,11 @@ func protect[T any](ctx context.Context, e *Engine, what string, timeout time.Du
 		case a = <-done:
 		case <-grace.C:
 			e.log.WarnContext(ctx, "tool call still running after its timeout", "tool", what, "hanging", e.leaked.Add(1))
+			rc, _ := request.From(ctx)
+			e.hung.add(rc.User, 1)
 			go func() {
 				<-done
+				e.hung.add(rc.User, -1)
 				e.log.InfoContext(ctx, "hung tool call has returned", "tool", what, "hanging", e.leaked.Add(-1))
 			}()
 			return a.v, end{err: context.Cause(inner), abandoned: true}

@@ -2,6 +2,7 @@ package effect
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -86,10 +87,60 @@ func (e *Engine) Changed() <-chan struct{} {
 	return e.changed
 }
 
+// Told learns from the log that an intent has changed: a run that waits for an answer about it looks again. If another
+// process works on it, those who follow questions do, too; otherwise they know already.
+func (e *Engine) Told(uri resource.URI, others bool) {
+	if e.wake(uri); others {
+		e.notifyChanged()
+	}
+}
+
 // notifyChanged closes the channel that Changed returned, and makes a new one.
 func (e *Engine) notifyChanged() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	close(e.changed)
 	e.changed = make(chan struct{})
+}
+
+// hungCalls counts the abandoned calls that still run, by their users. The zero value is ready to use.
+type hungCalls struct {
+	mu     sync.Mutex
+	users  map[string]int
+	change chan struct{} // closed when a call has returned
+}
+
+func (h *hungCalls) add(user string, n int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.users == nil {
+		h.users, h.change = map[string]int{}, make(chan struct{})
+	}
+	if h.users[user] += n; h.users[user] == 0 {
+		delete(h.users, user)
+	}
+	if n < 0 {
+		close(h.change)
+		h.change = make(chan struct{})
+	}
+}
+
+// AwaitHung waits until no abandoned call of a tool runs any more that was made for a user, at most for a time. It
+// reports whether any still does.
+func (e *Engine) AwaitHung(user string, most time.Duration) bool {
+	timer := time.NewTimer(most)
+	defer timer.Stop()
+	for {
+		e.hung.mu.Lock()
+		n, change := e.hung.users[user], e.hung.change
+		e.hung.mu.Unlock()
+		if n == 0 {
+			return false
+		}
+		select {
+		case <-change:
+		case <-timer.C:
+			return true
+		}
+	}
 }

@@ -76,7 +76,8 @@ type Engine struct {
 	opt     Options
 	log     *slog.Logger
 	leaked  atomic.Int64 // tools that still run although no call waits for them any more
-	hanging sync.Map     // the URIs of unsettled intents whose abandoned call may still run
+	hung    hungCalls
+	hanging sync.Map // the URIs of unsettled intents whose abandoned call may still run
 
 	mu      sync.Mutex
 	gates   map[string]*gate         // of intents, which one call enters at a time, and of tools

@@ -147,6 +147,8 @@ type entry struct {
 	user string
 	id   id.ID
 	kind int
+
+	looks int // how often it was looked at because another scheduler has to do it
 }
 
 type key struct {
@@ -294,7 +296,7 @@ func (s *Scheduler) put(ctx context.Context, sc store.Scope, a record.Alarm, con
 // add queues an alarm for its next occurrence.
 func (s *Scheduler) add(a record.Alarm) {
 	if !a.Next.IsZero() {
-		s.push(entry{a.Next, a.User, a.ID, kindAlarm})
+		s.push(entry{at: a.Next, user: a.User, id: a.ID, kind: kindAlarm})
 	}
 }
 
@@ -303,9 +305,9 @@ func (s *Scheduler) addJob(j *record.Job) {
 	switch {
 	case j.State != record.JobActive:
 	case j.Followed():
-		s.push(entry{time.Time{}, j.User, j.ID, kindEvents})
+		s.push(entry{user: j.User, id: j.ID, kind: kindEvents})
 	case !j.Next.IsZero():
-		s.push(entry{j.Next, j.User, j.ID, kindJob})
+		s.push(entry{at: j.Next, user: j.User, id: j.ID, kind: kindJob})
 	}
 }
 
@@ -333,31 +335,46 @@ type Deliver func(ctx context.Context, a record.Alarm, o Occurrence) (final bool
 // Run does what is due until ctx is done. It may be called once.
 func (s *Scheduler) Run(ctx context.Context, h Handlers) error {
 	s.reportTo = h.Report
-	if err := s.load(ctx, h.Job != nil); err != nil {
+	if err := s.load(ctx, store.ForNode(""), h.Job != nil); err != nil {
 		return err
 	}
 	var telling sync.WaitGroup
 	defer telling.Wait()
 	room, jobs := make(chan struct{}, maxParallel), make(chan struct{}, maxJobs)
+	life := ctx
 	for {
-		e, ok := s.next(ctx)
+		e, ok := s.next(life)
 		if !ok {
-			return ctx.Err()
+			return life.Err()
+		}
+		ctx, leave := life, func() {}
+		if h.Spaces != nil {
+			if ctx, leave, ok = h.Spaces.Enter(life, e.user); !ok {
+				telling.Go(func() { s.want(life, e, h.Spaces) })
+				continue
+			}
 		}
 		if e.kind == kindOccurrence {
-			telling.Go(func() { s.work(ctx, e, &h, jobs) })
+			telling.Go(func() {
+				defer leave()
+				s.work(ctx, e, &h, jobs)
+			})
 			continue
 		}
 		if e.kind == kindEvents {
-			if h.Events != nil {
-				telling.Go(func() { s.followEvents(ctx, e, &h) })
-			}
+			telling.Go(func() {
+				defer leave()
+				if h.Events != nil {
+					s.followEvents(ctx, e, &h)
+				}
+			})
 			continue
 		}
 		select {
 		case room <- struct{}{}:
-		case <-ctx.Done():
-			return ctx.Err()
+		case <-life.Done():
+			leave()
+			return life.Err()
 		}
 		await := func(do func() error) error {
 			<-room
@@ -365,6 +382,7 @@ func (s *Scheduler) Run(ctx context.Context, h Handlers) error {
 			return do()
 		}
 		telling.Go(func() {
+			defer leave()
 			defer func() { <-room }()
 			if e.kind == kindJob {
 				s.retry(ctx, e, func() error {
@@ -384,9 +402,8 @@ func (s *Scheduler) Run(ctx context.Context, h Handlers) error {
 	}
 }
 
-// load queues what is due some time, and jobs whose occurrences are not over.
-func (s *Scheduler) load(ctx context.Context, jobs bool) error {
-	sc := store.ForNode("")
+// load queues what is due some time in the spaces of a scope, and jobs whose occurrences are not over.
+func (s *Scheduler) load(ctx context.Context, sc store.Scope, jobs bool) error {
 	for it, err := range store.Items(ctx, s.opt.Store, sc, store.Query{Type: record.TypeAlarm, State: record.StateDue}) {
 		if err != nil {
 			return err

@@ -41,6 +41,9 @@ type Handlers struct {
 	// may read, and a batch without events now and then. Nil: no job begins on what is followed.
 	Events func(ctx context.Context, j record.Job) iter.Seq2[Events, error]
 
+	// Spaces are the users whose occurrences are carried out here; nil: all.
+	Spaces Spaces
+
 	// Report tells the user of occurrences that failed or were missed. Both are in the history, too.
 	// May be nil.
 	Report func(ctx context.Context, j record.Job, o record.Occurrence)
@@ -83,11 +86,12 @@ func (a *Attempt) Key() string {
 	return a.Occurrence.ID.String() + " " + strconv.Itoa(a.Occurrence.Attempts)
 }
 
-// Interrupted yields the attempts that were going on when the process ended. Run makes them again.
-func (s *Scheduler) Interrupted(ctx context.Context) iter.Seq2[*Attempt, error] {
+// Interrupted yields the attempts in the spaces of a scope that were going on when the process ended. Run makes them
+// again.
+func (s *Scheduler) Interrupted(ctx context.Context, sc store.Scope) iter.Seq2[*Attempt, error] {
 	return func(yield func(*Attempt, error) bool) {
 		for _, state := range []string{record.OccurrenceRunning, record.OccurrenceWaiting} {
-			for it, err := range store.Items(ctx, s.opt.Store, store.ForNode(""), store.Query{Type: record.TypeOccurrence, State: state}) {
+			for it, err := range store.Items(ctx, s.opt.Store, sc, store.Query{Type: record.TypeOccurrence, State: state}) {
 				a := &Attempt{s: s}
 				if err == nil {
 					a.Occurrence, err = record.DecodeOccurrence(it.URI, it.Body)

@@ -55,6 +55,14 @@ func (l *DayLedger) Load(user string, at time.Time, s Spend) {
 	}
 }
 
+// Forget drops what a user has spent, before it is loaded again: another node may have worked for the user
+// meanwhile. No call of the user's may be running.
+func (l *DayLedger) Forget(user string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.users, user)
+}
+
 // day returns the user's day that contains at, and starts it if it is new. It returns nil for a day
 // that is over.
 func (l *DayLedger) day(user string, at time.Time) *day {

@@ -49,8 +49,8 @@ type ReaderOptions struct {
 	Messages func(ctx context.Context, user string, conv id.ID, most int) ([]Said, error)
 	// Ask asks the fast model. It returns an error if there is none.
 	Ask func(ctx context.Context, r *llm.Request, text string) (string, error)
-	// Go runs a function until its context ends.
-	Go  func(func(context.Context)) bool
+	// Go runs a function for a user until its context ends.
+	Go  func(user string, f func(context.Context)) bool
 	Log *slog.Logger
 }
 
@@ -115,12 +115,44 @@ func (r *Reader) Rested(user string, conv id.ID) {
 		r.mu.Lock()
 		delete(r.timers, key)
 		r.mu.Unlock()
-		r.opt.Go(func(ctx context.Context) {
+		r.opt.Go(user, func(ctx context.Context) {
 			if _, err := r.Read(ctx, user, conv); err != nil && ctx.Err() == nil {
 				r.opt.Log.Info("a conversation was not read for facts", "conversation", conv.String(), "error", err)
 			}
 		})
 	})
+}
+
+// Rests reports whether a conversation of a user rests until it is read.
+func (r *Reader) Rests(user string) bool {
+	if r == nil {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for key := range r.timers {
+		if key.user == user {
+			return true
+		}
+	}
+	return false
+}
+
+// Drop stops waiting for a user's conversations to rest, and forgets what was read, because another node works on
+// the user. ReadDue reads them there.
+func (r *Reader) Drop(user string) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for key, t := range r.timers {
+		if key.user == user {
+			t.Stop()
+			delete(r.timers, key)
+		}
+	}
+	delete(r.days, user)
 }
 
 // Close stops waiting for conversations to rest.
@@ -282,7 +314,7 @@ func (r *Reader) Backlog(ctx context.Context) {
 	for ctx.Err() == nil {
 		now := r.opt.Engine.now()
 		next := now.UTC().Truncate(24 * time.Hour).Add(24*time.Hour + backlogAfter).Sub(now)
-		if err := r.readDue(ctx); err != nil && ctx.Err() == nil {
+		if err := r.readDue(ctx, store.ForNode("")); err != nil && ctx.Err() == nil {
 			r.opt.Log.Info("conversations wait to be read for facts", "error", err)
 			next = min(next, backlogAgain)
 		}
@@ -301,10 +333,25 @@ func (r *Reader) Backlog(ctx context.Context) {
 	}
 }
 
-// readDue reads what waits, of all users.
-func (r *Reader) readDue(ctx context.Context) error {
+// ReadDue reads what waits of a user, as Backlog does for all users. It returns when that is to be done again.
+func (r *Reader) ReadDue(ctx context.Context, user string) time.Duration {
+	if r == nil || r.opt.Engine.Off() {
+		return 24 * time.Hour
+	}
+	if err := r.readDue(ctx, store.ForUser(user)); err != nil {
+		if ctx.Err() == nil {
+			r.opt.Log.Info("conversations wait to be read for facts", "user", user, "error", err)
+		}
+		return backlogAgain
+	}
+	now := r.opt.Engine.now()
+	return now.UTC().Truncate(24 * time.Hour).Add(24*time.Hour + backlogAfter).Sub(now)
+}
+
+// readDue reads what waits in the spaces of a scope.
+func (r *Reader) readDue(ctx context.Context, sc store.Scope) error {
 	e := r.opt.Engine
-	due, err := r.due(ctx)
+	due, err := r.due(ctx, sc)
 	if err != nil {
 		return err
 	}
@@ -340,10 +387,10 @@ func (r *Reader) readDue(ctx context.Context) error {
 
 // due returns the conversations that wait, by user. One of the last days that has changed since it was read waits
 // too, unless it does not rest yet: then it is read when it does.
-func (r *Reader) due(ctx context.Context) (map[string][]record.Reading, error) {
+func (r *Reader) due(ctx context.Context, sc store.Scope) (map[string][]record.Reading, error) {
 	e := r.opt.Engine
 	due, read := map[string][]record.Reading{}, map[id.ID]record.Reading{}
-	for it, err := range store.Items(ctx, e.opt.Store, store.ForNode(""), store.Query{Type: record.TypeReading, Limit: store.DefaultLimit}) {
+	for it, err := range store.Items(ctx, e.opt.Store, sc, store.Query{Type: record.TypeReading, Limit: store.DefaultLimit}) {
 		if err != nil {
 			return nil, err
 		}
@@ -356,7 +403,7 @@ func (r *Reader) due(ctx context.Context) (map[string][]record.Reading, error) {
 		}
 	}
 	now := e.now()
-	for it, err := range store.Items(ctx, e.opt.Store, store.ForNode(""), store.Query{Type: record.TypeConversation, Limit: store.DefaultLimit}) {
+	for it, err := range store.Items(ctx, e.opt.Store, sc, store.Query{Type: record.TypeConversation, Limit: store.DefaultLimit}) {
 		if err != nil {
 			return nil, err
 		}

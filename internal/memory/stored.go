@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -71,6 +72,16 @@ func (d *decoded) fact(user string, r *resource.Resource) (record.Fact, error) {
 	}
 	d.kept[key] = stored{f, r.Version}
 	return f, nil
+}
+
+// Drop forgets what is kept in memory of a user, on whom another node works.
+func (e *Engine) Drop(user string) {
+	if e == nil {
+		return
+	}
+	e.decoded.mu.Lock()
+	defer e.decoded.mu.Unlock()
+	maps.DeleteFunc(e.decoded.kept, func(key decodedKey, _ stored) bool { return key.user == user })
 }
 
 // drop forgets what was kept of a fact.

@@ -52,6 +52,9 @@ type Engine struct {
 	trees map[*liveTree]struct{}
 }
 
+// Drop forgets what is kept in memory of a user, on whom another node works.
+func (e *Engine) Drop(user string) { e.Examples.Forget(user) }
+
 // New returns an engine above those of turns and work.
 func New(o Options) *Engine {
 	return &Engine{opt: o, store: o.Store, turns: o.Turns, work: o.Work, kits: o.Kits, routing: o.Routing, effects: o.Effects, requests: o.Requests,

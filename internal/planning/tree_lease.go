@@ -11,8 +11,10 @@ import (
 	"steward/internal/store/lease"
 )
 
-// newQueue returns the queue of the trees of tasks. A data folder is locked by the
-// one process that writes to it, so any other holder of a lease has ended.
+// newQueue returns a queue of the trees of tasks. A data folder is locked by the
+// one process that writes to it, so any other holder of a lease has ended. Where several
+// nodes share a store, only one of them works on a user: any holder from before has ended
+// or can write nothing any more, even if it was this process.
 func newQueue(st store.Store) *lease.Queue {
 	self := id.New().String()
 	return lease.New(lease.Options{Store: st, Holder: self, Dead: func(holder string) bool { return holder != self }})
@@ -24,8 +26,12 @@ func newQueue(st store.Store) *lease.Queue {
 // from the store. If the lease is lost (the process was suspended for too long, or could not
 // write), holdLease takes it again and continues from what is stored.
 func (w *treeWorker) holdLease(ctx context.Context, newTasks []*plan.Task) error {
+	queue := w.engine.queue
+	if w.engine.life.Divided() {
+		queue = newQueue(w.engine.store)
+	}
 	for {
-		l, err := w.engine.queue.Begin(ctx, store.ForUser(w.Conversation.User), lease.At(w.at))
+		l, err := queue.Begin(ctx, store.ForUser(w.Conversation.User), lease.At(w.at))
 		if err != nil {
 			return err
 		}

@@ -20,6 +20,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"strings"
 	"sync"
 	"time"
@@ -67,20 +68,20 @@ type Engine struct {
 	log           *slog.Logger
 
 	mu   sync.Mutex
-	rows map[id.ID]struct{} // interactions below which requests are recorded
+	rows map[id.ID]string // interactions below which requests are recorded, and their users
 }
 
 // New returns an engine made of the given parts.
 func New(o Options) *Engine {
 	return &Engine{store: o.Store, conversations: o.Conversations, effects: o.Effects, price: o.Price, spec: o.Spec, zone: o.Zone, log: o.Log,
-		rows: map[id.ID]struct{}{}}
+		rows: map[id.ID]string{}}
 }
 
-// MarkRequests records that requests exist below an interaction.
-func (e *Engine) MarkRequests(inter id.ID) {
+// MarkRequests notes that requests exist below an interaction of a user.
+func (e *Engine) MarkRequests(user string, inter id.ID) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.rows[inter] = struct{}{}
+	e.rows[inter] = user
 }
 
 // HasRequests reports whether requests exist below an interaction.
@@ -100,6 +101,13 @@ func (e *Engine) UnmarkRequests(inter id.ID) bool {
 	return ok
 }
 
+// Drop drops the notes of a user, on whom another node works.
+func (e *Engine) Drop(user string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	maps.DeleteFunc(e.rows, func(_ id.ID, of string) bool { return of == user })
+}
+
 // Open records, at its URI, a request below a turn, and with the turn's
 // first request also the turn itself. An existing record is left as it is. The
 // record is durable when openRequest returns.
@@ -117,7 +125,7 @@ func (e *Engine) Open(ctx context.Context, user string, at resource.URI, r recor
 			continue
 		}
 		if err == nil {
-			e.MarkRequests(turn)
+			e.MarkRequests(user, turn)
 		}
 		return err
 	}

@@ -38,7 +38,7 @@ func SpaceOf(u URI) (Space, bool) {
 // stewards holds the first words of the types that a part of Steward owns. All
 // other types belong to the users.
 var stewards = map[string]bool{
-	"agent": true, "audit": true, "common": true, "documents": true, "effect": true, "event": true, "goals": true, "identity": true, "llm": true, "memory": true, "messaging": true,
+	"agent": true, "audit": true, "cluster": true, "common": true, "documents": true, "effect": true, "event": true, "goals": true, "identity": true, "llm": true, "memory": true, "messaging": true,
 	"plan": true, "policy": true, "secret": true, "service": true, "tool": true, "tree": true, "worklog": true,
 }
 

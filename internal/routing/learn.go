@@ -194,6 +194,14 @@ func (e *Engine) Learn(user string, run *record.Run) {
 	})
 }
 
+// Drop forgets what is kept in memory of a user, on whom another node works.
+func (e *Engine) Drop(user string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.routers, routerKey{user, false})
+	delete(e.routers, routerKey{user, true})
+}
+
 // Explain says which agent a message would get at the beginning of a
 // conversation. No model is asked. Error codes: routing_off, message_empty.
 func (e *Engine) Explain(ctx context.Context, user, text string) (Decision, error) {

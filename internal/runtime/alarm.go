@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	"steward/internal/fault"
@@ -23,11 +22,10 @@ func (n *Node) runScheduler() {
 	if n.opt.Alarms == nil {
 		return
 	}
-	var notified sync.Map // the occurrences for which a notification was sent, by id
 	tell := func(ctx context.Context, a record.Alarm, o jobs.Occurrence) (final bool, err error) {
 		text := alarmText(a, o, time.Now())
-		if _, again := notified.LoadOrStore(o.ID, true); !again && n.opt.Notify != nil {
-			n.life.Go(func() { n.notify(a, text) })
+		if _, again := n.notified.LoadOrStore(o.ID, a.User); !again && n.opt.Notify != nil {
+			n.life.Of(a.User).Go(func() { n.notify(a, text) })
 		}
 		if n.opt.Deliver != nil {
 			if _, err := n.opt.Deliver(ctx, a.User, text, a.Labels, "alarm "+o.ID.String()); err != nil {
@@ -36,12 +34,12 @@ func (n *Node) runScheduler() {
 		}
 		final, err = n.deliverAlarm(ctx, a, o, text)
 		if final || err == nil {
-			notified.Delete(o.ID)
+			n.notified.Delete(o.ID)
 		}
 		return final, err
 	}
 	n.life.Go(func() {
-		if err := n.opt.Alarms.Run(n.life, jobs.Handlers{Alarm: tell, Job: n.performJob, Check: n.checkJob, Look: n.look, Events: n.jobEvents, Report: n.reportJob}); err != nil && n.life.Err() == nil {
+		if err := n.opt.Alarms.Run(n.life, jobs.Handlers{Alarm: tell, Job: n.performJob, Check: n.checkJob, Look: n.look, Events: n.jobEvents, Report: n.reportJob, Spaces: n.scheduled()}); err != nil && n.life.Err() == nil {
 			n.log.Error("no alarm goes off and no job begins any more", "error", err)
 		}
 	})
@@ -49,7 +47,7 @@ func (n *Node) runScheduler() {
 
 // notify notifies the user of an alarm. After a crash it may do so again.
 func (n *Node) notify(a record.Alarm, text string) {
-	if err := n.opt.Notify(n.life, a.User, strings.ToUpper(a.Kind[:1])+a.Kind[1:], text); err != nil {
+	if err := n.opt.Notify(n.life.Of(a.User), a.User, strings.ToUpper(a.Kind[:1])+a.Kind[1:], text); err != nil {
 		n.log.Warn("an alarm notified nobody", "alarm", a.ID.String(), "error", err)
 	}
 }
@@ -87,7 +85,7 @@ func (n *Node) deliverAlarm(ctx context.Context, a record.Alarm, o jobs.Occurren
 		return false, err
 	}
 	send := func() error {
-		_, err := n.Turns.Send(n.life, a.User, t)
+		_, err := n.Turns.Send(n.life.Of(a.User), a.User, t)
 		return err
 	}
 	if n.Turns.Running(a.User, t.Conversation) {

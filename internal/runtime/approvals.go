@@ -18,6 +18,8 @@ const approvalsEvery = 100 * time.Millisecond
 // list first, then the list after changes, until ctx is done or the node closes.
 func (n *Node) FollowApprovals(ctx context.Context, user string) iter.Seq2[[]effect.Question, error] {
 	return func(yield func([]effect.Question, error) bool) {
+		life := n.life.Of(user)
+		defer n.following(user)()
 		var told []string
 		for first := true; ; first = false {
 			changed, rested := n.Effects.Changed(), time.After(approvalsEvery)
@@ -37,14 +39,14 @@ func (n *Node) FollowApprovals(ctx context.Context, user string) iter.Seq2[[]eff
 				return
 			}
 			told = keys
-			if !n.awaitChange(ctx, changed, list) {
+			if !awaitChange(ctx, life, changed, list) {
 				return
 			}
 			select {
 			case <-rested:
 			case <-ctx.Done():
 				return
-			case <-n.life.Done():
+			case <-life.Done():
 				return
 			}
 		}
@@ -52,8 +54,8 @@ func (n *Node) FollowApprovals(ctx context.Context, user string) iter.Seq2[[]eff
 }
 
 // awaitChange waits until the list may have changed, which includes the expiry of
-// its first question. It returns false if ctx or the node has ended.
-func (n *Node) awaitChange(ctx context.Context, changed <-chan struct{}, list []effect.Question) bool {
+// its first question. It returns false if ctx or life has ended.
+func awaitChange(ctx, life context.Context, changed <-chan struct{}, list []effect.Question) bool {
 	var expired <-chan time.Time
 	if len(list) > 0 {
 		first := slices.MinFunc(list, func(a, b effect.Question) int { return a.Expires.Compare(b.Expires) })
@@ -66,7 +68,7 @@ func (n *Node) awaitChange(ctx context.Context, changed <-chan struct{}, list []
 	case <-expired:
 	case <-ctx.Done():
 		return false
-	case <-n.life.Done():
+	case <-life.Done():
 		return false
 	}
 	return true

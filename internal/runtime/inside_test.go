@@ -18,8 +18,8 @@ func TestAwaitChangeWakesAtTheFirstExpiry(t *testing.T) {
 		for _, s := range []time.Duration{10, 2, 5} {
 			list = append(list, effect.Question{Expires: began.Add(s * time.Second)})
 		}
-		n := &Node{life: lifetime.New(t.Context())}
-		if !n.awaitChange(t.Context(), nil, list) || time.Since(began) != 2*time.Second {
+		life := lifetime.New(t.Context())
+		if !awaitChange(t.Context(), life, nil, list) || time.Since(began) != 2*time.Second {
 			t.Errorf("it looked after %s", time.Since(began))
 		}
 	})

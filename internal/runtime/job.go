@@ -74,7 +74,7 @@ func (n *Node) performJob(ctx context.Context, a *jobs.Attempt) (jobs.Result, er
 		meter.Add(llm.Spend{Cost: a.Occurrence.Cost})
 		t.ParentMeter = meter
 	}
-	n.jobTools.add(inter, j.Tools)
+	n.jobTools.add(j.User, inter, j.Tools)
 	acc, err := n.Turns.Send(ctx, j.User, t)
 	if err != nil {
 		return jobs.Result{Final: work.IsFinal(err)}, err
@@ -192,7 +192,7 @@ func (n *Node) followJob(ctx context.Context, a *jobs.Attempt, acc turn.Accepted
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	over := make(chan error, 1)
-	n.life.Go(func() { over <- n.Work.AwaitTurn(ctx, a.Job.User, acc.Conversation, acc.Interaction) })
+	n.life.Of(a.Job.User).Go(func() { over <- n.Work.AwaitTurn(ctx, a.Job.User, acc.Conversation, acc.Interaction) })
 	c := n.Turns.Enter(a.Job.User, acc.Conversation)
 	defer n.Turns.Exit(c)
 	left := time.Duration(a.Job.MaxTime) * time.Second
@@ -352,8 +352,9 @@ func (n *Node) notifyJob(j *record.Job, text string) {
 		return
 	}
 	user, name, title := j.User, j.Name, heartbeat.Title(j) // the job is changed when its occurrence ends
-	n.life.Go(func() {
-		if err := n.opt.Notify(n.life, user, title, text); err != nil {
+	life := n.life.Of(user)
+	life.Go(func() {
+		if err := n.opt.Notify(life, user, title, text); err != nil {
 			n.log.Warn("a job notified nobody", "job", name, "error", err)
 		}
 	})
@@ -375,8 +376,9 @@ func (n *Node) reportJob(ctx context.Context, j record.Job, o record.Occurrence)
 		n.notifyJob(&j, text)
 	}
 	if !j.Deliver.Conversation.Zero() {
-		n.life.Go(func() { // a turn that is running there may take its time
-			if err := n.tell(n.life, &j, "job report "+o.ID.String(), text, 0, nil); err != nil && n.life.Err() == nil {
+		life := n.life.Of(j.User)
+		life.Go(func() { // a turn that is running there may take its time
+			if err := n.tell(life, &j, "job report "+o.ID.String(), text, 0, nil); err != nil && life.Err() == nil {
 				n.log.Warn("cannot tell that a job did not run", "job", j.Name, "error", err)
 			}
 		})

@@ -2,13 +2,16 @@ package runtime
 
 import (
 	"context"
+	"maps"
 	"path"
+	"slices"
 	"sync"
 
 	"steward/internal/id"
 	"steward/internal/policy"
 	"steward/internal/record"
 	"steward/internal/request"
+	"steward/internal/store"
 	"steward/internal/tool"
 )
 
@@ -21,24 +24,37 @@ const maxJobTurns = 10_000
 // it has begun in the background may still call tools. The zero value is ready to use.
 type jobTools struct {
 	mu    sync.Mutex
-	turns map[id.ID]map[string]string
+	turns map[id.ID]jobLimits
 	order []id.ID // of turns, the oldest first
 }
 
-func (t *jobTools) add(inter id.ID, tools map[string]string) {
+type jobLimits struct {
+	user  string
+	tools map[string]string
+}
+
+func (t *jobTools) add(user string, inter id.ID, tools map[string]string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.turns == nil {
-		t.turns = map[id.ID]map[string]string{}
+		t.turns = map[id.ID]jobLimits{}
 	}
-	if len(tools) == 0 || t.turns[inter] != nil {
+	if len(tools) == 0 || t.turns[inter].tools != nil {
 		return
 	}
-	t.turns[inter] = tools
+	t.turns[inter] = jobLimits{user, tools}
 	if t.order = append(t.order, inter); len(t.order) > maxJobTurns {
 		delete(t.turns, t.order[0])
 		t.order = t.order[1:]
 	}
+}
+
+// drop forgets the turns of a user.
+func (t *jobTools) drop(user string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.order = slices.DeleteFunc(t.order, func(inter id.ID) bool { return t.turns[inter].user == user })
+	maps.DeleteFunc(t.turns, func(_ id.ID, l jobLimits) bool { return l.user == user })
 }
 
 // may returns what the job on whose behalf a call is made may do with a tool; empty: it says nothing.
@@ -51,9 +67,9 @@ func (t *jobTools) may(ctx context.Context, spec tool.Spec) string {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	tools := t.turns[rc.ID]
+	tools := t.turns[rc.ID].tools
 	if tools == nil {
-		tools = t.turns[rc.Root]
+		tools = t.turns[rc.Root].tools
 	}
 	if may, ok := tools[name]; ok {
 		return may
@@ -93,17 +109,17 @@ func (a jobAuthorizer) Authorize(ctx context.Context, q policy.Question) (policy
 	return d, nil
 }
 
-// restoreJobTools reads what the jobs may do whose occurrences were running when Steward stopped, before
-// their runs are resumed.
-func (n *Node) restoreJobTools(ctx context.Context) error {
+// restoreJobTools reads what the jobs in the spaces of a scope may do whose occurrences were running when Steward
+// stopped, before their runs are resumed.
+func (n *Node) restoreJobTools(ctx context.Context, sc store.Scope) error {
 	if n.opt.Alarms == nil {
 		return nil
 	}
-	for a, err := range n.opt.Alarms.Interrupted(ctx) {
+	for a, err := range n.opt.Alarms.Interrupted(ctx, sc) {
 		if err != nil {
 			return err
 		}
-		n.jobTools.add(jobTurn(a.Key()), a.Job.Tools)
+		n.jobTools.add(a.Job.User, jobTurn(a.Key()), a.Job.Tools)
 	}
 	return nil
 }

@@ -40,8 +40,15 @@ func (n *Node) maintain() {
 
 // RunMaintenance erases for good what was deleted long enough before now, and packs
 // conversations that are unused and messages that are no longer shown to a model.
-// The node calls it every hour.
+// The node calls it every hour. Where several nodes share the store, it is about the users of this one.
 func (n *Node) RunMaintenance(ctx context.Context, now time.Time) error {
+	if n.opt.Spaces != nil {
+		var err error
+		for _, user := range n.life.Users() {
+			err = errors.Join(err, n.MaintainUser(ctx, user, now))
+		}
+		return err
+	}
 	if n.opt.KeepDeleted >= 0 {
 		erased, err := n.Conversations.Purge(ctx, now.Add(-orDefault(n.opt.KeepDeleted, keepDeleted)))
 		if erased > 0 {
@@ -54,13 +61,15 @@ func (n *Node) RunMaintenance(ctx context.Context, now time.Time) error {
 			return err
 		}
 	}
-	if err := n.packRevised(ctx); err != nil {
+	if err := n.packRevised(ctx, ""); err != nil {
 		return err
 	}
 	if err := n.Turns.SaveCalibration(ctx); err != nil {
 		return err
 	}
-	return n.packUnused(ctx, now.Add(-orDefault(n.opt.PackAfter, packAfter)))
+	n.packing.Lock()
+	defer n.packing.Unlock()
+	return n.packUnused(ctx, store.ForNode(resource.System), now.Add(-orDefault(n.opt.PackAfter, packAfter)), &n.packedUntil)
 }
 
 // Erase erases for good what a user deleted from a conversation: the named
@@ -118,10 +127,13 @@ func orDefault(d, std time.Duration) time.Duration {
 }
 
 // packRevised packs the messages that have left the context window in
-// conversations that are not in use. A conversation that comes into use meanwhile
+// conversations of a user ("": of all) that are not in use. A conversation that comes into use meanwhile
 // is packed the next time.
-func (n *Node) packRevised(ctx context.Context) error {
+func (n *Node) packRevised(ctx context.Context, user string) error {
 	for _, k := range n.Turns.IdleToPack() {
+		if user != "" && k.User != user {
+			continue
+		}
 		n.Turns.UnmarkToPack(k) // first, because more messages may leave as soon as it is packed
 		packed, err := n.pack(ctx, k, false)
 		if err != nil || !packed {
@@ -145,14 +157,12 @@ func (n *Node) pack(ctx context.Context, k turn.Key, whole bool) (bool, error) {
 	return packed, requests.IgnoreNotFound(err)
 }
 
-// packUnused packs the conversations that were last used before a time. Those that an earlier pass of this node has
-// packed are left out.
-func (n *Node) packUnused(ctx context.Context, before time.Time) error {
-	n.packing.Lock()
-	defer n.packing.Unlock()
+// packUnused packs the conversations in the spaces of a scope that were last used before a time. Those that an earlier
+// pass has packed, up to done, are left out.
+func (n *Node) packUnused(ctx context.Context, sc store.Scope, before time.Time, done *time.Time) error {
 	began, complete := time.Now(), true
 	q := store.Query{Term: store.Term{Name: record.TermRecent}, Type: record.TypeConversation}
-	for it, err := range store.Items(ctx, n.opt.Store, store.ForNode(resource.System), q) {
+	for it, err := range store.Items(ctx, n.opt.Store, sc, q) {
 		if err != nil {
 			return err
 		}
@@ -160,7 +170,7 @@ func (n *Node) packUnused(ctx context.Context, before time.Time) error {
 			break // the rest was used later
 		}
 		user, ok := strings.CutPrefix(string(it.Space), "user:")
-		if !ok || !it.At.After(n.packedUntil) {
+		if !ok || !it.At.After(*done) {
 			continue
 		}
 		packed, err := n.packAll(ctx, user, record.IDOf(it.URI, record.TypeConversation))
@@ -170,9 +180,9 @@ func (n *Node) packUnused(ctx context.Context, before time.Time) error {
 		complete = complete && packed
 	}
 	if complete {
-		n.packedUntil = before
+		*done = before
 		if began.Before(before) {
-			n.packedUntil = began
+			*done = began
 		}
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"iter"
+	"time"
 
 	"steward/client"
 	"steward/internal/conversation"
@@ -35,6 +36,7 @@ func (n *Node) Import(ctx context.Context, user string, r io.Reader, o importexp
 				return
 			}
 		}
+		n.setKept(user, func(k *userKeeping) { k.read = time.Now().Add(keepFirst) })
 	}
 }
 
@@ -58,13 +60,18 @@ func (n *Node) Rename(ctx context.Context, user string, conv id.ID, title string
 // and hides it. If deleted resources are not kept, it erases the conversation at
 // once.
 func (n *Node) Delete(ctx context.Context, user string, conv id.ID) error {
+	ctx, leave, ok := n.life.Stay(ctx, user)
+	if !ok {
+		return elsewhere(user)
+	}
+	defer leave()
 	c := n.Turns.Enter(user, conv)
 	defer n.Turns.Exit(c)
 	defer c.BlockTurns()()
 	if err := n.Turns.Stop(ctx, user, conv); err != nil {
 		return err
 	}
-	if err := c.Lock(ctx, n.life); err != nil {
+	if err := c.Lock(ctx, n.life.Of(user)); err != nil {
 		return err
 	}
 	defer c.Unlock()
@@ -125,6 +132,12 @@ func (m recorded) Stream(ctx context.Context, r *llm.Request) iter.Seq2[llm.Even
 		r = &c
 	}
 	return func(yield func(llm.Event, error) bool) {
+		ctx, leave, ok := m.node.life.Stay(ctx, r.User)
+		if !ok {
+			yield(llm.Event{}, elsewhere(r.User))
+			return
+		}
+		defer leave()
 		for ev, err := range m.Model.Stream(ctx, r) {
 			if ev.Kind == llm.Done && r.User != "" {
 				if err := m.node.Turns.RecordUsage(ctx, r, ev.Reply); err != nil {
@@ -162,6 +175,11 @@ func (n *Node) Tools(agentName string) []tool.Spec {
 // any more. When it returns without an error, no file of the data folder holds
 // the data any more. Error codes: space_in_use, erasure_unfinished.
 func (n *Node) EraseUser(ctx context.Context, by, user string) error {
+	ctx, leave, ok := n.life.Stay(ctx, user)
+	if !ok {
+		return elsewhere(user)
+	}
+	defer leave()
 	chats := n.Turns.EnterAll(user)
 	for _, c := range chats { // stop all before waiting for one: they may wait for each other
 		defer n.Turns.Exit(c)
@@ -169,7 +187,7 @@ func (n *Node) EraseUser(ctx context.Context, by, user string) error {
 		c.Stop(nil, request.ErrStop)
 	}
 	for _, c := range chats {
-		if err := c.Lock(ctx, n.life); err != nil {
+		if err := c.Lock(ctx, n.life.Of(user)); err != nil {
 			return err
 		}
 		defer c.Unlock()

@@ -27,7 +27,10 @@ func (n *Node) newReader(conversations *conversation.Engine) *memory.Reader {
 		return nil
 	}
 	return memory.NewReader(memory.ReaderOptions{Engine: opt.Memory, Rest: opt.ReadAfter, PerDay: opt.ReadPerDay, Log: opt.Log,
-		Go: func(f func(context.Context)) bool { return n.life.Go(func() { f(n.life) }) },
+		Go: func(user string, f func(context.Context)) bool {
+			life := n.life.Of(user)
+			return life.Go(func() { f(life) })
+		},
 		Messages: func(ctx context.Context, user string, conv id.ID, most int) (out []memory.Said, err error) {
 			sc := store.ForUser(user)
 			c, err := conversations.Get(ctx, sc, conv)

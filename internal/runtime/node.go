@@ -118,6 +118,11 @@ type Options struct {
 	// that has it attached is recorded. model is the one that the message asks for,
 	// empty: none. It returns other files as they are. May be nil.
 	Documents func(ctx context.Context, user, model string, f *message.File) (*message.File, error)
+	// Spaces are the users, where several nodes share the store. Then the node works on those that it is told to
+	// (TakeUser, LeaveUser). Nil: it works on all.
+	Spaces Spaces
+	// Today reads again what a user has spent today, before the node works on the user. May be nil.
+	Today func(ctx context.Context, user string) error
 	// Alarms lets reminders go off and jobs begin; nil: there are none.
 	Alarms *jobs.Scheduler
 	// JobSource yields what happens to the files or in the home that a job begins on; nil: no such job begins.
@@ -201,6 +206,8 @@ type Node struct {
 	reader    *memory.Reader // of conversations that rest; nil: none is read
 	jobTools  jobTools
 	beats     sync.Map // *beats, by user
+	notified  sync.Map // users, by the occurrences of alarms for which a notification was sent
+	kept      keeping  // of users, where several nodes share the store
 	life      *lifetime.Lifetime
 	log       *slog.Logger
 
@@ -219,6 +226,9 @@ func Open(ctx context.Context, opt Options) (*Node, error) {
 	opt.IdleChats = cmp.Or(opt.IdleChats, 32)
 	opt.Store = lease.Store(opt.Store)
 	n := &Node{Vendors: opt.Vendors, opt: opt, log: opt.Log, life: lifetime.New(ctx)}
+	if opt.Spaces != nil {
+		n.life.Divide(request.ErrSuspend)
+	}
 	n.connect()
 	tools := append(taint.Tools(), n.Effects.ReadTool())
 	for _, t := range tools {
@@ -242,11 +252,14 @@ func Open(ctx context.Context, opt Options) (*Node, error) {
 	if err := n.Turns.LoadCalibration(ctx); err != nil {
 		return nil, err
 	}
+	if opt.Spaces != nil {
+		return n, n.openShared(ctx)
+	}
 	n.life.Go(n.maintain)
 	if opt.Idle {
 		return n, nil
 	}
-	if err := n.restoreJobTools(ctx); err != nil {
+	if err := n.restoreJobTools(ctx, store.ForNode("")); err != nil {
 		return nil, fmt.Errorf("reading what jobs may do: %w", err)
 	}
 	if err := n.Work.Recover(ctx); err != nil {
@@ -326,6 +339,8 @@ func (n *Node) Close(ctx context.Context) error {
 	if !first || n.opt.Idle {
 		return nil
 	}
-	n.Work.RecordRunning(ctx, false)
+	if n.opt.Spaces == nil {
+		n.Work.RecordRunning(ctx, false)
+	}
 	return n.Turns.SaveCalibration(ctx)
 }

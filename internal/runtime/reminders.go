@@ -76,6 +76,25 @@ func (r *reminders) drop(msg id.ID) {
 	r.due = slices.DeleteFunc(r.due, func(d dueReminder) bool { return d.Message == msg })
 }
 
+// dropUser forgets the reminders of a user.
+func (r *reminders) dropUser(user string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.due = slices.DeleteFunc(r.due, func(d dueReminder) bool { return d.user == user })
+}
+
+// followed reports whether anybody follows the reminders of a user.
+func (r *reminders) followed(user string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for f := range r.followers {
+		if f.user == user {
+			return true
+		}
+	}
+	return false
+}
+
 // join returns a follower that has queued what is due.
 func (r *reminders) join(user string) *reminderFollower {
 	f := &reminderFollower{user: user, wake: make(chan struct{}, 1)}
@@ -111,6 +130,7 @@ func (r *reminders) take(f *reminderFollower) []Reminder {
 // until ctx is done or the node closes. It begins with those whose messages are not recorded yet.
 func (n *Node) FollowReminders(ctx context.Context, user string) iter.Seq[Reminder] {
 	return func(yield func(Reminder) bool) {
+		life := n.life.Of(user)
 		f := n.reminders.join(user)
 		defer n.reminders.leave(f)
 		for {
@@ -118,7 +138,7 @@ func (n *Node) FollowReminders(ctx context.Context, user string) iter.Seq[Remind
 			case <-f.wake:
 			case <-ctx.Done():
 				return
-			case <-n.life.Done():
+			case <-life.Done():
 				return
 			}
 			for _, r := range n.reminders.take(f) {

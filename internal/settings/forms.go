@@ -33,6 +33,8 @@ func check(form, value string) string {
 		return checkOrigin(value)
 	case "host":
 		return checkHost(value)
+	case "nats":
+		return checkNATS(value)
 	case "path":
 		if strings.ContainsRune(value, 0) {
 			return "is not a path: it contains a zero byte"
@@ -94,6 +96,7 @@ var patterns = map[string]pattern{
 	"method":    {regexp.MustCompile(`^[A-Za-z_]\w*(\.[A-Za-z_]\w*)+$`), "is not a method; write package.Service.Method"},
 	"metadata":  {regexp.MustCompile(`^[a-z0-9_.-]{1,100}$`), "is not a metadata name; use lower-case letters, digits, '.', '-' and '_'"},
 	"audited":   {regexp.MustCompile(`^(cld:\S+|[a-z][A-Za-z0-9_.]*\*?)$`), "is not a type or a URI; write a type (email.Message), the beginning of one (email.*) or a URI (cld:…)"},
+	"need":      {regexp.MustCompile(`^(channels|home|user:[a-z0-9][a-z0-9._@-]{0,63})$`), "is not what labels are needed for; write channels, home or user:NAME"},
 	"host_port": {regexp.MustCompile(`^(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+):[0-9]{1,5}$`), "is not HOST:PORT"},
 	"topic":     {regexp.MustCompile(`^[-_A-Za-z0-9]{1,64}$`), "is not a valid topic; use letters, digits, '-' and '_'"},
 	"cloud":     {regexp.MustCompile(`^[a-z0-9][a-z0-9:.-]{0,99}$`), "is not a project or region; use lower-case letters, digits and '-'"},

@@ -308,6 +308,7 @@ func (l *loading) checkCombinations() {
 		}
 	}
 	l.checkAliasCycles()
+	l.checkCluster()
 }
 
 // provider checks a provider and fetches its key.

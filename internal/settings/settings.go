@@ -33,6 +33,7 @@ type Settings struct {
 	Data       string              `yaml:"data" form:"path" doc:"Folder of the database and everything else that Steward stores."`
 	Store      Secret              `yaml:"store" doc:"Address of a PostgreSQL database in which everything is kept that is not a node's own: postgres://ROLE:PASSWORD@HOST/DATABASE, or where it is: env:NAME, file:PATH, command:PROGRAM ARGS or store:NAME. Empty: SQLite, in the data folder."`
 	StoreOwner Secret              `yaml:"store_owner" doc:"The same for the role that owns the tables, which makes them and brings them up to date at the start. Only needed then."`
+	Cluster    Cluster             `yaml:"cluster" doc:"Several nodes that work on one store (docs/operations/cluster.md)."`
 	Hosts      []string            `yaml:"hosts" form:"host" doc:"Host names, besides loopback and the listening address, under which the server may be reached."`
 	Origins    []string            `yaml:"origins" form:"origin" doc:"Web origins, besides the server's own, whose pages may talk to it."`
 	Open       []string            `yaml:"open" oneof:"/v1/chat/completions,/v1/responses,/v1/models,/v1/embeddings" doc:"Paths that any program on this machine may use without a credential, to ask models. It reads no conversation and decides nothing."`
@@ -334,6 +335,7 @@ func Defaults() Settings {
 		Log:       Log{Level: "info", Format: "text"},
 		Embed:     Embed{PerMinute: 3000, DayCost: 0.5},
 		Audit:     Audit{AnchorEvery: time.Hour},
+		Cluster:   Cluster{Work: true, Silence: 5 * time.Second},
 		Metrics:   Metrics{Stuck: 10 * time.Minute},
 		Backup:    Backup{Every: 24 * time.Hour, Keep: BackupKeep{Last: 3, Daily: 7, Weekly: 4, Monthly: 6}},
 		Keep:      Keep{Deleted: 30 * 24 * time.Hour, Unused: 30 * 24 * time.Hour},

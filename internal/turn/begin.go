@@ -119,7 +119,7 @@ func (e *Engine) begin(ctx context.Context, c *Conversation, t Input, m *message
 	seq, err := commit(context.WithoutCancel(ctx))
 	if err == nil {
 		if run.Agent == kits.PlannerAgent {
-			e.requests.MarkRequests(inter)
+			e.requests.MarkRequests(c.User, inter)
 		}
 		c.Feed.beginTurn(m, inter, seq, t.ClientID)
 		e.announceAgent(c, &run, cmp.Or(conv.Agent, kits.DefaultAgent))

@@ -33,7 +33,7 @@ func (e *Engine) Hold(c *Conversation) {
 func (e *Engine) Exit(c *Conversation) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if c.users--; c.users > 0 {
+	if c.users--; c.users > 0 || e.cached[c.Key] != c { // its user was let go: see Drop
 		return
 	}
 	c.mu.Lock()
@@ -186,4 +186,39 @@ func (e *Engine) UnmarkToPack(k Key) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	delete(e.toPack, k)
+}
+
+// Drop forgets all conversations of a user, of which none runs any more: another node works on them. Who still
+// watches one keeps it for itself.
+func (e *Engine) Drop(user string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for k, c := range e.cached {
+		if k.User == user {
+			c.Forget()
+			delete(e.cached, k)
+		}
+	}
+	for k := range e.toPack {
+		if k.User == user {
+			delete(e.toPack, k)
+		}
+	}
+}
+
+// InUse reports whether anybody uses a conversation of a user: a run, a sender, or a watcher. A turn that is parked
+// is no use.
+func (e *Engine) InUse(user string) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for k, c := range e.cached {
+		users := c.users
+		if c.Feed.isParked() {
+			users--
+		}
+		if k.User == user && users > 0 {
+			return true
+		}
+	}
+	return false
 }

@@ -54,13 +54,26 @@ type Conversation struct {
 // Alone runs do while no turn of the conversation runs; if one is running, it
 // waits. Afterwards the conversation is loaded from the store again.
 func (e *Engine) Alone(ctx context.Context, user string, conv id.ID, do func(sc store.Scope) error) error {
+	ctx, leave, ok := e.life.Stay(ctx, user)
+	if !ok {
+		return ErrClosed
+	}
+	defer leave()
 	c := e.Enter(user, conv)
 	defer e.Exit(c)
-	if err := c.Lock(ctx, e.life); err != nil {
-		return err
+	if err := c.Lock(ctx, e.life.Of(user)); err != nil {
+		return e.whileHeld(user, err)
 	}
 	defer c.Unlock()
 	return c.reloadAfter(do)
+}
+
+// whileHeld returns the error of a request of a user, who may have been let go meanwhile: then it is ErrClosed.
+func (e *Engine) whileHeld(user string, err error) error {
+	if err != nil && e.life.Of(user).Err() != nil && fault.Is(err, fault.Cancelled) {
+		return ErrClosed
+	}
+	return err
 }
 
 // AloneFor is Engine.Alone for a function with a result.
@@ -75,6 +88,11 @@ func AloneFor[T any](ctx context.Context, n *Engine, user string, conv id.ID, do
 // IfIdle is like Alone, but returns false instead of waiting if a turn is
 // running: a turn may wait for a person for days.
 func (e *Engine) IfIdle(user string, conv id.ID, do func(sc store.Scope) error) (bool, error) {
+	_, leave, ok := e.life.Stay(e.life, user)
+	if !ok {
+		return false, ErrClosed
+	}
+	defer leave()
 	c := e.Enter(user, conv)
 	defer e.Exit(c)
 	if !c.TryLock() {

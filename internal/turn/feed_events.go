@@ -103,6 +103,12 @@ func (f *Feed) Unpark() bool {
 	return was
 }
 
+func (f *Feed) isParked() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.parked
+}
+
 // fail reports that a turn could not continue and has ended.
 func (f *Feed) fail(err error) {
 	f.mu.Lock()

@@ -73,7 +73,8 @@ func (h *Hooks) install(job *agent.Job, s *conversation.Session) {
 		job.Emit = func(ev agent.Event) {
 			next(ev)
 			if ev.Kind == agent.Finished && ev.Message != nil {
-				h.engine.life.Go(func() { h.fireAfterRequest(h.engine.life, ev.Message.Text()) })
+				life := h.engine.life.Of(h.event.User)
+				life.Go(func() { h.fireAfterRequest(life, ev.Message.Text()) })
 			}
 		}
 	}

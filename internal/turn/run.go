@@ -72,13 +72,14 @@ func (u unrecorded) Unwrap() error { return u.error }
 // run releases the turn lock when it ends. Launch returns false if the node is
 // closing.
 func (e *Engine) Launch(ctx context.Context, c *Conversation, s *conversation.Session, job agent.Job, live *Run) bool {
-	release, ok := e.life.Hold()
+	life := e.life.Of(c.User)
+	release, ok := life.Hold()
 	if !ok {
 		return false
 	}
 	e.Hold(c)
 	from := ctx
-	ctx, cancel := lease.Carry(e.life, ctx)
+	ctx, cancel := lease.Carry(life, ctx)
 	ctx = telemetry.Carry(ctx, from)
 	c.mu.Lock()
 	c.session, c.cancel, c.live = s, cancel, live

@@ -44,9 +44,15 @@ func (e *Engine) send(ctx context.Context, user string, t Input) (acc Accepted, 
 	if err != nil {
 		return Accepted{}, false, err
 	}
+	held, stays, ok := e.life.Stay(ctx, user)
+	if !ok {
+		return Accepted{}, false, ErrClosed
+	}
+	defer stays()
+	life := e.life.Of(user)
 	c := e.Enter(user, t.Conversation)
 	defer e.Exit(c)
-	leave, err := c.deduplicate(ctx, e.life, t.key(m))
+	leave, err := c.deduplicate(ctx, life, t.key(m))
 	if err != nil {
 		return Accepted{}, false, err
 	}
@@ -61,27 +67,28 @@ func (e *Engine) send(ctx context.Context, user string, t Input) (acc Accepted, 
 			return acc, false, err
 		}
 		t.Steer = false // no run takes it: from here on it is an ordinary message
-		leave, err := c.deduplicate(ctx, e.life, t.key(m))
+		leave, err := c.deduplicate(ctx, life, t.key(m))
 		if err != nil {
 			return Accepted{}, false, err
 		}
 		defer leave()
 	}
 	for {
-		if e.life.Err() != nil {
+		if life.Err() != nil {
 			return Accepted{}, false, ErrClosed
 		}
 		if !c.TryLock() { // the holder may run this very turn, and wait for its sender
 			if acc, ok, err := e.duplicate(ctx, c, t, m); ok || err != nil {
 				return acc, false, err
 			}
-			if err := c.Lock(ctx, e.life); err != nil {
+			if err := c.Lock(ctx, life); err != nil {
 				return Accepted{}, false, err
 			}
 		}
-		acc, launched, err := e.accept(ctx, c, t, m)
+		acc, launched, err := e.accept(held, c, t, m)
 		if !launched {
 			c.Unlock()
+			err = e.whileHeld(user, err)
 		}
 		if !errors.Is(err, ErrResumed) {
 			return acc, launched, err

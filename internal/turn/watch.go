@@ -17,7 +17,8 @@ import (
 // cursor, then what is being written, then everything as it happens. It ends when
 // the loop is left, or without an error when ctx is done. No frame is repeated or
 // missing. If a crash lost part of a message that the cursor had seen, a
-// FrameReset announces it.
+// FrameReset announces it. Where several nodes share the store, it ends with ErrClosed when this one lets the user
+// go: another one continues from the cursor.
 func (e *Engine) Watch(ctx context.Context, user string, conv id.ID, from Cursor) iter.Seq2[Frame, error] {
 	return e.WatchReady(ctx, user, conv, from, func() {})
 }
@@ -34,6 +35,7 @@ func (e *Engine) WatchReady(ctx context.Context, user string, conv id.ID, from C
 		defer leave()
 		w := c.Feed.Join()
 		defer c.Feed.Leave(w)
+		left := e.life.Left(user)
 		at := e.position(ctx, user, conv, from, yield)
 		var frames []Frame
 		for first := true; ; first = false {
@@ -52,6 +54,9 @@ func (e *Engine) WatchReady(ctx context.Context, user string, conv id.ID, from C
 					case <-w.Wake:
 						continue
 					case <-ctx.Done():
+						return
+					case <-left:
+						yield(Frame{}, ErrClosed)
 						return
 					}
 				}

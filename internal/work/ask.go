@@ -139,7 +139,7 @@ func (e *Engine) ask(ctx context.Context, a *turn.InnerCall, path string, in too
 	c := e.turns.Enter(a.Conversation.User, conv)
 	defer e.turns.Exit(c)
 	if _, err := e.turns.Send(ctx, c.User, t); err != nil {
-		if e.life.Err() != nil { // ctx may learn of it a moment later
+		if e.life.Of(c.User).Err() != nil { // ctx may learn of it a moment later
 			err = request.ErrSuspend
 		}
 		return tool.Result{}, err
@@ -182,20 +182,21 @@ func (e *Engine) stopWaiting(ctx context.Context, c *turn.Conversation, live *tu
 	select {
 	case <-live.Done:
 	case <-time.After(stopTimeout):
-	case <-e.life.Done():
+	case <-e.life.Of(c.User).Done():
 	}
 	return context.Cause(ctx)
 }
 
-// awaitClosed waits for a channel to be closed.
-func (e *Engine) awaitClosed(ctx context.Context, ch <-chan struct{}) error {
+// awaitClosed waits for a channel to be closed, on behalf of a user.
+func (e *Engine) awaitClosed(ctx context.Context, user string, ch <-chan struct{}) error {
+	life := e.life.Of(user)
 	select {
 	case <-ch:
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	case <-e.life.Done():
-		return context.Cause(e.life)
+	case <-life.Done():
+		return context.Cause(life)
 	}
 }
 

@@ -271,7 +271,8 @@ func (t *backgroundCall) acceptedResult() *message.ToolResult {
 // up.
 func (e *Engine) start(t *backgroundCall) bool {
 	held := &heldRequest{request: t.id, user: t.conversation.User, conv: t.conversation.ID, cancel: t.cancel, task: t}
-	release, ok := e.life.Hold()
+	life := e.life.Of(t.conversation.User)
+	release, ok := life.Hold()
 	if ok && !e.leases.tryLock(held) { // its owner follows the call: see carryOut
 		release()
 		ok = false
@@ -281,7 +282,7 @@ func (e *Engine) start(t *backgroundCall) bool {
 		return false
 	}
 	e.turns.Hold(t.conversation)
-	closing := context.AfterFunc(e.life, func() { t.cancel(context.Cause(e.life)) })
+	closing := context.AfterFunc(life, func() { t.cancel(context.Cause(life)) })
 	go func() {
 		defer release()
 		defer e.turns.Exit(t.conversation)

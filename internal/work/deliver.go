@@ -93,7 +93,7 @@ func (e *Engine) sendDelivery(ctx context.Context, t *backgroundCall, r *request
 	if level > 0 {
 		next.ClientID += "/" + strconv.Itoa(level)
 	}
-	_, err = e.turns.Send(e.life, t.conversation.User, next)
+	_, err = e.turns.Send(e.life.Of(t.conversation.User), t.conversation.User, next)
 	return err
 }
 
@@ -141,7 +141,7 @@ func (e *Engine) markDelivered(t *backgroundCall) (requests.Stored, error) {
 func (e *Engine) AwaitTurn(ctx context.Context, user string, conv, inter id.ID) error {
 	c := e.turns.Enter(user, conv)
 	defer e.turns.Exit(c)
-	return e.awaitRun(ctx, c, inter, func(live *turn.Run) error { return e.awaitClosed(ctx, live.Done) })
+	return e.awaitRun(ctx, c, inter, func(live *turn.Run) error { return e.awaitClosed(ctx, user, live.Done) })
 }
 
 // answerDelivery builds the message that passes on an agent's answer to a result.

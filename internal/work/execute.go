@@ -253,21 +253,22 @@ func (e *Engine) runExternal(ctx context.Context, x *externalCall) (*message.Too
 	return call(ctx, x.call)
 }
 
-// withNodeLife returns a context that ends with ctx and with the node. The node is not
-// closed before the returned function is called.
-func (e *Engine) withNodeLife(ctx context.Context) (context.Context, func(), error) {
-	release, ok := e.life.Hold()
+// withNodeLife returns a context that ends with ctx and when the node closes or lets the user go. Neither is done
+// before the returned function is called.
+func (e *Engine) withNodeLife(ctx context.Context, user string) (context.Context, func(), error) {
+	life := e.life.Of(user)
+	release, ok := life.Hold()
 	if !ok {
 		return nil, nil, turn.ErrClosed
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(e.life, func() { cancel(context.Cause(e.life)) })
+	stop := context.AfterFunc(life, func() { cancel(context.Cause(life)) })
 	return ctx, func() { stop(); cancel(nil); release() }, nil
 }
 
 // executeQuery runs a query for as long as the caller waits.
 func (e *Engine) executeQuery(ctx context.Context, x *externalCall) (Executed, error) {
-	running, leave, err := e.withNodeLife(ctx)
+	running, leave, err := e.withNodeLife(ctx, x.user)
 	if err != nil {
 		return Executed{}, err
 	}
@@ -348,7 +349,7 @@ type runningAction struct {
 // startOrJoin executes a recorded action, or joins its execution if it is in
 // progress: repeated requests for the outcome add no work.
 func (e *Engine) startOrJoin(ctx context.Context, x *externalCall) (*runningAction, error) {
-	running, leave, err := e.withNodeLife(context.WithoutCancel(ctx))
+	running, leave, err := e.withNodeLife(context.WithoutCancel(ctx), x.user)
 	if err != nil {
 		return nil, err
 	}

@@ -121,7 +121,7 @@ func (e *Engine) follow(t *backgroundCall, recorded func()) {
 		e.showEnd(t, &r)
 	}
 	recorded()
-	err = e.turns.Retry("cannot deliver the result of a task yet", func() error {
+	err = e.turns.Retry(t.conversation.User, "cannot deliver the result of a task yet", func() error {
 		r, err := requests.Load(ctx, e.store, t.call.Scope, t.at)
 		if err != nil {
 			return err
@@ -136,7 +136,7 @@ func (e *Engine) follow(t *backgroundCall, recorded func()) {
 
 // abandon gives up a background call until the next start takes it up.
 func (e *Engine) abandon(t *backgroundCall, err error) {
-	if err != nil && e.life.Err() == nil && !fault.Is(err, fault.NotFound) {
+	if err != nil && e.life.Of(t.conversation.User).Err() == nil && !fault.Is(err, fault.NotFound) {
 		e.log.Error("a task cannot continue before the next start", "task", t.id.String(), "tool", t.spec.Name, "error", err)
 	}
 	t.conversation.Feed.EndTask(t.id, nil)
@@ -190,7 +190,7 @@ func (e *Engine) awaitResult(t *backgroundCall) (requests.Stored, error) {
 func (e *Engine) finish(t *backgroundCall, end callEnd) (requests.Stored, error) {
 	var r requests.Stored
 	hooksApplied, failed := false, false
-	err := e.turns.Retry("cannot record the result of a task yet", func() (err error) {
+	err := e.turns.Retry(t.conversation.User, "cannot record the result of a task yet", func() (err error) {
 		if failed {
 			end.res, end.err = e.rerun(t)
 		}
@@ -210,15 +210,16 @@ func (e *Engine) finish(t *backgroundCall, end callEnd) (requests.Stored, error)
 // applyHooks passes the result to the hooks of the asking agent, which see the
 // results of other calls in the same way.
 func (e *Engine) applyHooks(t *backgroundCall, res *message.ToolResult) *message.ToolResult {
+	life := e.life.Of(t.conversation.User)
 	kit, err := e.kits.Of(cmp.Or(t.call.Agent, kits.DefaultAgent))
-	if err != nil || e.life.Err() != nil {
+	if err != nil || life.Err() != nil {
 		return res
 	}
 	h := e.turns.Hooks(kit, t.call.Request, t.conversation.User)
 	if h == nil || !h.Has(tool.AfterTool) || turn.NeverRan(res) {
 		return res
 	}
-	return h.After(e.life, agent.Call{Call: message.Call{Ref: t.call.Ref, ToolCall: &message.ToolCall{Name: t.call.Name, Args: t.call.Args}}, Labels: t.call.Labels}, res)
+	return h.After(life, agent.Call{Call: message.Call{Ref: t.call.Ref, ToolCall: &message.ToolCall{Name: t.call.Name, Args: t.call.Args}}, Labels: t.call.Labels}, res)
 }
 
 // recordResult stores the result until it has been delivered.

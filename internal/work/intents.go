@@ -91,7 +91,7 @@ func (e *Engine) carryOut(user string, at resource.URI) (*backgroundCall, error)
 	}
 	ctx, inter := context.WithoutCancel(e.life), at.Parent()
 	own := record.IDOf(inter, record.TypeInteraction)
-	e.requests.MarkRequests(own)
+	e.requests.MarkRequests(user, own)
 	ended, err := e.requests.AnswerByRun(ctx, user, inter.ChildID(record.TypeRequest, own), inter) // the turn had ended before it led to anything
 	if err != nil {
 		return nil, err
@@ -111,14 +111,15 @@ func (e *Engine) carryOut(user string, at resource.URI) (*backgroundCall, error)
 
 // awaitRecorded waits until the outcome of a task is recorded, or a person is asked.
 func (e *Engine) awaitRecorded(ctx context.Context, t *backgroundCall) error {
+	life := e.life.Of(t.conversation.User)
 	select {
 	case <-t.recorded:
-		return context.Cause(e.life)
+		return context.Cause(life)
 	case <-t.personAsked:
 		return nil
 	case <-ctx.Done():
 		return fault.Of(ctx.Err())
-	case <-e.life.Done():
+	case <-life.Done():
 		return turn.ErrClosed
 	}
 }

@@ -21,7 +21,8 @@ import (
 // settled or the node closes; the next start finds what is left.
 func (e *Engine) Settle(user string, inter resource.URI, stopped bool) {
 	own, conv := record.IDOf(inter, record.TypeInteraction), record.IDOf(inter, record.TypeConversation)
-	ctx, cancel := context.WithCancelCause(e.life)
+	life := e.life.Of(user)
+	ctx, cancel := context.WithCancelCause(life)
 	held := &heldRequest{request: own, user: user, conv: conv, cancel: cancel}
 	if !e.leases.tryLock(held) {
 		cancel(nil)
@@ -33,9 +34,9 @@ func (e *Engine) Settle(user string, inter resource.URI, stopped bool) {
 		cancel(nil)
 		e.turns.Exit(c)
 	}
-	went := e.life.Go(func() {
+	went := life.Go(func() {
 		defer leave()
-		e.turns.Retry("cannot settle the queued actions of a turn yet", func() error { return e.settleQueue(ctx, c, inter, stopped) },
+		e.turns.Retry(user, "cannot settle the queued actions of a turn yet", func() error { return e.settleQueue(ctx, c, inter, stopped) },
 			func(err error) bool { return e.conversationGone(user, conv, err) }, "interaction", inter.String())
 	})
 	if !went {
@@ -48,7 +49,7 @@ func (e *Engine) conversationGone(user string, conv id.ID, err error) bool {
 	if !fault.Is(err, fault.NotFound) {
 		return false
 	}
-	_, err = e.conversations.Get(e.life, store.ForUser(user), conv)
+	_, err = e.conversations.Get(e.life.Of(user), store.ForUser(user), conv)
 	return fault.Is(err, fault.NotFound)
 }
 

@@ -17,7 +17,17 @@ func (e *Engine) Recover(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	runs, err := e.conversations.OpenRuns(ctx, store.ForNode(resource.System), resource.URI{})
+	return e.recoverRuns(ctx, store.ForNode(resource.System), crashed)
+}
+
+// RecoverUser resumes the runs of a user that had not ended. crashed says that the node which worked on them
+// before was not heard of any more.
+func (e *Engine) RecoverUser(ctx context.Context, user string, crashed bool) error {
+	return e.recoverRuns(ctx, store.ForUser(user), crashed)
+}
+
+func (e *Engine) recoverRuns(ctx context.Context, sc store.Scope, crashed bool) error {
+	runs, err := e.conversations.OpenRuns(ctx, sc, resource.URI{})
 	if err != nil {
 		return err
 	}

@@ -13,12 +13,21 @@ import (
 // RecoverRequests continues the requests that were not closed. It runs after
 // Recover has resumed the runs.
 func (e *Engine) RecoverRequests(ctx context.Context) error {
-	found, err := requests.OpenRequests(ctx, e.store, store.ForNode(resource.System))
+	return e.recoverRequests(ctx, store.ForNode(resource.System))
+}
+
+// RecoverRequestsOf is RecoverRequests for a user, after RecoverUser.
+func (e *Engine) RecoverRequestsOf(ctx context.Context, user string) error {
+	return e.recoverRequests(ctx, store.ForUser(user))
+}
+
+func (e *Engine) recoverRequests(ctx context.Context, sc store.Scope) error {
+	found, err := requests.OpenRequests(ctx, e.store, sc)
 	if err != nil {
 		return err
 	}
 	for i := range found {
-		e.requests.MarkRequests(record.IDOf(found[i].At, record.TypeInteraction))
+		e.requests.MarkRequests(requests.UserOf(found[i].Space), record.IDOf(found[i].At, record.TypeInteraction))
 	}
 	queues := map[resource.URI]string{} // interactions with queued actions, and their users
 	for i := range found {
@@ -31,7 +40,8 @@ func (e *Engine) RecoverRequests(ctx context.Context) error {
 		var err error
 		switch user := requests.UserOf(r.Space); {
 		case r.Kind == record.RequestCall:
-			e.life.Go(func() { e.settleCall(e.life, r.Request) })
+			life := e.life.Of(user)
+			life.Go(func() { e.settleCall(life, r.Request) })
 		case r.Wish == record.WishQueued && r.State == record.RequestOpen: // in queues
 		case r.State == record.RequestAnswered && r.Quiet():
 			err = e.requests.CloseDone(ctx, user, r.At)

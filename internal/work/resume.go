@@ -85,7 +85,7 @@ func (e *Engine) endRun(ctx context.Context, c *turn.Conversation, s *conversati
 	if err := e.answerOpenCalls(ctx, c, s, r); err != nil {
 		return err
 	}
-	e.requests.MarkRequests(r.Interaction) // there may be requests below it
+	e.requests.MarkRequests(c.User, r.Interaction) // there may be requests below it
 	if _, err := e.turns.Journal(c, s).Finish(ctx, nil, string(out), code); err != nil {
 		return err
 	}
@@ -160,7 +160,7 @@ func (e *Engine) addUsageBelow(ctx context.Context, c *turn.Conversation, live *
 		return err
 	}
 	if len(below) > 0 {
-		e.requests.MarkRequests(live.Interaction)
+		e.requests.MarkRequests(c.User, live.Interaction)
 	}
 	for i := range below {
 		r := &below[i]
@@ -192,7 +192,7 @@ func (e *Engine) resumeRun(ctx context.Context, c *turn.Conversation, inter id.I
 	}
 	if !c.TryLock() {
 		if wait {
-			return true, e.awaitClosed(ctx, changed)
+			return true, e.awaitClosed(ctx, c.User, changed)
 		}
 		return true, nil
 	}
@@ -237,8 +237,8 @@ func (e *Engine) awaitRun(ctx context.Context, c *turn.Conversation, inter id.ID
 		if err != nil || !open {
 			return err
 		}
-		if e.life.Err() != nil {
-			return context.Cause(e.life)
+		if life := e.life.Of(c.User); life.Err() != nil {
+			return context.Cause(life)
 		}
 	}
 }

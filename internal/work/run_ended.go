@@ -24,8 +24,8 @@ func (e *Engine) RunEnded(c *turn.Conversation, s *conversation.Session, live *t
 		answer := func() (bool, error) { return e.requests.Answer(ctx, c.User, at, run.Outcome, run.Error) }
 		var err error
 		if closed, err = answer(); err != nil {
-			e.life.Go(func() {
-				e.turns.Retry("cannot record the end of a run yet", func() error { _, err := answer(); return err }, nil, "request", at.String())
+			e.life.Of(c.User).Go(func() {
+				e.turns.Retry(c.User, "cannot record the end of a run yet", func() error { _, err := answer(); return err }, nil, "request", at.String())
 			})
 		}
 	}

@@ -20,6 +20,10 @@ type Sessions interface {
 // origin_refused (Denied), and those of Intake.
 func (g *Guard) Browser(sessions Sessions, next http.Handler, fail Fail) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if Trusted(r) {
+			g.Wrap(next, fail).ServeHTTP(w, r)
+			return
+		}
 		if err := g.ownPage(r); err != nil {
 			g.o.Logger.InfoContext(r.Context(), "request refused", "code", fault.Of(err).Code, "path", r.URL.Path, "from", r.RemoteAddr)
 			fail(w, r, err)
@@ -45,7 +49,7 @@ func (g *Guard) Browser(sessions Sessions, next http.Handler, fail Fail) http.Ha
 			return
 		}
 		defer leave()
-		next.ServeHTTP(w, r.WithContext(With(r.Context(), c)))
+		g.answer(w, r, c, next, fail)
 	})
 }
 

@@ -40,6 +40,7 @@ type Options struct {
 	Intake *Intake // bounds what callers take; nil: nothing does
 	// Limited looks up the owner of a key that is limited to one thing (Guard.Only); nil: there are no such keys.
 	Limited func(ctx context.Context, secret, only string) (user string, err error)
+	Places  Places // of a cluster; nil: this node answers all requests
 }
 
 // Guard authenticates requests before they reach the servers: nobody gets through without a key or
@@ -63,6 +64,7 @@ type Caller struct {
 	again  func(context.Context) error
 	share  *share // nil: without bounds
 	inside bool   // Inside
+	left   <-chan struct{}
 }
 
 // Inside returns the caller for requests that are made within the caller's own request, in this process: what
@@ -125,16 +127,9 @@ func (g *Guard) Wrap(next http.Handler, fail Fail) http.Handler {
 		fail = func(w http.ResponseWriter, r *http.Request, err error) { WriteError(w, r, g.o.Logger, err) }
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		done, err := g.place(w, r)
-		if err == nil && done {
+		c, done, err := g.letIn(w, r)
+		if done {
 			return
-		}
-		var c Caller
-		if err == nil {
-			c, err = g.caller(r)
-		}
-		if err == nil {
-			err = refuseForms(r)
 		}
 		if err != nil {
 			g.o.Logger.InfoContext(r.Context(), "request refused", "code", fault.Of(err).Code, "path", r.URL.Path, "from", r.RemoteAddr)
@@ -150,15 +145,33 @@ func (g *Guard) Wrap(next http.Handler, fail Fail) http.Handler {
 			return
 		}
 		defer leave()
-		next.ServeHTTP(w, r.WithContext(With(r.Context(), c)))
+		g.answer(w, r, c, next, fail)
 	})
+}
+
+// letIn returns the caller of a request. done says that it has been answered. What another node of the cluster
+// passes on has been checked there.
+func (g *Guard) letIn(w http.ResponseWriter, r *http.Request) (c Caller, done bool, err error) {
+	if Trusted(r) {
+		c, err = g.forwardedCaller(r)
+		return c, false, err
+	}
+	if done, err = g.place(w, r); err == nil && !done {
+		c, err = g.caller(r)
+	}
+	if err == nil && !done {
+		err = refuseForms(r)
+	}
+	return c, done && err == nil, err
 }
 
 // Only passes on the requests of admins, and those with a key that is limited to what is named. It answers others
 // as Wrap does, and admin_only (Denied).
 func (g *Guard) Only(what string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		admins := g.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		here := &Guard{g.o}
+		here.o.Places = nil // what this process knows of itself
+		admins := here.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if c, err := From(r.Context()); err != nil || !c.Admin {
 				WriteError(w, r, g.o.Logger, fault.New(fault.Denied, "admin_only", "only admins may read this").WithHint("ask an admin"))
 				return
@@ -265,8 +278,7 @@ func (g *Guard) person(ctx context.Context, user string, good func(context.Conte
 		}
 		now, err := g.person(ctx, user, good)
 		if err == nil && (!slices.Equal(now.Roles, was.Roles) || !slices.Equal(now.Groups, was.Groups)) {
-			err = fault.New(fault.Unauthentic, "caller_changed", "the roles or groups of %s have changed", user).
-				WithHint("connect again").Retrying(fault.RetryImmediate, 0)
+			err = callerChanged(user)
 		}
 		return err
 	}

@@ -126,6 +126,10 @@ func (g *Guard) EnterAs(ctx context.Context, user string) (Caller, func(), error
 // asks for no credential. Pages of foreign origins are refused as by Wrap.
 func (g *Guard) WrapUser(user string, next http.Handler, fail Fail) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if Trusted(r) {
+			g.Wrap(next, fail).ServeHTTP(w, r)
+			return
+		}
 		done, err := g.place(w, r)
 		if err == nil && done {
 			return
@@ -141,6 +145,6 @@ func (g *Guard) WrapUser(user string, next http.Handler, fail Fail) http.Handler
 			return
 		}
 		defer leave()
-		next.ServeHTTP(w, r.WithContext(With(r.Context(), c)))
+		g.answer(w, r, c, next, fail)
 	})
 }

@@ -142,6 +142,15 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	c.open(ws)
+	if left := caller.Left(); left != nil {
+		go func() {
+			select {
+			case <-left: // the client connects again, and another node answers
+				c.close(websocket.StatusServiceRestart, "another node of the cluster goes on")
+			case <-c.ctx.Done():
+			}
+		}()
+	}
 	c.serve()
 }
 

@@ -31,10 +31,17 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"log/slog"
-	"net"
+	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"steward/internal/fault"
 	"steward/internal/resource"
 	"steward/internal/store"
 )
@@ -65,13 +72,24 @@ type Worker interface {
 	Idle(p Piece) bool
 }
 
-// Options configure a Cluster. Store, Name and either Servers or Embed are required.
+// Store is a store that nodes can share, with all that a node asks of its store.
+type Store interface {
+	store.Store
+	store.Sealer
+	Ready(ctx context.Context) error
+	Head() uint64
+	Queued() int
+	Close() error
+}
+
+// Options configure a Cluster. Store, Name and either Servers or Embed are required. Silence must be the
+// same on all nodes.
 type Options struct {
-	Store   store.Store
-	Name    string   // of this process; no other one ever had it
-	Labels  []string // what this machine has, such as "gpu" or "home-network"
-	Works   bool     // takes pieces
-	Most    int      // takes so many at most; zero: 1000
+	Store   Store
+	Name    string        // of this process; no other one ever had it
+	Labels  []string      // what this machine has, such as "gpu" or "home-network"
+	Works   bool          // takes pieces
+	Most    int           // takes so many at most; zero: 1000
 	Silence time.Duration // after so long without a sign of life the work of a worker is given to another; zero: 5 s
 	IdleFor time.Duration // how long a piece is kept on which nothing goes on; zero: 10 minutes
 
@@ -87,13 +105,47 @@ type Options struct {
 
 // Embed configures a NATS server in the process.
 type Embed struct {
-	Dir    string   // of its files
-	Listen string   // host:port for other servers of the cluster
-	Peers  []string // host:port of the others' Listen; none: it stands alone
+	Dir     string   // of its files
+	Listen  string   // host:port for other servers of the cluster
+	Peers   []string // host:port of the others' Listen; none: it stands alone
+	Clients string   // host:port for nodes without a server of their own; empty: none can connect
 }
 
 // Cluster is one node's part of a cluster. Safe for concurrent use.
-type Cluster struct{}
+type Cluster struct {
+	opt    Options
+	log    *slog.Logger
+	since  time.Time
+	labels []string // of this node, sorted
+
+	server *server.Server // nil: outside
+	nc     *nats.Conn
+	js     jetstream.JetStream
+
+	ctx     context.Context // ends at the end of Close
+	cancel  context.CancelFunc
+	running sync.WaitGroup
+
+	table     table
+	publisher publisher
+	tunnels   tunnels
+	lives     lives
+
+	worker  Worker
+	taking  context.Context // ends at the beginning of Close
+	halt    context.CancelFunc
+	slots   chan struct{} // one for each piece that this node may hold
+	holders sync.WaitGroup
+
+	mu        sync.RWMutex
+	held      map[Piece]*holding
+	consuming map[string]bool // sets of labels, as in subjects
+	started   bool
+	closed    bool // takes nothing any more
+	ended     bool // begins no goroutine any more
+
+	muted atomic.Bool // in tests: the node does nothing and answers nothing, as if it were suspended
+}
 
 // Node is a node that is alive.
 type Node struct {
@@ -105,37 +157,121 @@ type Node struct {
 }
 
 // Open connects to the servers, which it starts if they are to be embedded, and makes the stream if there is
-// none. Errors: cluster_unreachable, cluster_refused.
-func Open(ctx context.Context, o Options) (*Cluster, error)
+// none. A cluster of embedded servers answers when most of them run; Open waits for that until ctx ends, at most
+// openFor. Errors: cluster_unreachable, cluster_refused.
+func Open(ctx context.Context, o Options) (*Cluster, error) {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Most <= 0 {
+		o.Most = 1000
+	}
+	if o.Silence <= 0 {
+		o.Silence = 5 * time.Second
+	}
+	if o.IdleFor <= 0 {
+		o.IdleFor = 10 * time.Minute
+	}
+	c := &Cluster{opt: o, log: o.Log, since: time.Now(), labels: sorted(o.Labels), slots: make(chan struct{}, o.Most),
+		held: map[Piece]*holding{}, consuming: map[string]bool{}}
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	c.taking, c.halt = context.WithCancel(c.ctx)
+	c.table.init()
+	c.publisher.init()
+	c.lives.init()
+	ctx, cancel := context.WithTimeout(ctx, openFor)
+	defer cancel()
+	if err := c.open(ctx); err != nil {
+		return nil, errors.Join(err, c.disconnect(context.WithoutCancel(ctx)))
+	}
+	return c, nil
+}
 
-// Store returns the store that engines use. What is committed to a space that this node holds is committed under
-// its fencing number. What is committed to a space that it has lost, and has not left yet, is refused with
-// lease.ErrLost. Commits to other spaces pass.
-func (c *Cluster) Store() store.Store
+// openFor bounds Open.
+const openFor = 2 * time.Minute
 
-// Start begins to hand out and to take pieces.
-func (c *Cluster) Start(w Worker)
+func (c *Cluster) open(ctx context.Context) error {
+	if err := c.connect(ctx); err != nil {
+		return err
+	}
+	if err := c.makeStream(ctx); err != nil {
+		return err
+	}
+	at, err := c.load(ctx)
+	if err != nil {
+		return err
+	}
+	c.publisher.all(&c.table)
+	if err := c.answer(); err != nil {
+		return err
+	}
+	c.running.Go(func() { c.follow(at) })
+	c.running.Go(c.publish)
+	c.running.Go(c.inspect)
+	c.running.Go(c.watchTunnels)
+	return nil
+}
 
-// Reach returns the node that holds a piece, and whether it is this one. If nobody does, it makes the piece wait
-// for a worker, and waits for one. Errors: no_worker (Unavailable), when none took it in time, with the
-// labels that one would need.
-func (c *Cluster) Reach(ctx context.Context, p Piece) (node string, here bool, err error)
-
-// Holds reports whether this node holds a piece.
-func (c *Cluster) Holds(p Piece) bool
-
-// Want makes a piece wait for a worker if nobody holds it. It does not wait itself.
-func (c *Cluster) Want(ctx context.Context, p Piece) error
-
-// Dial connects to a node through the NATS servers. The connection breaks when the servers lose a part
-// of it; nothing is ever missing in the middle.
-func (c *Cluster) Dial(ctx context.Context, node string) (net.Conn, error)
-
-// Listen returns the listener of the connections that other nodes dial. It closes with the Cluster.
-func (c *Cluster) Listen() net.Listener
-
-// Nodes returns the nodes that answer within a second, and this one.
-func (c *Cluster) Nodes(ctx context.Context) ([]Node, error)
+// Start begins to hand out and to take pieces. w may be nil if the node does not work.
+func (c *Cluster) Start(w Worker) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.started || c.closed || !c.opt.Works || w == nil {
+		return
+	}
+	c.worker, c.started = w, true
+	c.table.each(func(e entry) { c.consume(e.Labels) })
+}
 
 // Close leaves all pieces, which wait for other workers then, and disconnects.
-func (c *Cluster) Close(ctx context.Context) error
+func (c *Cluster) Close(ctx context.Context) error {
+	c.mu.Lock()
+	again := c.closed
+	c.closed = true
+	c.mu.Unlock()
+	if again {
+		return nil
+	}
+	c.halt()
+	left := make(chan struct{})
+	go func() {
+		defer close(left)
+		c.holders.Wait()
+	}()
+	var err error
+	select {
+	case <-left:
+	case <-ctx.Done():
+		err = fault.New(fault.Timeout, "cluster_close_timeout", "not all that this node works on could be left in time: %w", context.Cause(ctx))
+	}
+	return errors.Join(err, c.disconnect(ctx))
+}
+
+// disconnect ends everything but the holders of pieces.
+func (c *Cluster) disconnect(ctx context.Context) error {
+	c.mu.Lock()
+	c.ended = true
+	c.mu.Unlock()
+	c.tunnels.close()
+	c.cancel()
+	c.running.Wait()
+	if c.nc != nil {
+		c.nc.Close()
+	}
+	return c.stopServer(ctx)
+}
+
+// spawn starts a goroutine, unless the Cluster has ended.
+func (c *Cluster) spawn(do func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.ended {
+		c.running.Go(do)
+	}
+}
+
+func unreachable(format string, args ...any) *fault.Error {
+	return fault.New(fault.Unavailable, "cluster_unreachable", format, args...).
+		WithHint("check that the NATS servers run, and that cluster.servers, cluster.peers and the network between them are right").
+		Retrying(fault.RetryBackoff, 0)
+}
