@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,8 +26,10 @@ const (
 	late = 10 * time.Second
 	// ending is how long everything may take to end after the last fault.
 	ending = 6 * time.Minute
-	turns  = 5 // of a conversation
-	calls  = 4 // of a turn
+	// stuck is how long after a fault something must go on, on any machine.
+	stuck = 90 * time.Second
+	turns = 5 // of a conversation
+	calls = 4 // of a turn
 )
 
 func number(t *testing.T, name string, otherwise int) int {
@@ -73,6 +76,8 @@ func faultsAlone() []fault {
 type chaos struct {
 	*testing.T
 	ctx    context.Context
+	cancel func()
+	talks  []*cluster.Client
 	rig    *cluster.Rig
 	load   *cluster.Load
 	random *rand.Rand
@@ -229,8 +234,9 @@ func run(t *testing.T, nodes int, kinds []fault) {
 		t.Fatal(err)
 	}
 	t.Logf("the nodes run; namespaces of their own: %v", rig.Separated())
-	c := &chaos{T: t, ctx: ctx, rig: rig, load: load, random: rand.New(rand.NewPCG(seed, 0)), struck: map[*cluster.Node]bool{}, more: make(chan struct{})}
+	c := &chaos{T: t, ctx: ctx, cancel: cancel, rig: rig, load: load, random: rand.New(rand.NewPCG(seed, 0)), struck: map[*cluster.Node]bool{}, more: make(chan struct{})}
 	clients := c.clients(conversations, trees, users, seed)
+	c.talks = clients
 	var talking sync.WaitGroup
 	all := (conversations + trees) * turns
 	for i, client := range clients {
@@ -311,13 +317,31 @@ func (c *chaos) strike(strikes int, kinds []fault) {
 		}
 		for c.ctx.Err() == nil && len(c.load.Silent()) > 0 {
 			pause(c.ctx, 20*time.Millisecond)
-			if d := time.Since(began); d > 2*time.Minute {
-				c.Logf("%s after %q, nothing is heard of %v", d, f.name, c.load.Silent())
-				break
+			if d := time.Since(began); d > stuck {
+				c.stuck(fmt.Sprintf("%s after %q, nothing is heard of %v", d, f.name, c.load.Silent()))
+				return
 			}
 		}
 		c.Logf("%d: %s; all go on after %s", i+1, f.name, time.Since(began).Round(time.Millisecond))
 	}
+}
+
+// stuck fails the test, with what can be found out about it.
+func (c *chaos) stuck(why string) {
+	c.Error(why)
+	for _, client := range c.talks {
+		c.Logf("%s", client)
+	}
+	for _, n := range c.rig.Nodes {
+		dump := n.Dump()
+		if to := os.Getenv("CHAOS_DUMP"); to != "" {
+			if err := os.WriteFile(filepath.Join(to, n.Name+".log"), []byte(dump), 0o600); err != nil {
+				c.Error(err)
+			}
+		}
+		c.Logf("%s said:\n%.20000s", n.Name, dump)
+	}
+	c.cancel()
 }
 
 // report logs how soon turns went on.

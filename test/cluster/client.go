@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/coder/websocket"
@@ -38,6 +39,7 @@ type Client struct {
 	Turns        []*Turn
 	Errors       map[string]int // what nodes answered in place of what was asked
 
+	mu     sync.Mutex // held while a frame is handled
 	rig    *Rig
 	load   *Load
 	random *rand.Rand
@@ -60,7 +62,9 @@ func (c *Client) Say(ctx context.Context) error {
 	if !c.Tree {
 		t.Tools = toolsOf(t.Token, c.Calls)
 	}
+	c.mu.Lock()
 	c.Turns = append(c.Turns, t)
+	c.mu.Unlock()
 	c.load.sent(t.Token)
 	for t.Answer == "" {
 		err := c.connected(ctx, t)
@@ -68,12 +72,25 @@ func (c *Client) Say(ctx context.Context) error {
 			return fmt.Errorf("conversation %d of %s: turn %s is not answered: %+v; errors: %v; the last: %w", c.Number, c.User, t.Token, *t, c.Errors, err)
 		}
 		if err != nil {
+			c.mu.Lock()
 			c.Errors[err.Error()]++
+			c.mu.Unlock()
 			pause(ctx, time.Duration(20+c.random.IntN(200))*time.Millisecond)
 		}
 	}
 	c.load.over(t.Token)
 	return nil
+}
+
+// String says where the conversation stands.
+func (c *Client) String() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.Turns) == 0 {
+		return fmt.Sprintf("conversation %d of %s has not begun", c.Number, c.User)
+	}
+	t := c.Turns[len(c.Turns)-1]
+	return fmt.Sprintf("conversation %d of %s (%s): turn %s, interaction %q, accepted %v, answer %q, calls %v; errors %v", c.Number, c.User, c.Conversation, t.Token, t.opened, t.accepted, t.Answer, t.Statuses, c.Errors)
 }
 
 // frame holds the fields of a server frame that the client reads.
@@ -167,6 +184,8 @@ func write(ctx context.Context, ws *websocket.Conn, v any) error {
 }
 
 func (c *Client) handle(ctx context.Context, ws *websocket.Conn, f frame, t *Turn) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if f.Cursor != "" && f.Type != "accepted" {
 		c.cursor = f.Cursor
 	}

@@ -460,6 +460,12 @@ func (n *Node) Kill() { n.end(syscall.SIGKILL) } //nolint:errcheck // it may hav
 // Stop ends the node as Ctrl-C does.
 func (n *Node) Stop() error { return n.end(os.Interrupt) }
 
+// Dump ends the node and returns what its goroutines were at, after the end of its log.
+func (n *Node) Dump() string {
+	n.end(syscall.SIGQUIT) //nolint:errcheck // it may have ended
+	return n.log.tail(16 << 20)
+}
+
 // Suspend stops the process where it stands; Continue lets it go on.
 func (n *Node) Suspend()  { n.signal(syscall.SIGSTOP) }
 func (n *Node) Continue() { n.signal(syscall.SIGCONT) }
@@ -505,8 +511,8 @@ type Log struct {
 func (l *Log) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.b = append(l.b, p...); len(l.b) > 2<<20 {
-		l.b = l.b[len(l.b)-(1<<20):]
+	if l.b = append(l.b, p...); len(l.b) > 32<<20 {
+		l.b = l.b[len(l.b)-(16<<20):]
 	}
 	return len(p), nil
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -37,7 +38,7 @@ func canSeparate() bool {
 			return false
 		}
 	}
-	name := fmt.Sprintf("stwt%d", os.Getpid()%100_000)
+	name := fmt.Sprintf("stwt%d", os.Getpid())
 	if ip("link", "add", name, "type", "bridge") != nil {
 		return false
 	}
@@ -52,7 +53,8 @@ func ip(args ...string) error {
 }
 
 func newNetwork(nodes int) (*network, error) {
-	n := &network{bridge: fmt.Sprintf("stwb%d", os.Getpid()%100_000)}
+	removeLeft()
+	n := &network{bridge: fmt.Sprintf("stwb%d", os.Getpid())}
 	err := errors.Join(ip("link", "add", n.bridge, "type", "bridge"), ip("addr", "add", bridgeHost+"/24", "dev", n.bridge), ip("link", "set", n.bridge, "up"))
 	for i := 0; i < nodes && err == nil; i++ {
 		err = n.add(i)
@@ -64,8 +66,20 @@ func newNetwork(nodes int) (*network, error) {
 	return n, nil
 }
 
+// removeLeft removes the bridges of processes that were killed.
+func removeLeft() {
+	found, _ := filepath.Glob("/sys/class/net/stwb*") //nolint:errcheck // the pattern is right
+	for _, path := range found {
+		name := filepath.Base(path)
+		pid, err := strconv.Atoi(strings.TrimPrefix(name, "stwb"))
+		if err == nil && errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
+			ip("link", "del", name) //nolint:errcheck // somebody else may do it
+		}
+	}
+}
+
 // end is the name of a node's end of the bridge.
-func (n *network) end(i int) string { return fmt.Sprintf("stwv%d.%d", os.Getpid()%100_000, i) }
+func (n *network) end(i int) string { return fmt.Sprintf("stwv%d.%d", os.Getpid(), i) }
 
 func (n *network) pid(i int) string { return strconv.Itoa(n.spaces[i].Process.Pid) }
 
