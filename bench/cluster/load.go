@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -142,7 +141,7 @@ func (a use) minus(b use) use {
 	return use{a.nodes - b.nodes, a.postgres - b.postgres, a.nats - b.nats, a.driver - b.driver, a.idle - b.idle, a.commits - b.commits}
 }
 
-// used returns what was used so far. Sessions of PostgreSQL that have ended are not counted.
+// used returns what was used so far.
 func (w *world) used(ctx context.Context) (u use, err error) {
 	for _, n := range w.Nodes {
 		u.nodes += cpu(n.PID())
@@ -154,9 +153,11 @@ func (w *world) used(ctx context.Context) (u use, err error) {
 	if u.idle, err = idle(); err != nil || w.Postgres == nil {
 		return u, err
 	}
-	for _, pid := range tree(w.Postgres.PID()) {
-		u.postgres += cpu(pid)
+	spent, err := w.Postgres.CPU()
+	if err != nil {
+		return u, err
 	}
+	u.postgres = spent.Seconds()
 	conn, err := pgx.Connect(ctx, w.Postgres.Super("postgres"))
 	if err != nil {
 		return u, err
@@ -192,24 +193,6 @@ func idle() (float64, error) {
 	}
 	waits, err := strconv.Atoi(fields[5])
 	return float64(rest+waits) * tick, err
-}
-
-// tree returns a process and its children.
-func tree(pid int) []int {
-	out := []int{pid}
-	found, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid)) //nolint:errcheck // the pattern is right
-	for _, path := range found {
-		b, err := os.ReadFile(path)
-		if err != nil {
-			continue
-		}
-		for _, f := range strings.Fields(string(b)) {
-			if child, err := strconv.Atoi(f); err == nil {
-				out = append(out, child)
-			}
-		}
-	}
-	return out
 }
 
 // rss is a process's resident set in megabytes.

@@ -34,7 +34,7 @@ func (a *App) Backups(set *settings.Loaded, log *slog.Logger) Backups { return B
 
 // Options returns the options of a backup in a folder.
 func (b Backups) Options(folder string, kind backup.Kind, to ...age.Recipient) backup.Options {
-	o := backup.Options{Data: b.set.Data, Folder: folder, Kind: kind, Version: b.app.VersionText(), Settings: map[string]string{}, Age: to}
+	o := backup.Options{Data: b.set.Data, Folder: folder, Kind: kind, Version: b.app.VersionText(), Settings: map[string]string{}, Age: to, Elsewhere: b.set.Store != ""}
 	for _, file := range b.set.Files {
 		name := filepath.Base(file)
 		for n := 2; o.Settings[name] != ""; n++ {

@@ -125,6 +125,9 @@ func (a *App) migrateBack(ctx context.Context, set *settings.Loaded, file string
 	if err != nil {
 		return nil, nil, err
 	}
+	if err := from.Claim(ctx); err != nil {
+		return nil, nil, errors.Join(err, from.Close())
+	}
 	into, err := sqlite.NewTransfer(file)
 	if err != nil {
 		return nil, nil, errors.Join(err, from.Close())

@@ -147,6 +147,20 @@ func (s *Supply) recall(ctx context.Context, e *conversation.Engine, before time
 	return nil
 }
 
+// recallUser loads what a user has spent today, instead of what the ledger knew: another node may have worked for the
+// user.
+func (s *Supply) recallUser(ctx context.Context, e *conversation.Engine, user string) error {
+	s.ledger.Forget(user)
+	for u, err := range e.Usage(ctx, store.ForUser(user), time.Now().Add(-26*time.Hour)) {
+		if err != nil {
+			return fmt.Errorf("today's spending cannot be read: %w", err)
+		}
+		price, _ := s.Price(u.Model)
+		s.ledger.Load(user, u.At, llm.Spend{Tokens: u.Usage.Input + u.Usage.Output, Cost: price.Cost(u.Usage)})
+	}
+	return nil
+}
+
 // zoneOf returns a time zone by its name, which the settings have checked. For "" it returns
 // the machine's.
 func zoneOf(name string) *time.Location {

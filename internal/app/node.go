@@ -121,6 +121,8 @@ type Local struct {
 	database   string        // its file
 	stuckAfter time.Duration // see settings.Metrics
 
+	cluster *joined // nil: this node works alone
+
 	closing   atomic.Bool
 	readiness sync.Mutex
 	readyAt   time.Time // when it last was
@@ -150,19 +152,29 @@ func (a *App) openLocal(ctx context.Context, set *settings.Loaded, log *slog.Log
 		Stored: func(ctx context.Context, user string, since time.Time) (int64, error) {
 			return auth.StoredSince(ctx, st, user, since)
 		}})
+	if err := a.CheckCluster(set); err != nil {
+		return nil, err
+	}
 	st, err := a.OpenStore(ctx, set, log, func(sc store.Scope, changes int, bytes int64) { intake.CountStored(sc.Write, sc.Actor, changes, bytes) })
 	if err != nil {
 		return nil, err
 	}
+	var part *joined
+	if set.Cluster.On() {
+		if part, err = a.join(ctx, set, st, log); err != nil {
+			return nil, errors.Join(err, st.Close())
+		}
+		st = part.Store()
+	}
 	trail, err := audit.New(st, audit.Options{Mask: a.Hidden().Mask})
 	if err != nil {
-		return nil, errors.Join(err, st.Close(), a.undoUpgrade(st, set, log))
+		return nil, errors.Join(err, part.close(), st.Close(), a.undoUpgrade(st, set, log))
 	}
 	command, err := extract.Command()
 	if err != nil {
-		return nil, errors.Join(err, st.Close(), a.undoUpgrade(st, set, log))
+		return nil, errors.Join(err, part.close(), st.Close(), a.undoUpgrade(st, set, log))
 	}
-	l := &Local{telemetry: a.telemetry, data: set.Data, database: Database(set.Data), stuckAfter: set.Metrics.Stuck, outside: a.Outside, reader: extract.Reader{Command: command, Slots: make(chan struct{}, readAtOnce)}, audit: trail, intake: intake, Store: st, Keys: identity.New(st), Log: log, grace: set.Timeouts.Shutdown,
+	l := &Local{cluster: part, telemetry: a.telemetry, data: set.Data, database: Database(set.Data), stuckAfter: set.Metrics.Stuck, outside: a.Outside, reader: extract.Reader{Command: command, Slots: make(chan struct{}, readAtOnce)}, audit: trail, intake: intake, Store: st, Keys: identity.New(st), Log: log, grace: set.Timeouts.Shutdown,
 		User: a.User(), engine: a.engine(st), alarms: jobs.New(jobs.Options{Store: st, Telemetry: a.telemetry, Log: log}), Resolver: a.Resolver(set), private: a.private(set),
 		stays: func(ctx context.Context) bool { return a.stays(ctx, set) }}
 	l.backups = a.Backups(set, log)
@@ -170,7 +182,7 @@ func (a *App) openLocal(ctx context.Context, set *settings.Loaded, log *slog.Log
 	l.memory = a.memory(st, set, func() search.Index { return l.index })
 	l.papers = a.documentEngine(st, set, l.reader, l.graph, log)
 	if err := l.wire(ctx, a, set, log); err != nil {
-		return nil, errors.Join(err, l.ClosePolicies(), l.papers.Close(), st.Close(), a.undoUpgrade(st, set, log))
+		return nil, errors.Join(err, l.ClosePolicies(), l.papers.Close(), part.close(), st.Close(), a.undoUpgrade(st, set, log))
 	}
 	a.afterUpgrade(st, set, log)
 	l.secrets = secret.NewStore(secret.Folder(set.Data)).Follow(a.Hidden(), a.Outside.Poll, log)
@@ -248,7 +260,13 @@ func (l *Local) wire(ctx context.Context, a *App, set *settings.Loaded, log *slo
 		ApprovalTimeout: set.Timeouts.Approval,
 		KeepDeleted:     max(set.Keep.Deleted, 1), PackAfter: set.Keep.Unused,
 		Catalog: l.Catalog,
-		Store:   l.Store, Models: l.Found.Models, Tools: tools, Authorizer: l.Judge, People: l.Keys, AuditReads: set.Audit.Reads, Log: log,
+		Today: func(ctx context.Context, user string) error {
+			if !limitsDays(set) {
+				return nil
+			}
+			return l.Found.recallUser(ctx, l.engine, user)
+		},
+		Store: l.Store, Models: l.Found.Models, Tools: tools, Authorizer: l.Judge, People: l.Keys, AuditReads: set.Audit.Reads, Log: log,
 		Profile: func(ctx context.Context, user, speaks string) (string, error) {
 			p, err := l.profile(ctx, set, user)
 			return strings.TrimSpace(about(p) + "\n\n" + p.PersonaLines(speaks)), err
@@ -266,17 +284,13 @@ func (l *Local) wire(ctx context.Context, a *App, set *settings.Loaded, log *slo
 		Similar:      similarity(embedding), TaskThreshold: set.Plans.AgentThreshold,
 		RemoteModels: l.services.remoteModels,
 		Alarms:       l.alarms, JobSource: l.jobSource(set), Notify: alert, Deliver: l.deliver, Telemetry: l.telemetry, Heartbeat: l.heartbeatOptions(set),
-		Backup: l.backups.scheduled,
+		Backup: l.backups.scheduled, Spaces: l.spaces(),
 	})
 	if err != nil {
 		return errors.Join(err, l.closeAgents())
 	}
-	if !a.Idle {
-		if err := l.keepBackupJob(ctx, set); err != nil {
-			log.Warn("no backups are made by themselves", "error", err)
-		}
-		l.keepAgentJobs(agentJobs{local: l, jobs: l.jobService(set)})
-		l.stopDocuments = inBackground(l.papers.Watch)
+	if !a.Idle && l.cluster == nil {
+		l.keepOwnJobs(ctx, set)
 	}
 	// A program's request may contain anything that it was given or has read.
 	l.services.answer(openai.Handler(openai.Options{Node: programsNode{l.node, l.services}, Labels: message.Private | message.Untrusted, Logger: log}))
@@ -380,12 +394,7 @@ func (l *Local) Close() error {
 		return nil
 	}
 	suspend := func() error {
-		if l.stopJobs != nil {
-			l.stopJobs()
-		}
-		if l.stopDocuments != nil {
-			l.stopDocuments()
-		}
+		l.dropOwnJobs()
 		ctx, cancel := context.WithTimeout(context.Background(), grace)
 		defer cancel()
 		if err := l.node.Close(ctx); err != nil {
@@ -393,7 +402,7 @@ func (l *Local) Close() error {
 		}
 		return nil
 	}
-	return closeWithin(grace+cmp.Or(l.beyond, 30*time.Second), l.Log, part{"the chat", talks}, part{"the node", suspend}, part{"the API", l.Own.Close}, part{"the sign-ins", l.closeSetup},
+	return closeWithin(grace+cmp.Or(l.beyond, 30*time.Second), l.Log, part{"the cluster", l.leaveCluster}, part{"the chat", talks}, part{"the node", suspend}, part{"the API", l.Own.Close}, part{"the sign-ins", l.closeSetup},
 		part{"the browsers", l.closeBrowsers}, part{"the home", l.closeHome},
 		part{"the agents", l.Catalog.Close}, part{"the services of agents", l.services.Close}, part{"the policies", l.ClosePolicies},
 		part{"the secrets", l.secrets.Close}, part{"the index of the search", l.index.Close}, part{"the index of the documents", l.papers.Close}, part{"the data folder", l.Store.Close}, part{"the traces", func() error { return endTraces(l.stopTraces, l.Log) }})

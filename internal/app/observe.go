@@ -230,8 +230,13 @@ func (l *Local) look(ctx context.Context) error {
 	var all []error
 	if err := l.Store.Ready(ctx); err != nil {
 		all = append(all, err)
-	} else if err := sqlite.Writable(Database(l.data)); err != nil {
+	} else if err := sqlite.Writable(Database(l.data)); err != nil { // the indexes are there, wherever the store is
 		all = append(all, err)
+	}
+	if l.cluster != nil {
+		if err := l.cluster.Ready(); err != nil {
+			all = append(all, err)
+		}
 	}
 	if free, err := freeSpace(l.data); err == nil && free < leastFree {
 		all = append(all, fault.New(fault.NoSpace, "disk_low", "%d MB are left on the disk of the data folder", free>>20).Detail("free_bytes", free))

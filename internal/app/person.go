@@ -47,7 +47,7 @@ func (a *App) ExportPerson(ctx context.Context, set *settings.Loaded, user, fold
 	if _, err := os.Lstat(folder); err == nil {
 		return out, fault.New(fault.Conflict, "folder_exists", "%s exists already", folder).WithHint("name a new folder")
 	}
-	st, err := sqlite.Open(ctx, sqlite.Options{Path: Database(set.Data), ReadOnly: true})
+	st, err := a.ReadStore(ctx, set)
 	if err != nil {
 		return out, err
 	}
@@ -257,7 +257,7 @@ type Erasure struct {
 // gone. It also lists the backups and other copies made before: an erasure does not reach them.
 func (a *App) ProveErased(ctx context.Context, set *settings.Loaded, user string) (out Erasure, err error) {
 	out = Erasure{User: user, Left: []string{}, Copies: []string{}}
-	st, err := sqlite.Open(ctx, sqlite.Options{Path: Database(set.Data), ReadOnly: true})
+	st, err := a.ReadStore(ctx, set)
 	if err != nil {
 		return out, err
 	}

@@ -17,7 +17,6 @@ import (
 
 	"steward/internal/fault"
 	"steward/internal/identity"
-	"steward/internal/messaging"
 	"steward/internal/secret"
 	"steward/internal/server/api"
 	"steward/internal/server/auth"
@@ -29,6 +28,7 @@ import (
 	"steward/internal/server/services"
 	"steward/internal/server/websocket"
 	"steward/internal/settings"
+	"steward/internal/store/cluster"
 )
 
 // Token returns a function that returns the token of the machine's own user in a data
@@ -58,17 +58,68 @@ func (a *App) Token(data string) func() (string, error) {
 
 // Server serves a node over HTTP.
 type Server struct {
-	URL      string
-	http     *http.Server
-	chat     *websocket.Server
-	grace    time.Duration
-	beyond   time.Duration // how long closing may take beyond the grace; zero: 10 s
-	file     string        // the notice
-	log      *slog.Logger
-	Failed   chan error
-	stopMail func() // stops watching for new mail
-	drain    func() // says that Steward is ending, and waits until those who ask know it
-	channels *messaging.Engine
+	URL    string
+	http   *http.Server
+	chat   *websocket.Server
+	grace  time.Duration
+	beyond time.Duration // how long closing may take beyond the grace; zero: 10 s
+	file   string        // the notice
+	log    *slog.Logger
+	Failed chan error
+	drain  func()       // says that Steward is ending, and waits until those who ask know it
+	leave  func() error // leaves the cluster
+
+	stopDuties func() // that this node has without a cluster; nil: there are none
+}
+
+// handlers are what a node serves, at its own address and to the other nodes of its cluster.
+type handlers struct {
+	handler http.Handler
+	ends    []func() // end streams, which would last as long as their clients
+}
+
+// handlers returns what a node serves that listens at an address; empty: it is reached through the other nodes.
+func (a *App) handlers(set *settings.Loaded, l *Local, address string, log *slog.Logger) (*handlers, error) {
+	guard := auth.New(auth.Options{Keys: l.Keys, Token: a.Token(set.Data), AnyHost: auth.BeyondLoopback(address), People: l.Keys, Places: l.places(),
+		Hosts: hosts(set.Hosts, address), Origins: set.Origins, Open: set.Open, Intake: l.intake, Limited: l.Keys.AuthenticateOnly, Logger: log})
+	health := l.health()
+	calls := rpc.New(rpc.Options{Node: l.node, Events: l.node, Work: l.node, Guard: guard, Ready: l.Store.Ready, Logger: log})
+	tools := mcp.New(mcp.Options{Node: l.node, Approvals: l.node.Effects, Tree: l.node.Resources(), Examples: l.examples, Version: a.VersionText(), Logger: log})
+	mux := http.NewServeMux()
+	mux.Handle(mcp.Path, guard.Wrap(tools, nil))
+	mux.Handle(websocket.Path, guard.Wrap(l.chat, nil))
+	mux.Handle("/v1/", guard.Wrap(openai.Handler(openai.Options{Node: l.node, Logger: log}), openai.WriteError))
+	mux.Handle("/api/v1/", guard.Wrap(api.Handler(l.apiOptions(set)), nil))
+	mux.Handle(services.Prefix+"/", guard.Wrap(l.services.handler(), nil))
+	mux.Handle(hooks.Prefix, hooks.Handler(hooks.Options{Jobs: l.alarms, Secret: secret.NewStore(secret.Folder(set.Data)).Get, Logger: log}))
+	mux.Handle(ChannelsPath, l.atDuty(cluster.Channels, l.channelEvents()))
+	mux.Handle("/healthz", health)
+	mux.Handle("/readyz", health)
+	mux.Handle("GET "+metricsPath, guard.Only(identity.OnlyMetrics, l.telemetry.Handler()))
+	mux.Handle(profilesPath, guard.Only("", profiles()))
+	if err := calls.Mount(mux); err != nil {
+		return nil, err
+	}
+	closing := make(chan struct{})
+	front, err := page.Handler(page.Options{Node: l.node, API: api.Handler(l.apiOptions(set)), People: l.Keys, Version: a.VersionText(), Logger: log, Closing: closing})
+	if err != nil {
+		return nil, err
+	}
+	mux.Handle("/", guard.Browser(l.Keys, front, page.Fail(log)))
+	l.forOthers(a, set, mux, guard, log)
+	return &handlers{handler: a.telemetry.Servers(serverOf, masking(a.Hidden(), mux)), ends: []func(){calls.Close, tools.Close, sync.OnceFunc(func() { close(closing) })}}, nil
+}
+
+// server returns an HTTP server of a handler.
+func (h *handlers) server(handler http.Handler, log *slog.Logger) *http.Server {
+	s := auth.Timeouts{MayPause: rpc.MayPause}.Server(handler)
+	s.ErrorLog, s.Protocols = slog.NewLogLogger(log.Handler(), slog.LevelDebug), new(http.Protocols)
+	s.Protocols.SetHTTP1(true)
+	s.Protocols.SetUnencryptedHTTP2(true) // for gRPC
+	for _, end := range h.ends {
+		s.RegisterOnShutdown(end)
+	}
+	return s
 }
 
 // Listen opens the servers at an address.
@@ -80,52 +131,22 @@ func (a *App) Listen(ctx context.Context, set *settings.Loaded, l *Local, addres
 	if err != nil {
 		return nil, CannotListen(address, err)
 	}
-	s := &Server{URL: urlOf(ln.Addr()), grace: set.Timeouts.Shutdown, drain: func() { l.closing.Store(true); time.Sleep(set.Timeouts.Drain) }, file: NoticeFile(set.Data), log: log, Failed: make(chan error, 1)}
-	guard := auth.New(auth.Options{Keys: l.Keys, Token: a.Token(set.Data), AnyHost: auth.BeyondLoopback(address), People: l.Keys,
-		Hosts: hosts(set.Hosts, address), Origins: set.Origins, Open: set.Open, Intake: l.intake, Limited: l.Keys.AuthenticateOnly, Logger: log})
-	s.chat = l.chat
-	health := l.health()
-	calls := rpc.New(rpc.Options{Node: l.node, Events: l.node, Work: l.node, Guard: guard, Ready: l.Store.Ready, Logger: log})
-	tools := mcp.New(mcp.Options{Node: l.node, Approvals: l.node.Effects, Tree: l.node.Resources(), Examples: l.examples, Version: a.VersionText(), Logger: log})
-	mux := http.NewServeMux()
-	mux.Handle(mcp.Path, guard.Wrap(tools, nil))
-	mux.Handle(websocket.Path, guard.Wrap(s.chat, nil))
-	mux.Handle("/v1/", guard.Wrap(openai.Handler(openai.Options{Node: l.node, Logger: log}), openai.WriteError))
-	mux.Handle("/api/v1/", guard.Wrap(api.Handler(l.apiOptions(set)), nil))
-	mux.Handle(services.Prefix+"/", guard.Wrap(l.services.handler(), nil))
-	mux.Handle(hooks.Prefix, hooks.Handler(hooks.Options{Jobs: l.alarms, Secret: secret.NewStore(secret.Folder(set.Data)).Get, Logger: log}))
-	mux.Handle(ChannelsPath, l.channelEvents())
-	mux.Handle("/healthz", health)
-	mux.Handle("/readyz", health)
-	mux.Handle("GET "+metricsPath, guard.Only(identity.OnlyMetrics, l.telemetry.Handler()))
-	mux.Handle(profilesPath, guard.Only("", profiles()))
-	if err := calls.Mount(mux); err != nil {
-		return nil, errors.Join(err, ln.Close())
-	}
-	closing := make(chan struct{})
-	front, err := page.Handler(page.Options{Node: l.node, API: api.Handler(l.apiOptions(set)), People: l.Keys, Version: a.VersionText(), Logger: log, Closing: closing})
+	s := &Server{URL: urlOf(ln.Addr()), grace: set.Timeouts.Shutdown, drain: func() { l.closing.Store(true); time.Sleep(set.Timeouts.Drain) }, file: NoticeFile(set.Data), log: log, Failed: make(chan error, 1), chat: l.chat, leave: l.leaveCluster}
+	serves, err := a.handlers(set, l, address, log)
 	if err != nil {
 		return nil, errors.Join(err, ln.Close())
 	}
-	mux.Handle("/", guard.Browser(l.Keys, front, page.Fail(log)))
-	s.http = auth.Timeouts{MayPause: rpc.MayPause}.Server(a.telemetry.Servers(serverOf, masking(a.Hidden(), mux)))
-	s.http.ErrorLog, s.http.Protocols = slog.NewLogLogger(log.Handler(), slog.LevelDebug), new(http.Protocols)
-	s.http.Protocols.SetHTTP1(true)
-	s.http.Protocols.SetUnencryptedHTTP2(true) // for gRPC
-	s.http.RegisterOnShutdown(calls.Close)
-	s.http.RegisterOnShutdown(tools.Close)
-	s.http.RegisterOnShutdown(sync.OnceFunc(func() { close(closing) }))
+	s.http = serves.server(auth.Untrusted(serves.handler), log)
 	if err := s.announce(a.VersionText()); err != nil {
 		return nil, errors.Join(err, ln.Close())
 	}
-	if s.stopMail, err = l.watchMail(set); err != nil {
+	s.stopDuties, err = l.takeDuties(ctx, set)
+	if err == nil {
+		err = l.startCluster(set, serves, log)
+	}
+	if err != nil {
 		return nil, errors.Join(err, ln.Close())
 	}
-	if err := l.Messages.Start(ctx, l.node, l.node.Conversations, l.node.Effects); err != nil {
-		s.stopMail()
-		return nil, errors.Join(err, ln.Close())
-	}
-	s.channels = l.Messages
 	go func() {
 		if err := s.http.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
 			s.Failed <- err
@@ -189,9 +210,6 @@ func (s *Server) Close() error {
 	if s.drain != nil {
 		s.drain()
 	}
-	if s.stopMail != nil {
-		s.stopMail()
-	}
 	err := os.Remove(s.file)
 	grace := max(s.grace, time.Second)
 	ctx, cancel := context.WithTimeout(context.Background(), grace)
@@ -202,9 +220,9 @@ func (s *Server) Close() error {
 		s.chat.Shutdown(ctx) //nolint:errcheck // says that it has cut some off
 		return nil
 	}
-	channels := func() error {
-		if s.channels != nil {
-			s.channels.Close()
+	duties := func() error {
+		if s.stopDuties != nil {
+			s.stopDuties()
 		}
 		return nil
 	}
@@ -214,7 +232,7 @@ func (s *Server) Close() error {
 		}
 		return nil
 	}
-	return errors.Join(err, closeWithin(grace+cmp.Or(s.beyond, 10*time.Second), s.log, part{"the channels", channels}, part{"the chat", talks}, part{"the APIs", requests}))
+	return errors.Join(err, closeWithin(grace+cmp.Or(s.beyond, 10*time.Second), s.log, part{"the cluster", s.leave}, part{"the channels", duties}, part{"the chat", talks}, part{"the APIs", requests}))
 }
 
 // Notice is the content of the file by which commands find the Steward that serves the
@@ -256,7 +274,7 @@ func (l *Local) examples(agent string) []string {
 
 // apiOptions returns the options of the API of a node.
 func (l *Local) apiOptions(set *settings.Loaded) api.Options {
-	return api.Options{Backups: l.backups, Levels: l.levels, Audit: l.audit, Node: l.node, Agents: l.Catalog, Authorizer: l.Judge, Logger: l.Log, People: l.Keys, Own: ownProfile(set), Resources: l.node.Resources(), Jobs: l.jobService(set), Channels: l.Messages, Heartbeat: l.heartbeatService(set), Goals: l.goals, Memory: l.memory, Documents: l.papers, Graph: l.graph, Home: l.home, Setup: l.setup}
+	return api.Options{Backups: l.backups, Levels: l.levels, Audit: l.audit, Node: l.node, Agents: l.Catalog, Authorizer: l.Judge, Logger: l.Log, People: l.Keys, Own: ownProfile(set), Resources: l.node.Resources(), Jobs: l.jobService(set), Channels: l.Messages, Heartbeat: l.heartbeatService(set), Goals: l.goals, Memory: l.memory, Documents: l.papers, Graph: l.graph, Home: l.home, Setup: l.setup, Cluster: l.clusterAPI()}
 }
 
 // linkFor is how long the link can be used that is printed at a start.

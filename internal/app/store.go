@@ -20,8 +20,8 @@ type Store interface {
 	store.Store
 	store.Sealer
 	Ready(ctx context.Context) error
-	Head() uint64  // the newest entry of the log that this process knows
-	Queued() int   // batches that wait to be committed
+	Head() uint64 // the newest entry of the log that this process knows
+	Queued() int  // batches that wait to be committed
 	Close() error
 }
 
@@ -41,7 +41,7 @@ func (a *App) OpenStore(ctx context.Context, set *settings.Loaded, log *slog.Log
 	if err != nil {
 		return nil, err
 	}
-	o.Log, o.Mask, o.Wrote, o.Telemetry = log, a.Hidden().MaskBytes, wrote, a.telemetry
+	o.Log, o.Mask, o.Wrote, o.Telemetry, o.Shared = log, a.Hidden().MaskBytes, wrote, a.telemetry, set.Cluster.On()
 	lock, err := sqlite.TakeLock(Database(set.Data) + ".lock")
 	if err != nil {
 		return nil, err

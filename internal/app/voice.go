@@ -128,7 +128,7 @@ func (v *Voice) serveOllama(ctx context.Context, a *App, set *settings.Loaded, l
 	if err != nil {
 		return err
 	}
-	guard := auth.New(auth.Options{AnyIP: true, Hosts: hosts(set.Hosts, o.Listen), Origins: set.Origins, People: l.Keys, Intake: l.intake, Logger: log})
+	guard := auth.New(auth.Options{AnyIP: true, Hosts: hosts(set.Hosts, o.Listen), Origins: set.Origins, People: l.Keys, Intake: l.intake, Logger: log, Places: l.placesBelow(ollamaInside)})
 	h := guard.WrapUser(o.User, ollama.Handler(ollama.Options{Node: l.node, Logger: log}), ollama.WriteError)
 	s := auth.Timeouts{}.Server(masking(a.Hidden(), h))
 	s.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelDebug)
@@ -155,9 +155,11 @@ func (v *Voice) serveWyoming(ctx context.Context, a *App, set *settings.Loaded, 
 	if err != nil {
 		return err
 	}
-	guard := auth.New(auth.Options{People: l.Keys, Intake: l.intake, Logger: log})
-	s := wyoming.New(wyoming.Options{Node: l.node, Agent: o.Agent, Model: o.Model, Version: a.VersionText(), Logger: log, Mask: a.Hidden().Mask,
-		Enter: func(ctx context.Context) (auth.Caller, func(), error) { return guard.EnterAs(ctx, o.User) }})
+	s := l.wyoming(a, set, auth.New(auth.Options{People: l.Keys, Intake: l.intake, Logger: log}), o.User, log)
+	at := ln.Addr()
+	if l.cluster != nil {
+		ln = l.cluster.where(ln, o.User, log)
+	}
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan error, 1)
 	go func() {
@@ -167,10 +169,10 @@ func (v *Voice) serveWyoming(ctx context.Context, a *App, set *settings.Loaded, 
 		}
 		ended <- err
 	}()
-	v.Wyoming = ln.Addr().String()
+	v.Wyoming = at.String()
 	silence := func() error { return nil }
 	if !o.Hidden {
-		if silence, err = announce(wyomingService, o.Listen, ln.Addr(), log); err != nil {
+		if silence, err = announce(wyomingService, o.Listen, at, log); err != nil {
 			log.Warn("the Wyoming server is not announced", "error", err)
 		}
 	}
@@ -180,6 +182,12 @@ func (v *Voice) serveWyoming(ctx context.Context, a *App, set *settings.Loaded, 
 		return errors.Join(err, <-ended)
 	})
 	return nil
+}
+
+// wyoming returns a Wyoming server for a user.
+func (l *Local) wyoming(a *App, set *settings.Loaded, guard *auth.Guard, user string, log *slog.Logger) *wyoming.Server {
+	return wyoming.New(wyoming.Options{Node: l.node, Agent: set.Wyoming.Agent, Model: set.Wyoming.Model, Version: a.VersionText(), Logger: log, Mask: a.Hidden().Mask,
+		Enter: func(ctx context.Context) (auth.Caller, func(), error) { return guard.EnterAs(ctx, user) }})
 }
 
 // Close closes the servers.

@@ -145,6 +145,28 @@ func readRecords(ctx context.Context, st store.Store) (map[string]*record, error
 	return out, nil
 }
 
+// Told learns from the log that a resource in the system's space has changed: decisions that another node over the same
+// store has made are in effect here too. Its own are known already.
+func (c *Catalog) Told(ctx context.Context, at resource.URI, version uint64) error {
+	if typ := at.Type(); typ != TypeAgent && typ != TypeSource {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, r := range c.records {
+		if r.version == version && uriOf(r.Kind, r.Path) == at {
+			return nil
+		}
+	}
+	fresh, err := readRecords(ctx, c.opt.Store)
+	if err != nil || c.closed {
+		return err
+	}
+	c.records = fresh
+	c.scan()
+	return nil
+}
+
 // saveDifference stores the difference between announcement and approval with the last decision. Called under
 // mu.
 func (c *Catalog) saveDifference(ctx context.Context, rec *record, d difference) error {

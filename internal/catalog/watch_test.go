@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"steward/internal/store"
 	"steward/test/leak"
 	"steward/test/must"
 )
@@ -213,5 +214,36 @@ func TestTheStateOfASourceIsKept(t *testing.T) {
 	rescan(t, c)
 	if now := w.edge.last("box"); now == src || now.env.Data != data {
 		t.Fatal("a changed source keeps its private folder, and is opened anew")
+	}
+}
+
+// What one node decides about an agent is in effect at another one over the same store, once that is told.
+func TestDecisionsOfAnotherNode(t *testing.T) {
+	w := newWorld(t)
+	w.agent("post", "")
+	here := w.open()
+	w.opt.Data = t.TempDir()
+	there := w.open()
+	approve(t, there, "post")
+	if here.Tree().ByPath["post"] != nil {
+		t.Fatal("it is known before it was told")
+	}
+	told := func() {
+		t.Helper()
+		for en, err := range store.Entries(t.Context(), w.store, store.ForNode(""), store.LogQuery{}) {
+			must.Do(t, err)
+			must.Do(t, here.Told(t.Context(), en.URI, en.Version))
+		}
+	}
+	if told(); here.Tree().ByPath["post"] == nil {
+		t.Error("the agent that was approved elsewhere cannot be used")
+	}
+	scans := here.scans.Load()
+	if told(); here.scans.Load() != scans {
+		t.Errorf("%d scans for what is known", here.scans.Load()-scans)
+	}
+	must.Get(there.Revoke(t.Context(), "ann", "post", "no more"))
+	if told(); here.Tree().ByPath["post"] != nil {
+		t.Error("the agent that was revoked elsewhere can be used")
 	}
 }

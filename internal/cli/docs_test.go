@@ -81,7 +81,7 @@ func fenced(text, language string) []string {
 // console runs commands, which begin with "$ " (and continue in lines that begin
 // with "> "), and compares their output.
 func console(t *testing.T, block string, chat chatting) {
-	env, dir := user(t), t.TempDir()
+	env, dir := append(user(t), databases(t, block)...), t.TempDir()
 	examples, err := filepath.Abs(repo + "/examples")
 	if err != nil {
 		t.Fatal(err)

@@ -436,3 +436,27 @@ func TestAQueryThatIsPutAsideFirst(t *testing.T) {
 		})
 	}
 }
+
+// A call that does not end when its run is suspended is waited for on behalf of its user, for a while.
+func TestHungCallsOfAUserAreAwaited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := engine(storetest.NewModel(), policy.Fixed{})
+		stuck := make(chan struct{})
+		c := callOf(query(func(context.Context, tool.Invocation) (tool.Result, error) {
+			<-stuck
+			return tool.Text("never seen"), nil
+		}), `{}`)
+		ctx, cancel := context.WithCancelCause(request.With(t.Context(), request.Context{User: "anna"}))
+		time.AfterFunc(time.Second, func() { cancel(request.ErrSuspend) })
+		if res, err := e.Run(ctx, c); !errors.Is(err, request.ErrSuspend) {
+			t.Errorf("%v, %v", res, err)
+		}
+		if e.AwaitHung("ben", time.Hour) || !e.AwaitHung("anna", time.Minute) {
+			t.Error("the call of anna's is not known to run")
+		}
+		time.AfterFunc(time.Second, func() { close(stuck) })
+		if began := time.Now(); e.AwaitHung("anna", time.Minute) || time.Since(began) != time.Second {
+			t.Errorf("it was waited for %s", time.Since(began))
+		}
+	})
+}

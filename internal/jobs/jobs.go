@@ -54,6 +54,8 @@
 // What always holds for a job: the number of times that it was due is that of its occurrences which are
 // done, failed, missed, skipped or still open (record.JobCount).
 //
+// Several schedulers can share a store, if each carries out what is due for users of its own (Spaces).
+//
 // Days and times of day are those of the job's zone. A time that the clocks leave out is the moment at
 // which they are put forward; a time that comes twice counts once (timetable). A job that would never
 // begin is refused. The newest occurrences are kept; older ones are erased.

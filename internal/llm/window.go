@@ -306,6 +306,15 @@ func (m *Models) Learned() ([]byte, error) {
 
 // Recall restores what Learned has returned. Windows that the configuration sets are not changed.
 func (m *Models) Recall(saved []byte) error {
+	return m.recall(saved, (*tokens.Calibrator).Load)
+}
+
+// Join adds what the Learned of another node has returned: of each model, what was learned from more requests counts.
+func (m *Models) Join(saved []byte) error {
+	return m.recall(saved, (*tokens.Calibrator).Join)
+}
+
+func (m *Models) recall(saved []byte, counts func(*tokens.Calibrator, []byte) error) error {
 	m = m.now()
 	var in learned
 	if err := json.Unmarshal(saved, &in); err != nil {
@@ -318,7 +327,7 @@ func (m *Models) Recall(saved []byte) error {
 		}
 	}
 	m.mu.Unlock()
-	return m.learning.calibrator.Load(in.Tokens)
+	return counts(&m.learning.calibrator, in.Tokens)
 }
 
 // Counter returns the most accurate token counter that is available for a model.

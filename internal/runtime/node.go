@@ -12,6 +12,9 @@
 //
 // Close suspends all runs and waits until no goroutine of the node is left. All of them belong
 // to one lifetime.Lifetime. The next Open continues where this one has ended.
+//
+// Several nodes can share a store, if each works on users of its own (Spaces). Then Open resumes
+// nothing: TakeUser does, for one user, and LeaveUser is what Close is for one user.
 package runtime
 
 import (

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"steward/internal/catalog"
 	"steward/internal/effect"
 	"steward/internal/fault"
 	"steward/internal/jobs"
@@ -18,6 +19,7 @@ import (
 	"steward/internal/resource"
 	"steward/internal/store"
 	"steward/internal/store/follow"
+	"steward/internal/turn"
 )
 
 // Spaces hands out users to the nodes that share a store (Options.Spaces).
@@ -108,6 +110,9 @@ func (n *Node) TakeUser(ctx context.Context, user string, crashed bool) error {
 	}
 	if err := n.restoreJobTools(ctx, store.ForUser(user)); err != nil {
 		return err
+	}
+	if n.life.Err() != nil {
+		return turn.ErrClosed
 	}
 	if !n.life.Begin(user) {
 		return fault.New(fault.Conflict, "user_taken", "this node works on %s already", user)
@@ -257,12 +262,23 @@ func (n *Node) followOthers(after uint64) {
 	}
 }
 
+// decided is a catalog that learns what other nodes decide about agents.
+type decided interface {
+	Told(ctx context.Context, at resource.URI, version uint64) error
+}
+
 // told learns from an entry of the log.
 func (n *Node) told(en *resource.Entry) {
 	switch en.URI.Type() {
 	case record.TypeAlarm, record.TypeJob, record.TypeOccurrence:
 		if n.opt.Alarms != nil {
 			n.opt.Alarms.Told(en)
+		}
+	case catalog.TypeAgent, catalog.TypeSource:
+		if c, ok := n.opt.Catalog.(decided); ok && en.Space == resource.System {
+			if err := c.Told(n.life, en.URI, en.Version); err != nil && n.life.Err() == nil {
+				n.log.Error("what another node has decided about an agent is not in effect here", "agent", en.URI.String(), "error", err)
+			}
 		}
 	case effect.TypeIntent:
 		n.Effects.Told(en.URI, !n.life.Has(requests.UserOf(en.Space)))

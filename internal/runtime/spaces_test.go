@@ -8,22 +8,27 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"steward/internal/effect"
 	"steward/internal/fault"
 	"steward/internal/id"
+	"steward/internal/intent"
 	"steward/internal/jobs"
 	"steward/internal/kits"
 	"steward/internal/llm"
 	"steward/internal/message"
 	"steward/internal/policy"
 	"steward/internal/record"
+	"steward/internal/requests"
 	"steward/internal/store"
 	"steward/internal/store/lease"
 	"steward/internal/store/sqlite"
 	"steward/internal/tool"
 	"steward/internal/turn"
+	"steward/internal/work"
+	"steward/test/storetest"
 )
 
 // wants are the users that a node wants to be worked on.
@@ -290,5 +295,146 @@ func TestWhatIsDueWantsAWorker(t *testing.T) {
 	a.turn(conv, "say more")
 	if got := a.heard(conv, "alarm:"+alarm.ID.String()); len(got) != 1 {
 		t.Errorf("the alarm was told as %q", got)
+	}
+}
+
+// Work that makes two nodes crash in a row is parked, wherever it is taken next. A user with nothing else is idle.
+func TestATurnThatMakesNodesCrashIsParked(t *testing.T) {
+	t.Parallel()
+	st, done := openShared(t), &ledger{}
+	a, b, c := join(t, st, done), join(t, st, done), join(t, st, done)
+	a.take(false)
+	conv := a.send(id.ID{}, "hang on").Conversation
+	<-a.model.begun
+	a.faulty.set(func(store.Batch) error { return lease.ErrLost })
+	b.take(true)
+	<-b.model.begun
+	b.faulty.set(func(store.Batch) error { return lease.ErrLost })
+	c.take(true)
+	parked := func(f turn.Frame) bool { return f.Err != nil && f.Err.Code == "turn_parked" }
+	f := c.until(conv, turn.Cursor{}, parked)
+	eventually(t, "the user is idle", func() bool { return c.IdleUser("anna") })
+	a.LeaveUser("anna")
+	b.LeaveUser("anna")
+	c.LeaveUser("anna")
+	a.faulty.set(nil)
+	a.take(false)
+	a.until(conv, turn.Cursor{}, parked)
+	close(a.model.gate)
+	ok(t, a.ResumeParked(t.Context(), "anna", f[len(f)-1].Err.Details["request"].(string)))
+	a.until(conv, turn.Cursor{}, isKind(turn.FrameComplete))
+}
+
+// An action that a program calls from outside moves with its user. The same call finds its outcome at the other node.
+func TestACallFromOutsideMoves(t *testing.T) {
+	t.Parallel()
+	st, done := openShared(t), &ledger{}
+	s := newShop("shop.order", tool.Inline)
+	s.spec.Dedupes, s.gate = true, make(chan struct{})
+	a, b := join(t, st, done, s), join(t, st, done, s)
+	a.take(false)
+	call := work.Execution{Tool: "shop.order", Args: []byte(`{"what":"tea"}`), ClientID: "the one"}
+	ended := make(chan error, 1)
+	go func() { ended <- second(a.ExecuteTool(t.Context(), "anna", call)) }()
+	eventually(t, "it is being done", func() bool {
+		list := a.intents(requests.IntentFilter{})
+		return len(list) == 1 && list[0].State == string(intent.Executing)
+	})
+	a.LeaveUser("anna")
+	if err := <-ended; !fault.HasCode(err, "call_goes_on") && !fault.HasCode(err, "closing") {
+		t.Errorf("the caller is told %v", err)
+	}
+	coded(t, second(a.ExecuteTool(t.Context(), "anna", call)), "closing")
+	close(s.gate)
+	b.take(false)
+	x, err := b.ExecuteTool(t.Context(), "anna", call)
+	if ok(t, err); x.Result.Status != message.OK || len(s.orders) != 1 {
+		t.Errorf("%+v, orders %v", x, s.orders)
+	}
+	b.settled()
+}
+
+// Each node maintains the users on whom it works. Somebody has to work on a user whose deleted data is to be erased.
+func TestEachNodeMaintainsItsUsers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st, done := store.Store(shared{storetest.NewModel()}), &ledger{}
+		a := join(t, st, done)
+		b := made(t, &world{memory: st, judge: allows{}})
+		erased := make(chan string, 9)
+		wanted := &wants{}
+		b.opt.Spaces, b.opt.KeepDeleted = wanted, time.Hour
+		b.opt.Erased = func(_ context.Context, user string) error { erased <- user; return nil }
+		b.open()
+		a.take(false)
+		conv, _ := a.turn(id.ID{}, "say Quittenbrot")
+		a.atRest(conv)
+		ok(t, a.Delete(t.Context(), "anna", conv))
+		a.LeaveUser("anna")
+		ok(t, b.RunMaintenance(t.Context(), time.Now().Add(2*time.Hour)))
+		if !says(t, st, "Quittenbrot") {
+			t.Error("a node erases what belongs to a user on whom it does not work")
+		}
+		time.Sleep(3 * time.Hour)
+		if !wanted.has("anna") || len(erased) != 0 {
+			t.Error("nobody is wanted for the user whose data is to be erased")
+		}
+		ok(t, b.TakeUser(t.Context(), "anna", false))
+		time.Sleep(5 * time.Minute)
+		if says(t, st, "Quittenbrot") || len(erased) != 1 || <-erased != "anna" {
+			t.Error("what was deleted is not erased")
+		}
+		a.close()
+		b.close()
+	})
+}
+
+// A node learns of the questions that others ask, for those who answer them at this one.
+func TestQuestionsOfOtherNodesAreNoticed(t *testing.T) {
+	t.Parallel()
+	st, done := openShared(t), &ledger{}
+	a, b := join(t, st, done), join(t, st, done)
+	a.take(false)
+	changed := b.Effects.Changed()
+	conv := a.send(id.ID{}, `call ledger.add {"what":"x"}`).Conversation
+	a.until(conv, turn.Cursor{}, asksPerson)
+	<-changed
+	list, err := b.Effects.Questions(t.Context(), "anna")
+	if ok(t, err); len(list) != 1 {
+		t.Fatalf("%d questions", len(list))
+	}
+	ok(t, b.Effects.Decide(t.Context(), store.ForUser("anna"), effect.Decision{ID: list[0].ID, Hash: list[0].Hash, Approve: true}))
+	a.until(conv, turn.Cursor{}, isKind(turn.FrameComplete))
+	if got := done.list(); got != "x" {
+		t.Error(got)
+	}
+}
+
+// What was spent today is read before anything of a user goes on. A user cannot be taken twice, and an error leaves
+// nothing behind.
+func TestTakingAUser(t *testing.T) {
+	t.Parallel()
+	st, done := openShared(t), &ledger{}
+	a := made(t, &world{memory: st, judge: allows{}})
+	a.ledger = done
+	var read []string
+	var fails error
+	a.opt.Spaces, a.opt.Today = &wants{}, func(_ context.Context, user string) error { read = append(read, user); return fails }
+	a.open()
+	fails = fault.New(fault.Unavailable, "store_away", "it is away")
+	coded(t, a.TakeUser(t.Context(), "anna", false), "store_away")
+	coded(t, second(a.Send(t.Context(), "anna", turn.Input{Content: text("say hello")})), "closing")
+	fails = nil
+	ok(t, a.TakeUser(t.Context(), "anna", false))
+	coded(t, a.TakeUser(t.Context(), "anna", false), "user_taken")
+	a.turn(id.ID{}, "say hello")
+	a.LeaveUser("ben") // who was never taken
+	coded(t, a.EraseUser(t.Context(), "root", "ben"), "user_elsewhere")
+	select {
+	case <-a.Left("ben"):
+	default:
+		t.Error("a user who is not there has not left")
+	}
+	if !slices.Equal(read, []string{"anna", "anna", "anna"}) {
+		t.Error(read)
 	}
 }

@@ -2,8 +2,10 @@ package settings
 
 import (
 	"fmt"
+	"maps"
 	"net"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 )
@@ -14,11 +16,12 @@ type Cluster struct {
 	Embed   bool     `yaml:"embed" doc:"Run a NATS server in this process, so that no other one is needed: the same as steward serve --cluster."`
 	Listen  string   `yaml:"listen" form:"listen" doc:"Address at which the server in this process talks to those of the peers. Empty: it stands alone."`
 	Peers   []string `yaml:"peers" form:"host_port" doc:"The cluster.listen of the other nodes with a server, as HOST:PORT."`
+	Clients string   `yaml:"clients" form:"listen" doc:"Address at which nodes without a server of their own reach that of this process, such as 0.0.0.0:4222; they have it in cluster.servers. Empty: none can."`
 	Secret  Secret   `yaml:"secret" doc:"What all nodes and servers of the cluster know and nobody else: whoever has it may act as any user. Or where it is: env:NAME, file:PATH, command:PROGRAM ARGS or store:NAME (steward secrets set NAME)."`
 
 	Work    bool                `yaml:"work" doc:"This node works for users. Without it, it only passes requests on to the nodes that do."`
 	Labels  []string            `yaml:"labels" form:"word" doc:"What this machine has and others may not, such as gpu or home-network."`
-	Needs   map[string][]string `yaml:"needs" names:"need" form:"word" doc:"Labels that a node must have to do something: to work for a user (user:NAME), to connect the messengers (channels) or the home (home)."`
+	Needs   map[string][]string `yaml:"needs" names:"need" doc:"Labels that a node must have to do something: to work for a user (user:NAME), to connect the messengers (channels) or the home (home)."`
 	Silence time.Duration       `yaml:"silence" min:"1s" max:"5m" doc:"A node of which nothing is heard for so long loses its work to others. All nodes have the same."`
 }
 
@@ -49,9 +52,17 @@ func (l *loading) checkCluster() {
 	if c.Listen != "" && !c.Embed && len(c.Servers) > 0 {
 		bad("cluster.listen", "cluster.listen is for a server in this process; set cluster.embed too, or leave it out")
 	}
-	if host, _, err := net.SplitHostPort(c.Listen); err == nil && c.Embed && c.Secret == "" {
-		if ip := net.ParseIP(host); !strings.EqualFold(host, "localhost") && (ip == nil || !ip.IsLoopback()) {
-			bad("cluster.listen", "other machines reach cluster.listen, so cluster.secret is needed")
+	for path, address := range map[string]string{"cluster.listen": c.Listen, "cluster.clients": c.Clients} {
+		host, _, err := net.SplitHostPort(address)
+		if ip := net.ParseIP(host); err == nil && c.Embed && c.Secret == "" && !strings.EqualFold(host, "localhost") && (ip == nil || !ip.IsLoopback()) {
+			bad(path, "other machines reach %s, so cluster.secret is needed", path)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Needs)) {
+		for _, label := range c.Needs[name] {
+			if why := check("word", label); why != "" {
+				bad("cluster.needs", "cluster.needs.%s: %q %s", name, label, why)
+			}
 		}
 	}
 }

@@ -38,6 +38,21 @@ func (e *Engine) SaveCalibration(ctx context.Context) error {
 	if err != nil || bytes.Equal(now, e.calibration) {
 		return err
 	}
+	if e.life.Divided() { // other nodes have learned, too
+		r, err := e.opt.Store.Get(ctx, store.ForNode(resource.System), calibrationURI())
+		if err == nil && !bytes.Equal(r.Body, e.calibration) {
+			if err := e.opt.Models.Join(r.Body); err != nil {
+				e.log.Warn("cannot read what other nodes have learned about how models count tokens", "error", err)
+			}
+			if now, err = e.opt.Models.Learned(); err == nil && bytes.Equal(now, r.Body) {
+				e.calibration = now
+				return nil
+			}
+		}
+		if err != nil && !fault.Is(err, fault.NotFound) {
+			return err
+		}
+	}
 	_, err = e.opt.Store.Commit(ctx, store.ForNode(resource.System), store.Batch{
 		Changes: []store.Change{{URI: calibrationURI(), Body: now}}})
 	if err == nil {

@@ -10,6 +10,7 @@ import (
 	"steward/internal/requests"
 	"steward/internal/resource"
 	"steward/internal/store"
+	"steward/internal/turn"
 )
 
 // EndTasks cancels the tasks of a user, and waits until their ends are recorded.
@@ -44,6 +45,11 @@ func (e *Engine) StopTasks(ctx context.Context, user string, conv id.ID) {
 // (Conflict), request_begun (Conflict): something continues to its end;
 // everything else below the request is cancelled nevertheless.
 func (e *Engine) Cancel(ctx context.Context, user, which string) error {
+	ctx, leave, ok := e.life.Stay(ctx, user)
+	if !ok {
+		return turn.ErrClosed
+	}
+	defer leave()
 	sc := store.ForUser(user)
 	own, err := requests.ResolveRequest(ctx, e.store, sc, which)
 	if err != nil {

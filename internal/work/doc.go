@@ -12,8 +12,8 @@
 // close from the bottom up, whatever the order in which they end.
 //
 // One owner at a time works on a request: it holds the lease of the request (leases.go). The leases
-// are in memory, because one process works on a data folder. What has no owner when the process
-// ends is taken up by the next start.
+// are in memory, because one process works on a user. What has no owner when the process ends, or
+// when it lets the user go, is taken up by the next start, or by the node that takes the user.
 //
 // # Asked agents
 //
@@ -55,7 +55,8 @@
 // # Recovery
 //
 // A start first resumes the runs that had not ended (Engine.Recover), and then continues the
-// requests that were not closed (Engine.RecoverRequests): background calls run again through
+// requests that were not closed (Engine.RecoverRequests; for one user, where several nodes share the
+// store: Engine.RecoverUser, Engine.RecoverRequestsOf): background calls run again through
 // their intents or are delivered, queues are settled, and requests whose run is gone are
 // answered. A run that an agent was asked for is resumed by the asking turn, when it makes its
 // call again, so that both continue or neither does.

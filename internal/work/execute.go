@@ -73,6 +73,11 @@ const (
 // (Conflict: by another call), call_goes_on (the kind is that of ctx's end),
 // closing, and those of the store.
 func (e *Engine) ExecuteTool(ctx context.Context, user string, call Execution) (Executed, error) {
+	ctx, leave, ok := e.life.Stay(ctx, user)
+	if !ok {
+		return Executed{}, turn.ErrClosed
+	}
+	defer leave()
 	call.Tool = e.realName(call)
 	x, err := parseExecution(user, call)
 	if err != nil {

@@ -35,6 +35,11 @@ func (e *Engine) UndoIntent(ctx context.Context, user, which string) (client.Int
 // that is closed once the intent is settled and its outcome delivered, and has the
 // intent carried out.
 func (e *Engine) repeatIntent(ctx context.Context, user, which string, step effect.Step) (client.Intent, error) {
+	ctx, leave, held := e.life.Stay(ctx, user)
+	if !held {
+		return client.Intent{}, turn.ErrClosed
+	}
+	defer leave()
 	sc := store.ForUser(user)
 	original, err := e.requests.FindIntent(ctx, sc, which)
 	if err != nil {
@@ -128,6 +133,11 @@ func (e *Engine) awaitRecorded(ctx context.Context, t *backgroundCall) error {
 // unknown, and delivers it to the conversation. Error codes: intent_not_found,
 // intent_ambiguous, intent_transition_illegal (Conflict).
 func (e *Engine) ResolveIntent(ctx context.Context, user, which string, w effect.Resolution) (client.Intent, error) {
+	ctx, leave, held := e.life.Stay(ctx, user)
+	if !held {
+		return client.Intent{}, turn.ErrClosed
+	}
+	defer leave()
 	sc := store.ForUser(user)
 	uri, err := e.requests.FindIntent(ctx, sc, which)
 	if err != nil {

@@ -111,6 +111,11 @@ func (e *Engine) unpark(ctx context.Context, c *turn.Conversation, r conversatio
 // least the first 8 characters of it. Error codes: request_not_found,
 // request_ambiguous, request_not_parked.
 func (e *Engine) ResumeParked(ctx context.Context, user, which string) error {
+	ctx, leave, ok := e.life.Stay(ctx, user)
+	if !ok {
+		return turn.ErrClosed
+	}
+	defer leave()
 	sc := store.ForUser(user)
 	own, err := requests.ResolveRequest(ctx, e.store, sc, which)
 	if err != nil {

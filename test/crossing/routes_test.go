@@ -240,6 +240,7 @@ func apiRoutes() []entry {
 		{route: "POST /api/v1/models/test", want: admin, admin: true, calls: to(post(api+"/models/test", `{"model":"offline/steward"}`)), open: theNodes},
 		{route: "POST /api/v1/models/find", want: admin, admin: true, calls: to(post(api+"/models/find", "")), open: theNodes},
 		{route: "PUT /api/v1/models/default", want: admin, admin: true, calls: to(put(api+"/models/default", `{"model":"offline/steward"}`)), open: theNodes},
+		{route: "GET /api/v1/cluster", want: admin, admin: true, calls: to(get(api + "/cluster")), open: theNodes},
 		{route: "GET /api/v1/backups", want: admin, admin: true, calls: to(get(api + "/backups")), open: theNodes},
 		{route: "POST /api/v1/backups", want: admin, admin: true, calls: to(post(api+"/backups", "{}")), open: theNodes},
 		{route: "GET /api/v1/users", want: admin, admin: true, calls: to(get(api + "/users"))},

@@ -21,7 +21,6 @@ import (
 	"steward/internal/identity"
 	"steward/internal/resource"
 	"steward/internal/store"
-	"steward/internal/store/sqlite"
 	"steward/test/apis"
 	"steward/test/edge"
 )
@@ -41,7 +40,7 @@ type world struct {
 	*edge.Node
 	secrets  map[string]string          // each user's credential
 	sessions map[string]*http.Cookie    // each user's session of a browser
-	log      *sqlite.Store              // for reading
+	log      store.Store                // for reading
 	spare    map[string]id.ID           // keys of users that can be revoked
 	known    string                     // in the names of people and groups, which admins manage
 	shared   string                     // in all of the family's data
@@ -76,11 +75,7 @@ func newWorld(t *testing.T) *world {
 	for _, u := range []string{ann, bob, eve, local} {
 		w.sessions[u] = w.signIn(u)
 	}
-	var err error
-	if w.log, err = sqlite.Open(t.Context(), sqlite.Options{Path: w.Data("steward.db"), ReadOnly: true}); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { w.log.Close() })
+	w.log = w.ReadStore()
 	return w
 }
 
@@ -111,10 +106,7 @@ approvers contains "family" if contains(input.args.path, "ours.txt")
 // people creates the users, their group and their keys.
 func (w *world) people() {
 	ctx := context.Background()
-	st, err := sqlite.Open(ctx, sqlite.Options{Path: w.Data("steward.db")})
-	if err != nil {
-		w.T.Fatal(err)
-	}
+	st := w.OpenStore(false)
 	reg := identity.New(st)
 	for _, u := range []string{ann, bob, eve} {
 		display := u

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"text/template"
@@ -192,7 +193,7 @@ func TestDeployedNamesAreThere(t *testing.T) {
 	t.Parallel()
 	known := string(file(t, "docs/reference/settings.md"))
 	texts := map[string]string{}
-	for _, name := range []string{"deploy/Dockerfile", "deploy/Dockerfile.release", "deploy/compose.yaml", "deploy/systemd/steward.service", "deploy/helm/steward/templates/steward.yaml"} {
+	for _, name := range []string{"deploy/Dockerfile", "deploy/Dockerfile.release", "deploy/compose.yaml", "deploy/compose.cluster.yaml", "deploy/systemd/steward.service", "deploy/helm/steward/templates/steward.yaml"} {
 		texts[name] = string(file(t, name))
 		for _, v := range regexp.MustCompile(`STEWARD_[A-Z_]+`).FindAllString(texts[name], -1) {
 			if !strings.Contains(known, v) {
@@ -222,21 +223,23 @@ func TestDeployedNamesAreThere(t *testing.T) {
 			t.Errorf("the unit has the line %q", line)
 		}
 	}
-	compose := read[struct {
-		Services map[string]struct {
-			Volumes []string
-			Build   any
-			Image   string
-		}
-		Volumes map[string]any
-	}](t, "deploy/compose.yaml")
-	for name, s := range compose.Services {
-		for _, v := range s.Volumes {
-			from, _, _ := strings.Cut(v, ":")
-			if _, err := os.Stat(filepath.Join(repo, "deploy", from)); strings.HasPrefix(from, ".") && err != nil {
-				t.Errorf("%s: %v", name, err)
-			} else if _, ok := compose.Volumes[from]; !strings.HasPrefix(from, ".") && !ok {
-				t.Errorf("%s: there is no volume %s", name, from)
+	for _, file := range []string{"deploy/compose.yaml", "deploy/compose.cluster.yaml"} {
+		compose := read[struct {
+			Services map[string]struct {
+				Volumes []string
+				Build   any
+				Image   string
+			}
+			Volumes map[string]any
+		}](t, file)
+		for name, s := range compose.Services {
+			for _, v := range s.Volumes {
+				from, _, _ := strings.Cut(v, ":")
+				if _, err := os.Stat(filepath.Join(repo, "deploy", from)); strings.HasPrefix(from, ".") && err != nil {
+					t.Errorf("%s: %s: %v", file, name, err)
+				} else if _, ok := compose.Volumes[from]; !strings.HasPrefix(from, ".") && !ok {
+					t.Errorf("%s: %s: there is no volume %s", file, name, from)
+				}
 			}
 		}
 	}
@@ -315,6 +318,13 @@ func TestTheChartMakesYAML(t *testing.T) {
 			}
 			return s
 		},
+		"gt": func(a, b int) bool { return a > b }, "int": func(v any) int { return must.Get(strconv.Atoi(fmt.Sprint(v))) },
+		"until": func(n int) []int {
+			return slices.Collect(func(yield func(int) bool) {
+				for i := 0; i < n && yield(i); i++ {
+				}
+			})
+		},
 		"list": func(all ...any) []any { return all }, "concat": func(all ...[]any) []any { return slices.Concat(all...) },
 		"join": func(by string, list []any) string {
 			var out []string
@@ -330,6 +340,7 @@ func TestTheChartMakesYAML(t *testing.T) {
 		if all {
 			values["environmentSecret"] = "keys"
 			values["hosts"] = []any{"steward.example"}
+			values["replicas"] = 3
 			values["metrics"].(map[string]any)["serviceMonitor"] = true
 			values["storage"].(map[string]any)["className"] = "fast"
 		}
@@ -357,6 +368,9 @@ func TestTheChartMakesYAML(t *testing.T) {
 			if !strings.Contains(set, want) {
 				t.Errorf("the StatefulSet has no %s: %s", want, set)
 			}
+		}
+		if strings.Contains(set, "one-0.one-nodes.home.svc:6222,one-1.one-nodes.home.svc:6222,one-2.one-nodes.home.svc:6222") != all {
+			t.Errorf("three replicas are a cluster, and one is none: %s", set)
 		}
 	}
 }

@@ -21,7 +21,7 @@ import (
 // restored returns a node over a data folder that was restored from a backup.
 func restored(n *edge.Node, from string, flags ...string) *edge.Node {
 	n.T.Helper()
-	to := edge.New(n.T, edge.Options{})
+	to := edge.New(n.T, edge.Options{SQLite: true})
 	to.Must(append([]string{"restore", from}, flags...)...)
 	return to
 }
@@ -40,7 +40,7 @@ func onlyBackup(t *testing.T, folder string) string {
 // goes on.
 func TestABackupOfARunningSteward(t *testing.T) {
 	t.Parallel()
-	n := edge.Serve(t, edge.Options{Model: talker(t)})
+	n := edge.Serve(t, edge.Options{Model: talker(t), SQLite: true})
 	n.RunIn("zqx-door-code-123456", "secrets", "set", "DOOR")
 	n.Ask("the very first message", nil)
 	var people sync.WaitGroup
@@ -88,7 +88,7 @@ func TestABackupOfARunningSteward(t *testing.T) {
 // The job makes a backup, which is told as one that failed if it fails.
 func TestBackupsByThemselves(t *testing.T) {
 	t.Parallel()
-	n := edge.New(t, edge.Options{})
+	n := edge.New(t, edge.Options{SQLite: true})
 	folder := filepath.Join(n.Dir, "elsewhere")
 	n.Write("backup: {folder: "+folder+", every: 1h}\n", ".config", "steward", "steward.yaml")
 	n.Serve()
@@ -109,7 +109,7 @@ func TestBackupsByThemselves(t *testing.T) {
 // Killed at any time, a backup of the built program is complete or not there, and a restore has happened or has not.
 func TestTheProgramIsKilledWhileItBacksUpOrRestores(t *testing.T) {
 	t.Parallel()
-	n := edge.New(t, edge.Options{})
+	n := edge.New(t, edge.Options{SQLite: true})
 	n.Must("ask", "-q", "What is 6 times 7?")
 	folder := filepath.Join(n.Dir, "backups")
 	n.Must("backup", folder)
@@ -158,7 +158,7 @@ func killAfter(n *edge.Node, round int, args ...string) {
 // older is a node with the data folder of an older Steward, whose database has an older schema.
 func older(t *testing.T, schema int) *edge.Node {
 	t.Helper()
-	n := edge.New(t, edge.Options{})
+	n := edge.New(t, edge.Options{SQLite: true})
 	if out, err := exec.CommandContext(t.Context(), "tar", "-xzf", "testdata/older.tar.gz", "-C", n.Dir).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
@@ -248,7 +248,7 @@ func TestTheProgramIsKilledWhileItUpgrades(t *testing.T) {
 func TestEveryFileIsKnownToBackups(t *testing.T) {
 	t.Parallel()
 	m := newRemembering(t)
-	n := edge.Serve(t, edge.Options{Model: m, Settings: "models: {embed: openai/gpt-test}\nmemory: {rest: 1s}\n"})
+	n := edge.Serve(t, edge.Options{Model: m, Settings: "models: {embed: openai/gpt-test}\nmemory: {rest: 1s}\n", SQLite: true})
 	n.RunIn("zqx-door-code-123456", "secrets", "set", "DOOR")
 	n.Must("documents", "add", n.Write("# Walruses\n\nThey are large.\n", "walrus.md"))
 	conv := n.Ask("Remember the milk.", nil).Conversation

@@ -16,7 +16,7 @@ import (
 // and the limit can be lifted while Steward runs.
 func TestAFullDiskIsReportedByReadyz(t *testing.T) {
 	t.Parallel()
-	n := edge.New(t, edge.Options{Model: edge.Script(t, func(edge.Asked) edge.Reply { return edge.Reply{Text: "noted"} })})
+	n := edge.New(t, edge.Options{Model: edge.Script(t, func(edge.Asked) edge.Reply { return edge.Reply{Text: "noted"} }), SQLite: true})
 	n.ServeUnder([]string{"prlimit", "--fsize=3000000:unlimited"})
 	if status, b := n.HTTP(http.MethodGet, "/readyz", nil); status != http.StatusOK {
 		t.Fatalf("%d %s", status, b)
@@ -63,7 +63,7 @@ func TestAFullDiskIsReportedByReadyz(t *testing.T) {
 
 func TestDoctorFindsADamagedPage(t *testing.T) {
 	t.Parallel()
-	n := edge.New(t, edge.Options{})
+	n := edge.New(t, edge.Options{SQLite: true})
 	for range 20 {
 		n.Must("ask", "-q", "What is 6 times 7?")
 	}

@@ -53,6 +53,7 @@ type Options struct {
 	Model    http.Handler // a fake OpenAI server; see Script
 	Settings string       // the content of the user's steward.yaml
 	Env      []string     // additional environment variables, as NAME=value
+	SQLite   bool         // the test is about the files of SQLite, so the store is never another
 }
 
 // Node is a data folder and the Steward that serves it between Serve and Stop.
@@ -81,7 +82,10 @@ func New(t testing.TB, o Options) *Node {
 		n.model = s.URL
 		n.Env = append(n.Env, "OPENAI_API_KEY=test-key", "OPENAI_BASE_URL="+s.URL+"/v1")
 	}
-	n.Env = append(append(n.Env, store(t)...), o.Env...)
+	if !o.SQLite {
+		n.Env = append(n.Env, storeOf(t)...)
+	}
+	n.Env = append(n.Env, o.Env...)
 	if o.Settings != "" {
 		n.Write(o.Settings, ".config", "steward", "steward.yaml")
 	}
@@ -116,6 +120,14 @@ func (n *Node) Write(text string, names ...string) string {
 func (n *Node) Serve(args ...string) {
 	n.T.Helper()
 	n.cmd = exec.Command(binary, append([]string{"serve", "--json"}, args...)...)
+	n.start()
+}
+
+// Work starts "steward worker --json" and waits until it works. It is stopped when the
+// test ends.
+func (n *Node) Work(args ...string) {
+	n.T.Helper()
+	n.cmd = exec.Command(binary, append([]string{"worker", "--json"}, args...)...)
 	n.start()
 }
 

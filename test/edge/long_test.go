@@ -1,7 +1,6 @@
 package edge_test
 
 import (
-	"database/sql"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -10,6 +9,8 @@ import (
 
 	_ "modernc.org/sqlite" // SQL driver
 
+	"steward/internal/resource"
+	"steward/internal/store"
 	"steward/test/edge"
 )
 
@@ -42,17 +43,13 @@ func newestOf(n *edge.Node, conv string) (ids []string) {
 }
 
 // entries returns the length of the node's log.
-func entries(t *testing.T, n *edge.Node) (count int) {
+func entries(t *testing.T, n *edge.Node) int {
 	t.Helper()
-	db, err := sql.Open("sqlite", "file:"+n.Data("steward.db")+"?mode=ro")
-	if err != nil {
-		t.Fatal(err)
+	page, err := n.ReadStore().Log(t.Context(), store.ForNode(resource.System), store.LogQuery{Reverse: true, Limit: 1})
+	if err != nil || len(page.Entries) == 0 {
+		t.Fatal(page, err)
 	}
-	defer db.Close()
-	if err := db.QueryRow("SELECT max(seq) FROM log").Scan(&count); err != nil {
-		t.Fatal(err)
-	}
-	return count
+	return int(page.Entries[0].Seq)
 }
 
 // A change to the view of a long conversation, or to one of its messages,

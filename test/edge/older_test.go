@@ -19,7 +19,7 @@ import (
 // be answered until 2126, and the deletion can be undone until 2036.
 func TestADataFolderOfAnOlderVersion(t *testing.T) {
 	t.Parallel()
-	n := edge.New(t, edge.Options{})
+	n := edge.New(t, edge.Options{SQLite: true})
 	if out, err := exec.CommandContext(t.Context(), "tar", "-xzf", "testdata/older.tar.gz", "-C", n.Dir).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

@@ -1,6 +1,7 @@
 package edge_test
 
 import (
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -34,7 +35,7 @@ func TestOnPostgres(t *testing.T) {
 	if _, err := os.Stat(n.Data("steward.db")); !os.IsNotExist(err) {
 		t.Errorf("there is a database in the data folder: %v", err)
 	}
-	if r := n.Run("migrate", "--to", "sqlite"); r.Code == 0 || !strings.Contains(r.Err, "data_in_use") {
+	if r := n.Run("migrate", "--to", "sqlite"); r.Code == 0 || !strings.Contains(r.Err, "store_in_use") {
 		t.Errorf("a store that is served is migrated: %+v", r)
 	}
 	n.Stop()
@@ -81,5 +82,40 @@ func TestOnPostgres(t *testing.T) {
 	}
 	if a := n.Ask("And once more?", nil); a.Text != "42" {
 		t.Errorf("answered %q", a.Text)
+	}
+}
+
+// A second Steward with a data folder of its own is refused the database of the
+// first, and may read it. When the first was killed, it is served.
+func TestASecondStewardIsRefusedTheDatabase(t *testing.T) {
+	t.Parallel()
+	env := edge.Postgres(t)
+	model := edge.Script(t, func(edge.Asked) edge.Reply { return edge.Reply{Text: "noted"} })
+	first, second := edge.New(t, edge.Options{Model: model, Env: env}), edge.New(t, edge.Options{Model: model, Env: env})
+	first.Serve()
+	if a := first.Ask("A question about quokkas", nil); a.Text != "noted" {
+		t.Fatalf("answered %q", a.Text)
+	}
+	pid := fmt.Sprint("process ", first.PID())
+	for _, args := range [][]string{{"serve"}, {"users", "add", "ada"}, {"migrate", "--to", "sqlite"}} {
+		if r := second.Run(args...); r.Code == 0 || !strings.Contains(r.Err, "store_in_use") || !strings.Contains(r.Err, pid) {
+			t.Errorf("%v beside another Steward: %+v", args, r)
+		}
+	}
+	for _, args := range [][]string{{"conversations", "list"}, {"users", "list"}} {
+		if r := second.Run(args...); r.Code != 0 || r.Out == "" {
+			t.Errorf("%v beside another Steward: %+v", args, r)
+		}
+	}
+	if out := second.Must("conversations", "list"); !strings.Contains(out, "quokkas") {
+		t.Errorf("beside another Steward there are\n%s", out)
+	}
+	first.Kill()
+	second.Serve()
+	if a := second.Ask("And again?", nil); a.Text != "noted" {
+		t.Errorf("answered %q", a.Text)
+	}
+	if r := first.Run("serve"); r.Code == 0 || !strings.Contains(r.Err, "store_in_use") {
+		t.Errorf("the first is back: %+v", r)
 	}
 }

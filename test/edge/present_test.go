@@ -42,7 +42,7 @@ const marmalade = "01a22446-5ce7-7ee9-b1f1-3fbc3859fb07"
 func TestADataFolderWithEverything(t *testing.T) {
 	t.Parallel()
 	f := &folder{script: map[string][]edge.Call{}}
-	f.Node = edge.New(t, edge.Options{Model: edge.ScriptRouting(t, edge.Chooses("conversation", 0.97, ""), f.reply)})
+	f.Node = edge.New(t, edge.Options{Model: edge.ScriptRouting(t, edge.Chooses("conversation", 0.97, ""), f.reply), SQLite: true})
 	if out, err := exec.CommandContext(t.Context(), "tar", "-xzf", "testdata/present.tar.gz", "-C", f.Dir).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

@@ -78,7 +78,7 @@ func TestMemoryOffWritesNothing(t *testing.T) {
 	t.Parallel()
 	talk := func(settings string) (*edge.Node, *attentive) {
 		a := &attentive{}
-		n := edge.Serve(t, edge.Options{Model: edge.Script(t, a.reply), Settings: "models: {default: openai/gpt-test, fast: openai/gpt-test}\nmemory: {rest: 1s" + settings + "}\n"})
+		n := edge.Serve(t, edge.Options{Model: edge.Script(t, a.reply), Settings: "models: {default: openai/gpt-test, fast: openai/gpt-test}\nmemory: {rest: 1s" + settings + "}\n", SQLite: true})
 		n.Ask("my sister Mia lives in Graz", nil)
 		n.Ask("remember that my bike is green", nil)
 		return n, a

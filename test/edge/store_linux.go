@@ -16,9 +16,9 @@ func Postgres(t testing.TB) []string {
 	return []string{"STEWARD_STORE=" + c.URL(postgres.App, name), "STEWARD_STORE_OWNER=" + c.URL(postgres.Owner, name)}
 }
 
-// store returns the variables of the store that all nodes are to have: PostgreSQL,
+// storeOf returns the variables of the store that all nodes are to have: PostgreSQL,
 // if STEWARD_TEST_STORE is postgres.
-func store(t testing.TB) []string {
+func storeOf(t testing.TB) []string {
 	t.Helper()
 	if os.Getenv("STEWARD_TEST_STORE") != "postgres" {
 		return nil

@@ -4,6 +4,6 @@ package edge
 
 import "testing"
 
-func store(testing.TB) []string { return nil }
+func storeOf(testing.TB) []string { return nil }
 
 func runTests(m *testing.M) int { return m.Run() }

@@ -25,6 +25,7 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -247,9 +248,36 @@ func (c *Cluster) Database(t testing.TB, template string) string {
 	return name
 }
 
-// PID returns the id of the server's first process.
-func (c *Cluster) PID() int {
+// CPU returns the time that the cluster has computed, in steps of the kernel's clock
+// tick (10 ms), with the sessions that have ended.
+func (c *Cluster) CPU() (all time.Duration, err error) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.cmd.Process.Pid
+	postmaster := c.cmd.Process.Pid
+	c.mu.Unlock()
+	files, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		return 0, err
+	}
+	for _, file := range files {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			continue // it has ended
+		}
+		f := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:])) // from the third field of proc(5) on
+		of := []string{f[11], f[12]}
+		switch {
+		case filepath.Base(filepath.Dir(file)) == strconv.Itoa(postmaster):
+			of = append(of, f[13], f[14]) // of sessions that have ended
+		case f[1] != strconv.Itoa(postmaster):
+			continue
+		}
+		for _, ticks := range of {
+			n, err := strconv.ParseInt(ticks, 10, 64)
+			if err != nil {
+				return 0, err
+			}
+			all += time.Duration(n) * 10 * time.Millisecond
+		}
+	}
+	return all, nil
 }

@@ -33,6 +33,7 @@ const (
 	Never       Cut = iota
 	BeforeWords     // they do not reach the server
 	AfterWords      // they do, but the answer does not come back
+	Orphan          // they do not, and the server does not learn that the client is gone
 )
 
 // NewProxy starts a proxy that ends with the test.
@@ -69,11 +70,11 @@ func (p *Proxy) Next(c Cut) {
 	p.cut = c
 }
 
-// Refuse closes every later connection at once.
-func (p *Proxy) Refuse() {
+// Refuse closes every later connection at once, until it is told otherwise.
+func (p *Proxy) Refuse(refuse bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.shut = true
+	p.shut = refuse
 }
 
 func (p *Proxy) refuses() bool {
@@ -150,8 +151,12 @@ func (p *Proxy) requests(client, server net.Conn, answered <-chan struct{}) {
 		if cut == BeforeWords {
 			return
 		}
-		if cut == AfterWords {
+		if cut == AfterWords || cut == Orphan {
 			client.Close()
+		}
+		if cut == Orphan {
+			<-answered // the server ends the session
+			return
 		}
 		if _, err := server.Write(buf[:n]); err != nil {
 			return

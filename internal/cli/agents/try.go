@@ -133,6 +133,7 @@ func (a *program) trialNode(ctx context.Context, set *settings.Loaded, list, tes
 		return nil, nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	inner.Mail, inner.Calendars, inner.Contacts, inner.Notify, inner.Home = nil, nil, nil, settings.Notify{}, settings.Home{}
+	inner.Store, inner.StoreOwner, inner.Cluster = "", "", settings.Cluster{}
 	inner.Folders, inner.Workspace = nil, filepath.Join(dir, "workspace")
 	l, err := t.OpenLocal(ctx, inner, slog.New(slog.DiscardHandler))
 	if err != nil {

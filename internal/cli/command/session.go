@@ -79,6 +79,13 @@ func (a *Program) Connect(ctx context.Context, set *settings.Loaded, n Need, log
 		}
 		return a.readStored(ctx, set, log)
 	}
+	if err := a.CheckCluster(set); err != nil { // only nodes may write
+		if s := a.Served(ctx, set); s != nil {
+			a.noteUnused(s)
+			return s, nil
+		}
+		return nil, err
+	}
 	for until := time.Now().Add(cmp.Or(a.JoinFor, joinPatience)); ; {
 		s, err := a.openStored(ctx, set, n, log)
 		if !fault.HasCode(err, "data_in_use") {

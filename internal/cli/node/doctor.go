@@ -101,6 +101,7 @@ func (a *program) doctor(ctx context.Context) error {
 		checks = append(checks, a.checkIndexes(ctx, set)...)
 		checks = append(checks, checkBackups(set), checkDisk(set.Data), a.checkPolicies(),
 			checkPort(set, running, serving == nil))
+		checks = append(checks, a.checkCluster(ctx, set)...)
 		checks = append(checks, checkDoors(set, serving == nil)...)
 		checks = append(checks, checkGranted(set)...)
 		checks = append(checks, a.checkModels(ctx, set)...)

@@ -1,5 +1,5 @@
 // Package node has the commands that set up, run and check a Steward on this machine: setup, accounts, home,
-// channels, pair, unpair, serve, service, models, config, doctor and migrate.
+// channels, pair, unpair, serve, worker, cluster, service, models, config, doctor and migrate.
 //
 // setup finds a model, asks for a folder and tries both; accounts adds a mailbox or connects an account at
 // another service; home connects Home Assistant; channels adds a messenger, and pair says who writes there.
@@ -9,7 +9,8 @@
 //
 // serve opens a node and serves the chat and the APIs until it is stopped. The first signal suspends running
 // turns, which resume at the next start; the second ends the process. With --wait it waits for a data folder
-// that another process uses. service keeps serve running from login on, with the manager of the system, and
+// that another process uses. worker is a node of a cluster without an address of its own, and cluster lists the
+// nodes. service keeps serve running from login on, with the manager of the system, and
 // waits until it really serves before it reports success.
 //
 // config shows each setting and where it comes from. models lists the models of the providers that were
@@ -32,5 +33,5 @@ type program struct {
 // Commands returns the commands of this package, for the run p.
 func Commands(p *command.Program) []*cobra.Command {
 	a := &program{Program: p}
-	return []*cobra.Command{a.serveCommand(), a.serviceCommand(), a.accountsCommand(), a.homeCommand(), a.channelsCommand(), a.pairCommand(), a.unpairCommand(), a.modelsCommand(), a.configCommand(), a.doctorCommand(), a.migrateCommand(), a.backupCommand(), a.restoreCommand(), a.upgradeCommand()}
+	return []*cobra.Command{a.serveCommand(), a.workerCommand(), a.clusterCommand(), a.serviceCommand(), a.accountsCommand(), a.homeCommand(), a.channelsCommand(), a.pairCommand(), a.unpairCommand(), a.modelsCommand(), a.configCommand(), a.doctorCommand(), a.migrateCommand(), a.backupCommand(), a.restoreCommand(), a.upgradeCommand()}
 }

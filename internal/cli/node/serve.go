@@ -24,7 +24,7 @@ import (
 
 func (a *program) serveCommand() *cobra.Command {
 	var listen, metrics string
-	var wait bool
+	var wait, inCluster bool
 	c := &cobra.Command{
 		Use: "serve", Short: "Serve the chat and the APIs over HTTP", GroupID: "talk", Args: cobra.NoArgs,
 		Long: "Serve the WebSocket chat at /ws (docs/reference/websocket.md), OpenAI's API at /v1 (docs/reference/openai.md),\n" +
@@ -39,11 +39,15 @@ func (a *program) serveCommand() *cobra.Command {
 			if metrics != "" {
 				a.Flags = append(a.Flags, settings.Flag{Key: "metrics.listen", Value: metrics, Name: "--metrics"})
 			}
+			if inCluster {
+				a.Flags = append(a.Flags, settings.Flag{Key: "cluster.embed", Value: "true", Name: "--cluster"})
+			}
 			return a.serve(c.Context(), wait)
 		},
 	}
 	c.Flags().StringVar(&listen, "listen", "", "`HOST:PORT` to listen on; port 0 picks a free one")
 	c.Flags().StringVar(&metrics, "metrics", "", "`HOST:PORT` at which /metrics needs no credential (docs/operations/observe.md)")
+	c.Flags().BoolVar(&inCluster, "cluster", false, "be a node of a cluster, with a NATS server in this process (docs/operations/cluster.md)")
 	c.Flags().BoolVar(&wait, "wait", false, "if another Steward uses the data folder, wait for its end")
 	return c
 }
@@ -88,10 +92,18 @@ func (a *program) serve(ctx context.Context, wait bool) error {
 	defer a.reportApprovals(ctx, l)()
 	select {
 	case <-ctx.Done():
-		a.Note("steward: stopping; running turns are suspended and resume at the next start (Ctrl-C stops at once)")
+		a.Note("steward: stopping; %s (Ctrl-C stops at once)", goesOn(l))
 	case err = <-s.Failed:
 	}
 	return errors.Join(err, voice.Close(), s.Close(), l.Close())
+}
+
+// goesOn says what becomes of turns when Steward stops.
+func goesOn(l *app.Local) string {
+	if l.NodeName() != "" {
+		return "other nodes go on with running turns"
+	}
+	return "running turns are suspended and resume at the next start"
 }
 
 // freeAgain is how often serve --wait tries to open the data folder.
@@ -144,6 +156,9 @@ func (a *program) welcome(set *settings.Loaded, s *app.Server, l *app.Local, voi
 		}
 		if set.Metrics.Listen != "" {
 			fmt.Fprintf(&b, "  metrics http://%s/metrics, without a credential\n", observer.Address)
+		}
+		if name := l.NodeName(); name != "" {
+			fmt.Fprintf(&b, "  cluster as the node %s (steward cluster lists all)\n", name)
 		}
 		if voice.Ollama != "" {
 			fmt.Fprintf(&b, "  ollama  http://%s, without a credential, as %s\n", voice.Ollama, set.Ollama.User)

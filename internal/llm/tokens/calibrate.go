@@ -99,22 +99,50 @@ func (c *Calibrator) Save() []byte {
 // Load replaces what was learned by what Save returned. If something is wrong (calibration_invalid),
 // nothing changes.
 func (c *Calibrator) Load(saved []byte) error {
-	var in state
-	if err := json.Unmarshal(saved, &in); err != nil {
-		return invalid("the calibration of token counts cannot be read: %w", err)
-	}
-	for name, l := range in.Models {
-		if f := l.factor(); l.Requests < 1 || !(l.Estimated > 0) || !(l.Reported > 0) || f != f || l.Estimated > math.MaxInt64 {
-			return invalid("the calibration of token counts for %.80q is damaged", name)
-		}
-	}
-	if len(in.Models) > maxModels {
-		return invalid("the calibration of token counts has %d models, more than %d", len(in.Models), maxModels)
+	in, err := readState(saved)
+	if err != nil {
+		return err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.models = in.Models
 	return nil
+}
+
+// Join adds what another Calibrator has saved. Of each model, what was learned from more requests counts.
+func (c *Calibrator) Join(saved []byte) error {
+	in, err := readState(saved)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for name, theirs := range in.Models {
+		if own, ok := c.models[name]; ok && own.Requests < theirs.Requests || !ok && len(c.models) < maxModels {
+			if c.models == nil {
+				c.models = in.Models
+				return nil
+			}
+			c.models[name] = theirs
+		}
+	}
+	return nil
+}
+
+// readState reads what Save has returned.
+func readState(saved []byte) (in state, err error) {
+	if err := json.Unmarshal(saved, &in); err != nil {
+		return in, invalid("the calibration of token counts cannot be read: %w", err)
+	}
+	for name, l := range in.Models {
+		if f := l.factor(); l.Requests < 1 || !(l.Estimated > 0) || !(l.Reported > 0) || f != f || l.Estimated > math.MaxInt64 {
+			return in, invalid("the calibration of token counts for %.80q is damaged", name)
+		}
+	}
+	if len(in.Models) > maxModels {
+		return in, invalid("the calibration of token counts has %d models, more than %d", len(in.Models), maxModels)
+	}
+	return in, nil
 }
 
 func invalid(format string, args ...any) error {

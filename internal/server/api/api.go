@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"steward/client"
 	"steward/internal/catalog"
 	"steward/internal/fault"
 	"steward/internal/goals"
@@ -53,6 +54,8 @@ type Options struct {
 	Setup     Setup             // nil: settings are not served
 	Levels    LogLevels         // nil: levels of the log are not served
 	Backups   Backups           // nil: no backups are made
+
+	Cluster func(context.Context) (client.Cluster, error) // nil: this node is not part of one
 
 	Own identity.Profile // what the settings say about the machine's own user
 
@@ -226,6 +229,7 @@ func (f *server) routes() []route {
 		on("DELETE /users/{user}", f.deleteUser),
 		created(on("POST /events", f.publish)),
 		on("DELETE /events/{id}", f.eraseEvent),
+		on("GET /cluster", f.cluster),
 		on("GET /backups", f.listBackups),
 		created(on("POST /backups", f.makeBackup)),
 		on("GET /channels", f.channels),

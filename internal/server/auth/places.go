@@ -20,7 +20,8 @@ type Places interface {
 // Place is where a request is answered.
 type Place struct {
 	Elsewhere func(fail Fail) http.Handler // passes the request on to another node; nil: this node answers it
-	Left      <-chan struct{}              // closed when this node must not work for the user any more; nil: never
+	Left      <-chan struct{}              // closed when this node begins to let go of the user: connections end; nil: never
+	Gone      <-chan struct{}              // closed when it has let go: requests that are left end; nil: never
 	Leave     func()                       // must be called at the end of the request; nil: nothing is to be done
 }
 
@@ -47,14 +48,14 @@ func (g *Guard) answer(w http.ResponseWriter, r *http.Request, c Caller, next ht
 		return
 	}
 	ctx := With(r.Context(), c)
-	if at.Left != nil {
+	if at.Gone != nil {
 		c.left = at.Left
 		var cancel context.CancelCauseFunc
 		ctx, cancel = context.WithCancelCause(With(r.Context(), c))
 		defer cancel(nil)
 		go func() {
 			select {
-			case <-at.Left:
+			case <-at.Gone:
 				cancel(errLeft)
 			case <-ctx.Done():
 			}

@@ -36,7 +36,6 @@ import (
 	"time"
 
 	"steward/internal/fault"
-	"steward/internal/identity"
 	"steward/internal/resource"
 	"steward/internal/server/auth"
 	"steward/internal/store/cluster"
@@ -69,7 +68,9 @@ type Forwarder struct {
 // visits are the requests that this node answers about a piece.
 type visits struct {
 	n    int
-	left chan struct{}
+	left func()        // closes at.Left, once
+	gone chan struct{} // at.Gone
+	at   auth.Place
 	none chan struct{} // closed when n is zero after left; nil: nobody waits
 }
 
@@ -119,7 +120,7 @@ func Of(user string) cluster.Piece { return cluster.Piece{Space: resource.UserSp
 
 // about returns the piece that a request is about. ok is false if this node answers it in any case.
 func about(r *http.Request, c auth.Caller) (p cluster.Piece, ok bool) {
-	if c.User == "" || c.User == identity.Anonymous || ofTheNode(r.URL.Path) {
+	if c.User == "" || ofTheNode(r.URL.Path) {
 		return p, false
 	}
 	if rest, found := strings.CutPrefix(r.URL.Path, "/api/v1/users/"); found && c.Admin && rest != "" && !strings.Contains(rest, "/") {
@@ -144,39 +145,71 @@ func (f *Forwarder) Find(r *http.Request, c auth.Caller) (auth.Place, error) {
 	if !ok {
 		return auth.Place{}, nil
 	}
-	return f.At(r, c, p)
+	return f.find(r, c, p, "")
 }
 
-// At returns the place where a request about a piece is answered.
-func (f *Forwarder) At(r *http.Request, c auth.Caller, p cluster.Piece) (auth.Place, error) {
+// At passes requests on to the node that holds a piece, such as a duty, whoever the caller is. There next answers them.
+func (f *Forwarder) At(p cluster.Piece, next http.Handler) http.Handler {
+	fail := func(w http.ResponseWriter, r *http.Request, err error) { auth.WriteError(w, r, f.o.Log, err) }
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		at, err := f.find(r, auth.Caller{}, p, "")
+		switch {
+		case err != nil:
+			fail(w, r, err)
+		case at.Elsewhere != nil:
+			at.Elsewhere(fail).ServeHTTP(w, r)
+		default:
+			defer at.Leave()
+			next.ServeHTTP(w, r)
+		}
+	})
+}
+
+// find returns the place where a request about a piece is answered, below a path of the other node.
+func (f *Forwarder) find(r *http.Request, c auth.Caller, p cluster.Piece, below string) (auth.Place, error) {
 	node, here, err := f.o.Nodes.Reach(r.Context(), p)
 	if err != nil {
 		return auth.Place{}, err
 	}
 	if here {
-		left, leave := f.Visit(p)
-		return auth.Place{Left: left, Leave: leave}, nil
+		return f.Visit(p), nil
 	}
 	if auth.Hops(r) >= auth.MaxHops {
 		return auth.Place{}, errMoving
 	}
-	return auth.Place{Elsewhere: func(fail auth.Fail) http.Handler { return f.proxy(node, p, c, fail) }}, nil
+	return auth.Place{Elsewhere: func(fail auth.Fail) http.Handler { return f.proxy(node, p, c, below, fail) }}, nil
+}
+
+// Below returns the places of requests to a server that only some nodes have at an address of its own. The other
+// nodes answer them below a path.
+func (f *Forwarder) Below(path string) auth.Places { return below{f, path} }
+
+type below struct {
+	*Forwarder
+	path string
+}
+
+// Find implements auth.Places.
+func (b below) Find(r *http.Request, c auth.Caller) (auth.Place, error) {
+	return b.find(r, c, Of(c.User), b.path)
 }
 
 var errMoving error = fault.New(fault.Unavailable, "space_moving", "the nodes of the cluster are just taking over work from each other").
 	WithHint("send the request again in a second").Retrying(fault.RetryAfter, time.Second)
 
-// Visit begins a request about a piece that this node answers. left is closed when it must end, and leave ends it.
-func (f *Forwarder) Visit(p cluster.Piece) (left <-chan struct{}, leave func()) {
+// Visit begins a request about a piece that this node answers. Leave ends it.
+func (f *Forwarder) Visit(p cluster.Piece) auth.Place {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	v := f.serving[p]
 	if v == nil {
-		v = &visits{left: make(chan struct{})}
+		left, gone := make(chan struct{}), make(chan struct{})
+		v = &visits{left: sync.OnceFunc(func() { close(left) }), gone: gone, at: auth.Place{Left: left, Gone: gone}}
 		f.serving[p] = v
 	}
 	v.n++
-	return v.left, sync.OnceFunc(func() {
+	at := v.at
+	at.Leave = sync.OnceFunc(func() {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		if v.n--; v.n > 0 {
@@ -189,6 +222,7 @@ func (f *Forwarder) Visit(p cluster.Piece) (left <-chan struct{}, leave func()) 
 			close(v.none)
 		}
 	})
+	return at
 }
 
 // Busy reports whether this node answers requests about a piece.
@@ -196,6 +230,15 @@ func (f *Forwarder) Busy(p cluster.Piece) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.serving[p] != nil
+}
+
+// Leaving closes the connections about a piece that this node answers: it is about to let go of it.
+func (f *Forwarder) Leaving(p cluster.Piece) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if v := f.serving[p]; v != nil {
+		v.left()
+	}
 }
 
 // Release ends the requests about a piece that this node answers, and waits until they have ended, or ctx.
@@ -209,7 +252,8 @@ func (f *Forwarder) Release(ctx context.Context, p cluster.Piece) {
 	delete(f.serving, p)
 	none := make(chan struct{})
 	v.none = none
-	close(v.left)
+	v.left()
+	close(v.gone)
 	f.mu.Unlock()
 	select {
 	case <-none:
@@ -236,7 +280,7 @@ type unreached struct{ error }
 func (u unreached) Unwrap() error { return u.error }
 
 // proxy passes requests about a piece on to a node.
-func (f *Forwarder) proxy(node string, p cluster.Piece, c auth.Caller, fail auth.Fail) http.Handler {
+func (f *Forwarder) proxy(node string, p cluster.Piece, c auth.Caller, below string, fail auth.Fail) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithCancelCause(r.Context())
 		defer cancel(nil)
@@ -245,6 +289,9 @@ func (f *Forwarder) proxy(node string, p cluster.Piece, c auth.Caller, fail auth
 		(&httputil.ReverseProxy{
 			Rewrite: func(x *httputil.ProxyRequest) {
 				x.Out.URL.Scheme, x.Out.URL.Host, x.Out.Host = "http", "node", x.In.Host
+				if below != "" {
+					x.Out.URL.Path, x.Out.URL.RawPath = below+x.In.URL.Path, ""
+				}
 				for _, h := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"} { // of a proxy in front of the nodes
 					if v, ok := x.In.Header[h]; ok {
 						x.Out.Header[h] = v

@@ -80,14 +80,15 @@ const (
 
 // Options say what is backed up, and to where. Data is required.
 type Options struct {
-	Data     string            // the data folder
-	Folder   string            // where the backup is put; it is made if it is missing. Stream needs none
-	Kind     Kind              //
-	Version  string            // of the program
-	Settings map[string]string // files beside the data folder that belong to it: where they are, by their name in the backup
-	Age      []age.Recipient   // for whom it is encrypted; none: it is not encrypted
-	NoCheck  bool              // do not restore it into a temporary folder to check it
-	Now      func() time.Time  // nil: time.Now
+	Data      string            // the data folder
+	Folder    string            // where the backup is put; it is made if it is missing. Stream needs none
+	Kind      Kind              //
+	Version   string            // of the program
+	Settings  map[string]string // files beside the data folder that belong to it: where they are, by their name in the backup
+	Age       []age.Recipient   // for whom it is encrypted; none: it is not encrypted
+	NoCheck   bool              // do not restore it into a temporary folder to check it
+	Elsewhere bool              // the store is not in the data folder, so there is nothing to back up (backup_elsewhere)
+	Now       func() time.Time  // nil: time.Now
 
 	// Step is called before each change of the disk. If it fails, so does the change. nil: nothing is called.
 	Step func(what, path string) error
@@ -162,6 +163,10 @@ type making struct {
 func begin(o *Options) (*making, error) {
 	if real, err := filepath.EvalSymlinks(o.Data); err == nil {
 		o.Data = real
+	}
+	if o.Elsewhere { // a database in the data folder would be an old one
+		return nil, fault.New(fault.Unsupported, "backup_elsewhere", "the store is in PostgreSQL, not in the data folder").
+			WithHint("back up the database with pg_dump or pg_basebackup, and copy the data folder while Steward is stopped")
 	}
 	if _, err := os.Stat(filepath.Join(o.Data, database)); err != nil {
 		return nil, fault.New(fault.NotFound, "data_missing", "there is nothing to back up in %s: %w", o.Data, err).

@@ -22,11 +22,24 @@
 // JetStream hands it out, and holds only pointers: the sequence number of the entry by which a record
 // began to wait, as message id, under the labels that its worker must have. Publishers follow the log,
 // so a crash between the commit and the publication loses nothing: at each connection, what waits is
-// published again, and a pointer to what does not wait any more is dropped. A worker pulls a pointer,
-// takes the piece, and says every third of Silence that it is alive, for as long as it holds the
-// piece. When that stays out, JetStream gives the pointer to another worker, which replaces the
-// record and with it the fencing number. No clock is compared with another one: a worker that could not
-// be heard for most of Silence lets go by itself.
+// published again, and a pointer to what does not wait any more is dropped. A stream that was lost, or has fewer
+// pointers than there are pieces, gets all of them again.
+//
+// A worker pulls a pointer, takes the piece (Worker.Take), and says every third of Silence that it is alive, for as long
+// as it holds the piece. When that stays out, JetStream gives the pointer to another worker. That one asks the holder by
+// name. A holder that answers takes over the pointer and goes on; so a change of leader among the servers moves nothing.
+// One that does not is replaced, and with its record the fencing number: the piece is taken with crashed. No clock is
+// compared with another one: a worker that for most of Silence could reach neither JetStream nor any other node lets
+// go by itself.
+//
+// A piece is let go when nothing goes on about it for IdleFor, and at Close. Its record is over then, or waits for another
+// worker if something is open. Duties are never over.
+//
+// # How nodes talk
+//
+// What changes hands is told to all at once, and the log tells it again to those that missed it. Dial makes a connection
+// to a node out of messages of core NATS. These may be lost; then the connection breaks, and nothing is ever missing in
+// the middle. Everything is bounded: connections, bytes that wait to be read, pointers, pieces that a node holds.
 package cluster
 
 import (
@@ -118,9 +131,10 @@ type Cluster struct {
 	since  time.Time
 	labels []string // of this node, sorted
 
-	server *server.Server // nil: outside
-	nc     *nats.Conn
-	js     jetstream.JetStream
+	server  *server.Server // nil: outside
+	serving sync.WaitGroup
+	nc      *nats.Conn
+	js      jetstream.JetStream
 
 	ctx     context.Context // ends at the end of Close
 	cancel  context.CancelFunc
@@ -182,7 +196,9 @@ func Open(ctx context.Context, o Options) (*Cluster, error) {
 	ctx, cancel := context.WithTimeout(ctx, openFor)
 	defer cancel()
 	if err := c.open(ctx); err != nil {
-		return nil, errors.Join(err, c.disconnect(context.WithoutCancel(ctx)))
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+		defer cancel()
+		return nil, errors.Join(err, c.disconnect(ctx))
 	}
 	return c, nil
 }

@@ -257,3 +257,23 @@ func TestExactlyOneWorks(t *testing.T) {
 		}
 	})
 }
+
+// A holder that JetStream believes to be silent keeps what it holds if it answers the node that got the pointer.
+func TestAHolderThatAnswersKeepsItsPiece(t *testing.T) {
+	w := newWorld(t)
+	a, wa := w.node("a", func(o *Options) { o.Most = 1 })
+	w.reach(a, ada) // now it has no room, and pulls nothing
+	b, wb := w.node("b")
+	w.until("b is known", func() bool { return a.hearsOthers() })
+	for range 3 {
+		before := a.holding(ada).ticket.Load()
+		a.later(*before, 0)
+		w.until("a has taken over the pointer", func() bool { return a.holding(ada).ticket.Load() != before })
+	}
+	if !a.Holds(ada) || b.Holds(ada) || wa.get(ada).takes != 1 || wb.get(ada).takes != 0 {
+		t.Errorf("%+v %+v", wa.get(ada), wb.get(ada))
+	}
+	if err := w.put(a, ada.Space, "x"); err != nil {
+		t.Error(err)
+	}
+}

@@ -135,8 +135,8 @@ func (c *Cluster) ask(ctx context.Context, within time.Duration, each func(Node)
 type lives struct {
 	mu     sync.Mutex
 	heard  map[string]time.Time
-	others time.Time // when any other node answered last
-	asking bool
+	others time.Time     // when any other node answered last
+	asking chan struct{} // closed when that is known; nil: nobody asks
 }
 
 func (l *lives) init() { l.heard = map[string]time.Time{} }
@@ -153,9 +153,7 @@ func (c *Cluster) alive(ctx context.Context, node string) bool {
 	ctx, cancel := context.WithTimeout(ctx, c.patience())
 	defer cancel()
 	if _, err := c.nc.RequestWithContext(ctx, c.subject(node, verbPing), nil); err != nil {
-		l.mu.Lock()
-		delete(l.heard, node)
-		l.mu.Unlock()
+		l.silent(node)
 		return false
 	}
 	l.mu.Lock()
@@ -175,11 +173,20 @@ func (c *Cluster) patience() time.Duration { return min(time.Second, c.opt.Silen
 func (c *Cluster) hearsOthers() bool {
 	l := &c.lives
 	l.mu.Lock()
-	if ok := time.Since(l.others) < c.opt.Silence/6; ok || l.asking {
+	if time.Since(l.others) < c.opt.Silence/6 {
 		l.mu.Unlock()
-		return ok
+		return true
 	}
-	l.asking = true
+	if asking := l.asking; asking != nil { // for another piece
+		l.mu.Unlock()
+		<-asking
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return time.Since(l.others) < c.opt.Silence/6
+	}
+	done := make(chan struct{})
+	defer close(done)
+	l.asking = done
 	l.mu.Unlock()
 	sent, ok := time.Now(), false
 	_ = c.ask(c.ctx, c.patience(), func(n Node) bool {
@@ -188,10 +195,17 @@ func (c *Cluster) hearsOthers() bool {
 	})
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.asking = false; ok {
+	if l.asking = nil; ok {
 		l.others = sent
 	}
 	return ok
+}
+
+// silent takes note that a node did not answer.
+func (l *lives) silent(node string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.heard, node)
 }
 
 // keep asks whether a node still holds a piece. It does if it takes over the pointer.

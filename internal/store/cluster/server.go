@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"net"
 	"net/url"
@@ -9,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -19,73 +21,97 @@ import (
 	"steward/internal/id"
 )
 
+// tlsTimeout is in seconds. A busy machine needs a while.
+const tlsTimeout = 10
+
 // user is the name under which embedded servers connect to each other.
 const user = "steward"
 
-// startServer starts the embedded server.
-func (c *Cluster) startServer(ctx context.Context) error {
-	e := c.opt.Embed
-	name, err := serverName(e.Dir)
+// startServer starts the embedded server, and returns the token with which this node connects.
+func (c *Cluster) startServer(ctx context.Context, key *identity) (token string, err error) {
+	o, err := c.serverOptions(key)
 	if err != nil {
-		return err
-	}
-	o := &server.Options{
-		ServerName: name, DontListen: true, NoSigs: true, NoLog: true,
-		JetStream: true, StoreDir: e.Dir, SyncAlways: true, JetStreamMaxMemory: 64 << 20, JetStreamMaxStore: 1 << 30,
-		Authorization: c.opt.Secret,
-	}
-	if e.Clients != "" {
-		if o.Host, o.Port, err = split(e.Clients); err != nil {
-			return err
-		}
-		o.DontListen = false
-	}
-	if len(e.Peers) > 0 {
-		o.Cluster.Name = user
-		if o.Cluster.Host, o.Cluster.Port, err = split(e.Listen); err != nil {
-			return err
-		}
-		o.Cluster.Username, o.Cluster.Password = user, c.opt.Secret
-		if c.opt.Secret == "" {
-			o.Cluster.Username = ""
-		}
-		for _, p := range e.Peers {
-			if _, _, err := split(p); err != nil {
-				return err
-			}
-			u := &url.URL{Scheme: "nats-route", Host: p}
-			if c.opt.Secret != "" {
-				u.User = url.UserPassword(user, c.opt.Secret)
-			}
-			o.Routes = append(o.Routes, u)
-		}
+		return "", err
 	}
 	s, err := server.NewServer(o)
 	if err != nil {
-		return fault.New(fault.Unavailable, "cluster_refused", "cannot make the NATS server of this node: %w", err).
+		return "", fault.New(fault.Unavailable, "cluster_refused", "cannot make the NATS server of this node: %w", err).
 			WithHint("check the cluster settings")
 	}
 	c.server = s
-	s.SetLoggerV2(serverLog{c.log}, false, false, false)
-	s.Start()
-	for !s.ReadyForConnections(100*time.Millisecond) && ctx.Err() == nil && s.Running() {
+	var fatal atomic.Pointer[string]
+	s.SetLoggerV2(serverLog{c.log, &fatal}, false, false, false)
+	c.serving.Go(s.Start)
+	for fatal.Load() == nil && ctx.Err() == nil && !s.ReadyForConnections(100*time.Millisecond) {
 	}
-	if !s.Running() || !s.ReadyForConnections(time.Millisecond) {
-		return fault.New(fault.Unavailable, "cluster_refused", "the NATS server of this node does not start").
-			WithHint("check that cluster.listen is a free address and that %s can be written", e.Dir)
+	if why := fatal.Load(); why != nil {
+		return "", fault.New(fault.Unavailable, "cluster_refused", "the NATS server of this node does not start: %s", *why).
+			WithHint("check that cluster.listen is a free address of this machine and that %s can be written", c.opt.Embed.Dir)
 	}
-	return nil
+	if ctx.Err() != nil {
+		return "", unreachable("the NATS server of this node does not start in time: %w", context.Cause(ctx))
+	}
+	return o.Authorization, nil
+}
+
+func (c *Cluster) serverOptions(key *identity) (*server.Options, error) {
+	e := c.opt.Embed
+	name, err := serverName(e.Dir)
+	if err != nil {
+		return nil, err
+	}
+	o := &server.Options{
+		ServerName: name, NoSigs: true, NoLog: true,
+		JetStream: true, StoreDir: e.Dir, SyncAlways: true, JetStreamMaxMemory: 64 << 20, JetStreamMaxStore: 1 << 30,
+		// Where only this node connects, nobody else knows the token. A server without this listener does not
+		// connect to its peers.
+		Host: "127.0.0.1", Port: server.RANDOM_PORT, Authorization: rand.Text(),
+	}
+	o.Cluster.NoAdvertise = e.Clients == ""
+	if e.Clients != "" {
+		if o.Host, o.Port, err = split(e.Clients); err != nil {
+			return nil, err
+		}
+		o.Authorization = c.opt.Secret
+		if key != nil {
+			o.TLS, o.TLSConfig, o.TLSTimeout = true, key.clients(), tlsTimeout
+		}
+	}
+	if len(e.Peers) == 0 {
+		o.DontListen = e.Clients == ""
+		return o, nil
+	}
+	o.Cluster.Name = user
+	if o.Cluster.Host, o.Cluster.Port, err = split(e.Listen); err != nil {
+		return nil, err
+	}
+	if key != nil {
+		o.Cluster.Username, o.Cluster.Password = user, c.opt.Secret
+		o.Cluster.TLSConfig, o.Cluster.TLSTimeout = key.routes(), tlsTimeout
+	}
+	for _, p := range e.Peers {
+		if _, _, err := split(p); err != nil {
+			return nil, err
+		}
+		u := &url.URL{Scheme: "nats-route", Host: p}
+		if key != nil {
+			u.User = url.UserPassword(user, c.opt.Secret)
+		}
+		o.Routes = append(o.Routes, u)
+	}
+	return o, nil
 }
 
 func (c *Cluster) stopServer(ctx context.Context) error {
 	if c.server == nil {
 		return nil
 	}
-	c.server.Shutdown()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
+		c.server.Shutdown()
 		c.server.WaitForShutdown()
+		c.serving.Wait()
 	}()
 	select {
 	case <-done:
@@ -151,15 +177,24 @@ func (c *Cluster) connect(ctx context.Context) error {
 			c.log.Warn("the NATS servers report an error", "error", err)
 		}),
 	}
+	var key *identity
 	if c.opt.Secret != "" {
-		options = append(options, nats.Token(c.opt.Secret))
+		var err error
+		if key, err = newIdentity(c.opt.Secret); err != nil {
+			return fault.New(fault.Internal, "cluster_refused", "cluster.secret cannot be used: %w", err)
+		}
+		options = append(options, key.connecting())
 	}
-	servers := c.opt.Servers
+	servers, token := c.opt.Servers, c.opt.Secret
 	if c.opt.Embed != nil {
-		if err := c.startServer(ctx); err != nil {
+		var err error
+		if token, err = c.startServer(ctx, key); err != nil {
 			return err
 		}
 		options, servers = append(options, nats.InProcessServer(c.server)), ""
+	}
+	if token != "" {
+		options = append(options, nats.Token(token))
 	}
 	for {
 		nc, err := nats.Connect(servers, options...)

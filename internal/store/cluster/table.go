@@ -2,7 +2,10 @@ package cluster
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -330,15 +333,12 @@ func sorted(labels []string) []string {
 
 // token writes a text so that it can be one token of a subject and a name of a consumer.
 func token(s string) string {
-	const hex = "0123456789ABCDEF"
 	var b strings.Builder
 	for _, c := range []byte(s) {
 		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' {
 			b.WriteByte(c)
 		} else {
-			b.WriteByte('=')
-			b.WriteByte(hex[c>>4])
-			b.WriteByte(hex[c&15])
+			fmt.Fprintf(&b, "=%02X", c)
 		}
 	}
 	return b.String()
@@ -353,5 +353,10 @@ func set(labels []string) string {
 	for _, l := range sorted(labels) {
 		parts = append(parts, token(l))
 	}
-	return strings.Join(parts, ",")
+	s := strings.Join(parts, ",")
+	if len(s) > 200 { // names of consumers are names of files
+		sum := sha256.Sum256([]byte(s))
+		s = "hash-" + hex.EncodeToString(sum[:])
+	}
+	return s
 }

@@ -291,7 +291,7 @@ func (h *holding) beat() bool {
 	if h.c.muted.Load() {
 		return false
 	}
-	ctx, cancel := context.WithTimeout(h.valid, h.c.opt.Silence/4)
+	ctx, cancel := context.WithTimeout(h.valid, h.c.opt.Silence/6)
 	defer cancel()
 	return h.c.say(ctx, *h.ticket.Load(), "+WPI") == nil || h.valid.Err() == nil && h.c.hearsOthers()
 }
@@ -307,8 +307,9 @@ func (h *holding) heartbeat(ctx context.Context) {
 		}
 	})
 	defer dog.Stop()
-	for fault.Pause(ctx, silence/3) {
+	for next := h.start.Add(silence / 3); fault.Pause(ctx, max(time.Until(next), time.Millisecond)); {
 		sent := time.Now()
+		next = sent.Add(silence / 3)
 		if h.beat() && dog.Stop() {
 			dog.Reset(left(sent))
 		}

@@ -69,7 +69,8 @@ type dial struct {
 }
 
 // Dial connects to a node through the NATS servers. The connection breaks when the servers lose a part
-// of it; nothing is ever missing in the middle. It supports deadlines and CloseWrite. Error: node_unreachable.
+// of it; nothing is ever missing in the middle. It supports deadlines and CloseWrite. Error: node_unreachable; then
+// call Reach again, which waits for the node that takes over.
 func (c *Cluster) Dial(ctx context.Context, node string) (net.Conn, error) {
 	fail := func(format string, args ...any) (net.Conn, error) {
 		return nil, fault.New(fault.Unavailable, "node_unreachable", format, args...).
@@ -83,12 +84,13 @@ func (c *Cluster) Dial(ctx context.Context, node string) (net.Conn, error) {
 	defer cancel()
 	m, err := c.nc.RequestWithContext(ctx, c.subject(node, verbDial), encode(dial{Node: c.opt.Name, ID: t.id}))
 	if err != nil {
-		t.end(errors.New("never connected"), false)
+		t.end(errLost, false)
+		c.lives.silent(node)
 		return fail("the node %s does not answer: %w", node, err)
 	}
 	var d dial
 	if err := json.Unmarshal(m.Data, &d); err != nil || d.ID == "" || d.Err != "" {
-		t.end(errors.New("never connected"), false)
+		t.end(errLost, false)
 		return fail("the node %s refuses the connection: %s", node, d.Err)
 	}
 	t.open(c.subject(node, verbTunnel) + d.ID)

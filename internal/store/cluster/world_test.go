@@ -24,12 +24,12 @@ const long = 10 * time.Minute
 
 // world is a store that nodes share, and a NATS server.
 type world struct {
-	*testing.T
+	testing.TB
 	st   *sqlite.Store
 	nats *server.Server
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t testing.TB) *world {
 	t.Helper()
 	st, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(t.TempDir(), "steward.db")})
 	if err != nil {

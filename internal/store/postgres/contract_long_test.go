@@ -9,6 +9,8 @@ import (
 	"steward/test/storetest/contract"
 )
 
+const long = true // tests take their long form
+
 // One node passes the suite too. Without the long tests, two that share a database
 // do (TestContractOfTwoNodes).
 func TestContract(t *testing.T) {

@@ -199,7 +199,7 @@ func TestPrepareAtOnce(t *testing.T) {
 	outcomes := make(chan error)
 	for range 3 {
 		go func() {
-			s, err := Open(context.Background(), Options{URL: c.URL(postgres.App, name), Owner: c.URL(postgres.Owner, name)})
+			s, err := Open(context.Background(), Options{URL: c.URL(postgres.App, name), Owner: c.URL(postgres.Owner, name), Shared: true})
 			if err == nil {
 				err = s.Close()
 			}

@@ -59,7 +59,11 @@ func (n *nodes) Close() error {
 // other shows, in the same order. A page of the second's log does not look far.
 func TestContractOfTwoNodes(t *testing.T) {
 	t.Parallel()
-	contract.Run(t, func(t *testing.T) store.Store {
+	suite := contract.Brief
+	if long {
+		suite = contract.Run
+	}
+	suite(t, func(t *testing.T) store.Store {
 		c, name := database(t)
 		n := &nodes{Store: open(t, c.URL(postgres.App, name)), other: open(t, c.URL(postgres.App, name))}
 		n.other.window = 3
@@ -152,13 +156,10 @@ func TestAStoppedNodeDoesNotStopTheOthers(t *testing.T) {
 	t.Parallel()
 	c, name := database(t)
 	s := open(t, c.URL(postgres.App, name))
-	config, err := parse(c.URL(postgres.App, name))
-	if err != nil {
+	stopped := open(t, c.URL(postgres.App, name), quiet)
+	if _, err := stopped.writer.conn.Exec(t.Context(), "SET idle_in_transaction_session_timeout = 300"); err != nil {
 		t.Fatal(err)
 	}
-	config.ConnConfig.RuntimeParams["idle_in_transaction_session_timeout"] = "300"
-	stopped := open(t, c.URL(postgres.App, name))
-	stopped.config = config
 	resumed := make(chan struct{})
 	held := make(chan struct{})
 	stopped.hold = sync.OnceFunc(func() {
@@ -230,7 +231,7 @@ func TestAnOutcomeThatStaysUnknown(t *testing.T) {
 	commit(t, s, put(conv("before"), ""))
 	s.hold = sync.OnceFunc(func() {
 		proxy.Next(postgres.AfterWords)
-		proxy.Refuse()
+		proxy.Refuse(true)
 	})
 	_, err := s.Commit(t.Context(), ada, store.Batch{Changes: []store.Change{put(conv("c"), "")}})
 	wantCode(t, err, "commit_unknown")

@@ -26,6 +26,15 @@
 // has a mark of its own, written with the group. Under the lock the old transaction
 // is over, so that the answer is final.
 //
+// # One Steward, or a cluster
+//
+// A Steward without a cluster has the database for itself, as with a file: what it
+// keeps in memory (locks of turns, what was spent today) counts only then. The session
+// that commits has a lock of the store, which ends with the session. Another Steward
+// is refused at its start (store_in_use). One that has lost its session takes the
+// lock again before it commits; if another one was quicker, that one wins. The nodes
+// of a cluster (Shared) have the lock together, and keep out others.
+//
 // # One fence
 //
 // Each transaction says which spaces it reads and writes, and policies on every
@@ -47,6 +56,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"steward/internal/fault"
@@ -66,6 +76,7 @@ type Options struct {
 	Log   *slog.Logger // nil: nothing is logged
 
 	ReadOnly bool // refuses to write
+	Shared   bool // others that are Shared write too; otherwise this store is the only one that writes
 
 	Connections int           // at most so many connections read at a time; zero: 8. One more writes
 	Patience    time.Duration // how long a call waits for a server that is away; zero: 15 s
@@ -79,7 +90,8 @@ type Options struct {
 
 	Telemetry *telemetry.Telemetry // counts commits; may be nil
 
-	sealEvery time.Duration // zero: see the constant; tests set it
+	sealEvery  time.Duration // zero: see the constants; tests set both
+	claimCheck time.Duration
 }
 
 // Limits of a connection, in milliseconds where PostgreSQL counts them. A session
@@ -100,7 +112,6 @@ const (
 // guesses of the data.
 var session = map[string]string{
 	"search_path":                         schemaName,
-	"application_name":                    "steward",
 	"synchronous_commit":                  "on",
 	"statement_timeout":                   statementLimit,
 	"lock_timeout":                        lockLimit,
@@ -113,6 +124,9 @@ var session = map[string]string{
 	"enable_bitmapscan":                   "off",
 	"standard_conforming_strings":         "on",
 	"client_min_messages":                 "error",
+	"tcp_keepalives_idle":                 "10", // a machine that is gone loses its sessions after 25 s
+	"tcp_keepalives_interval":             "5",
+	"tcp_keepalives_count":                "3",
 }
 
 // Store is a store.Store over one database. Safe for concurrent use.
@@ -122,6 +136,9 @@ type Store struct {
 	wrote    func(sc store.Scope, changes int, bytes int64)
 	counts   *telemetry.Telemetry
 	config   *pgxpool.Config
+	name     string    // of its sessions
+	shared   bool      // others write too
+	claimed  *pgx.Conn // keeps others from writing; nil: the writer does that, or nobody
 	pool     *pgxpool.Pool
 	patience time.Duration
 	window   uint64
@@ -152,8 +169,8 @@ func parse(url string) (*pgxpool.Config, error) {
 }
 
 // Open connects to the database. Errors: store_invalid, store_unreachable,
-// store_refused, store_not_prepared, store_role_too_strong, database_too_new,
-// store_broken.
+// store_refused, store_in_use, store_not_prepared, store_role_too_strong,
+// database_too_new, store_broken.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -166,8 +183,20 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	head, err := s.start(ctx, len(all))
+	w := newWriter(s)
+	if !o.ReadOnly {
+		err = w.begin(ctx)
+	}
+	// Only who may write changes the tables.
+	if err == nil && o.Owner != "" {
+		err = Prepare(ctx, o.Owner, s.config.ConnConfig.User)
+	}
+	var head uint64
+	if err == nil {
+		head, err = s.start(ctx, len(all))
+	}
 	if err != nil {
+		w.disconnect()
 		s.cancel()
 		s.pool.Close()
 		return nil, coded(err)
@@ -177,15 +206,15 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if o.ReadOnly {
 		return s, nil
 	}
-	s.writer = newWriter(s)
-	s.running.Go(s.writer.loop)
+	s.writer = w
+	s.running.Go(func() { w.loop(cmp.Or(o.claimCheck, claimCheck)) })
 	s.running.Go(func() { s.keepSealed(cmp.Or(o.sealEvery, sealEvery)) })
 	return s, nil
 }
 
-// connect prepares the database, if the owner is given, and opens its pool.
+// connect makes a store and opens its pool.
 func connect(ctx context.Context, o Options) (s *Store, err error) {
-	s = &Store{log: o.Log, mask: o.Mask, wrote: o.Wrote, counts: o.Telemetry, patience: o.Patience, window: scanWindow}
+	s = &Store{name: sessionName(), shared: o.Shared, log: o.Log, mask: o.Mask, wrote: o.Wrote, counts: o.Telemetry, patience: o.Patience, window: scanWindow}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.news.init()
 	if s.log == nil {
@@ -197,11 +226,7 @@ func connect(ctx context.Context, o Options) (s *Store, err error) {
 	if s.config, err = parse(o.URL); err != nil {
 		return nil, err
 	}
-	if o.Owner != "" {
-		if err := Prepare(ctx, o.Owner, s.config.ConnConfig.User); err != nil {
-			return nil, err
-		}
-	}
+	s.config.ConnConfig.RuntimeParams["application_name"] = s.name
 	s.config.MaxConns = defaultReaders
 	if o.Connections > 0 {
 		s.config.MaxConns = int32(o.Connections)
@@ -238,10 +263,18 @@ func (s *Store) start(ctx context.Context, newest int) (head uint64, err error) 
 	return head, err
 }
 
-// Ready reports whether the database can be read.
+// Ready reports whether the database can be read, and whether this store may still
+// write to it (store_in_use).
 func (s *Store) Ready(ctx context.Context) error {
-	_, err := s.head(ctx)
-	return err
+	if _, err := s.head(ctx); err != nil {
+		return err
+	}
+	if s.writer == nil {
+		return nil
+	}
+	s.writer.mu.Lock()
+	defer s.writer.mu.Unlock()
+	return s.writer.refused
 }
 
 // Head returns the sequence number of the newest entry of the log that this process knows.
@@ -269,6 +302,9 @@ func (s *Store) Close() error {
 		s.cancel()
 		s.running.Wait()
 		s.pool.Close()
+		if s.claimed != nil {
+			disconnect(s.claimed)
+		}
 	})
 	return nil
 }

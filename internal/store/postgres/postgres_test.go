@@ -25,29 +25,50 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// prepared is the name of a database with the tables, of which tests get copies.
+// prepared are the names of empty databases with the tables, which no test uses.
 var prepared struct {
-	once sync.Once
-	name string
+	mu   sync.Mutex
+	free []string
 }
 
-// database returns the cluster and an empty database with the tables.
+// database returns the cluster and an empty database with the tables. Making one
+// takes longer than most tests, so they use those of earlier tests again.
 func database(t testing.TB) (*postgres.Cluster, string) {
 	t.Helper()
 	c := postgres.Shared(t)
-	prepared.once.Do(func() {
-		prepared.name = c.Database(t, "")
-		if err := Prepare(context.Background(), c.URL(postgres.Owner, prepared.name), postgres.App); err != nil {
+	prepared.mu.Lock()
+	defer prepared.mu.Unlock()
+	var name string
+	if n := len(prepared.free); n > 0 {
+		name, prepared.free = prepared.free[n-1], prepared.free[:n-1]
+	} else {
+		name = c.Database(t, "")
+		if err := Prepare(context.Background(), c.URL(postgres.Owner, name), postgres.App); err != nil {
 			t.Fatal(err)
 		}
+	}
+	t.Cleanup(func() { // after the stores have been closed
+		all, err := steps()
+		if err == nil {
+			err = c.Exec(context.Background(), name, "TRUNCATE steward.log, steward.silent, steward.tree, steward.place, steward.term, steward.space, steward.seal, steward.scar, steward.transfer",
+				"UPDATE steward.sealed SET seq = 0", fmt.Sprint("UPDATE steward.version SET version = ", len(all)))
+		}
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		prepared.mu.Lock()
+		defer prepared.mu.Unlock()
+		prepared.free = append(prepared.free, name)
 	})
-	return c, c.Database(t, prepared.name)
+	return c, name
 }
 
-// open opens a store of a database, and closes it when the test ends.
+// open opens a store of a database, which several may share, and closes it when the
+// test ends.
 func open(t testing.TB, url string, change ...func(*Options)) *Store {
 	t.Helper()
-	o := Options{URL: url}
+	o := Options{URL: url, Shared: true}
 	for _, f := range change {
 		f(&o)
 	}

@@ -50,11 +50,12 @@ var grants = []string{
 	"GRANT UPDATE ON sealed TO %[1]s",
 }
 
-// The advisory locks in a database: of those who prepare it, and of those who write
-// to its log.
+// The advisory locks in a database: of those who prepare it, of those who write to
+// its log, and of the Steward whose database it is.
 const (
 	prepareLock = 0x53747764 + iota // "Stwd"
 	logLock
+	storeLock
 )
 
 // Prepare makes the tables of a database, or brings those of an older Steward up

@@ -152,7 +152,12 @@ func NewTransfer(ctx context.Context, o Options) (*Transfer, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err := steps()
+	err = s.Claim(ctx)
+	if err == nil && o.Owner != "" {
+		err = Prepare(ctx, o.Owner, s.config.ConnConfig.User)
+	}
+	all, wrong := steps()
+	err = errors.Join(err, wrong)
 	if err == nil {
 		err = s.inNode(ctx, func(tx pgx.Tx) error { return checkRole(ctx, tx, len(all)) })
 	}

@@ -36,6 +36,7 @@ type writer struct {
 	mu      sync.Mutex
 	queue   []*pendingCommit
 	closing bool
+	refused error         // store_in_use: another Steward has the store; only the goroutine changes it
 	since   time.Time     // when closing began
 	wake    chan struct{} // holds a token if there may be work
 	gone    chan struct{} // closed when the goroutine has ended
@@ -184,9 +185,11 @@ func (w *writer) add(j *pendingCommit) error {
 	return nil
 }
 
-func (w *writer) loop() {
+func (w *writer) loop(check time.Duration) {
 	defer close(w.gone)
 	defer w.disconnect()
+	tick := time.NewTicker(check)
+	defer tick.Stop()
 	var group []*pendingCommit
 	for {
 		var over bool
@@ -199,7 +202,25 @@ func (w *writer) loop() {
 		if over {
 			return
 		}
-		<-w.wake
+		select {
+		case <-w.wake:
+		case <-tick.C:
+			w.check()
+		}
+	}
+}
+
+// check finds out whether the session is still there, and takes the lock of the
+// store again if it is not.
+func (w *writer) check() {
+	ctx, cancel := context.WithTimeout(w.s.ctx, connectLimit)
+	defer cancel()
+	if w.conn != nil && w.conn.Ping(ctx) != nil {
+		w.disconnect()
+	}
+	before := w.refused
+	if err := w.connect(ctx, 0); err != nil && before == nil && w.s.ctx.Err() == nil {
+		w.s.log.Warn("the session that commits has ended; trying again", "error", err)
 	}
 }
 
@@ -228,7 +249,8 @@ func (w *writer) take(group []*pendingCommit) ([]*pendingCommit, bool) {
 // is tried alone, so that none fails because of another.
 func (w *writer) commit(group []*pendingCommit) {
 	err := w.persist(group)
-	if err != nil && len(group) > 1 && !fault.HasCode(err, "store_unreachable") && !fault.HasCode(err, "commit_unknown") {
+	alone := slices.ContainsFunc([]string{"store_unreachable", "store_in_use", "commit_unknown"}, func(code string) bool { return fault.HasCode(err, code) })
+	if err != nil && len(group) > 1 && !alone {
 		w.s.log.Warn("group commit failed; committing its batches one by one", "batches", len(group), "error", err)
 		for i, j := range group {
 			if err := w.persist(group[i : i+1]); err != nil {
@@ -302,25 +324,50 @@ type sending struct {
 	last uint64 // its last entry
 }
 
-// connect opens the connection.
-func (w *writer) connect(ctx context.Context) error {
-	if w.conn != nil && !w.conn.IsClosed() {
+// begin opens the connection at the start.
+func (w *writer) begin(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, connectLimit+claimPatience)
+	defer cancel()
+	return w.connect(ctx, w.s.claimWait())
+}
+
+// connect opens the connection if there is none, and takes the lock of the store,
+// for which it waits a while. If another Steward has the lock (store_in_use), the
+// connection stays open.
+func (w *writer) connect(ctx context.Context, wait time.Duration) error {
+	if w.conn == nil || w.conn.IsClosed() {
+		conn, err := pgx.ConnectConfig(ctx, w.s.config.ConnConfig.Copy())
+		if err != nil {
+			return err
+		}
+		w.conn = conn
+	} else if w.refused == nil {
 		return nil
 	}
-	conn, err := pgx.ConnectConfig(ctx, w.s.config.ConnConfig.Copy())
-	if err == nil {
-		w.conn = conn
+	err := w.s.claim(ctx, w.conn, wait)
+	w.mu.Lock()
+	w.refused = nil
+	if fault.HasCode(err, "store_in_use") {
+		w.refused = err
+	} else if err != nil {
+		defer w.disconnect()
 	}
+	w.mu.Unlock()
 	return err
 }
 
 func (w *writer) disconnect() {
 	if w.conn != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		w.conn.Close(ctx)
-		cancel()
+		disconnect(w.conn)
 		w.conn = nil
 	}
+}
+
+// disconnect ends a session, whatever its state.
+func disconnect(conn *pgx.Conn) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	conn.Close(ctx)
 }
 
 // transactionLimit bounds one transaction, with the wait for the lock.
@@ -332,7 +379,7 @@ const transactionLimit = 2 * time.Minute
 func (w *writer) try(group []*pendingCommit, sent *sending) error {
 	ctx, cancel := context.WithTimeout(w.s.ctx, transactionLimit)
 	defer cancel()
-	if err := w.connect(ctx); err != nil {
+	if err := w.connect(ctx, 0); err != nil && (w.refused == nil || !sent.may) {
 		return err
 	}
 	p, err := w.lock(ctx, group)
@@ -351,7 +398,9 @@ func (w *writer) try(group []*pendingCommit, sent *sending) error {
 			return err
 		}
 	}
-	sent.may = false
+	if sent.may = false; w.refused != nil {
+		return w.refused
+	}
 	for _, j := range group {
 		if j.receipt, j.err = p.apply(j.scope, &j.batch); j.err != nil && !refused(j.err) {
 			return j.err

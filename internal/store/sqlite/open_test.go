@@ -236,6 +236,32 @@ func TestMigration(t *testing.T) {
 	wantCode(t, err, "database_too_new")
 }
 
+// A database whose first transaction was cut off, when part of it was in the file
+// already, is opened as a new one.
+func TestTheFirstTransactionIsCutOff(t *testing.T) {
+	path, cut := dbPath(t), dbPath(t)
+	c, err := openConn(path, sqlite3.OpenReadWrite|sqlite3.OpenCreate)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.close()
+	// A cache of one page makes SQLite write before the end of the transaction.
+	if err := c.exec("VACUUM; PRAGMA cache_size=1; BEGIN; CREATE TABLE a (b); WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100) INSERT INTO a SELECT zeroblob(3000) FROM n"); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"", "-journal"} {
+		b, err := os.ReadFile(path + name)
+		if err != nil || len(b) == 0 {
+			t.Fatal(name, len(b), err)
+		}
+		if err := os.WriteFile(cut+name, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := open1(t, cut)
+	commit(t, s, put(conv("c"), ""))
+}
+
 func TestReadOnlyBeside(t *testing.T) {
 	path := dbPath(t)
 	_, err := Open(t.Context(), Options{Path: path, ReadOnly: true})

@@ -175,7 +175,18 @@ func (s *Store) schemaVersion(newest int) (int, error) {
 	if !errors.Is(err, fs.ErrExist) {
 		return 0, err
 	}
-	c, err := openConn(s.path, sqlite3.OpenReadOnly)
+	version, err := s.versionOf(newest, sqlite3.OpenReadOnly)
+	var e *sqlError
+	if errors.As(err, &e) && e.code == sqlite3.ResultReadOnlyRollback {
+		// Its first transaction was cut off. It was made before the log of writes
+		// (WAL) was turned on, so that only a writer can undo it.
+		return s.versionOf(newest, sqlite3.OpenReadWrite)
+	}
+	return version, err
+}
+
+func (s *Store) versionOf(newest int, flags sqlite3.OpenFlags) (int, error) {
+	c, err := openConn(s.path, flags)
 	if err != nil {
 		return 0, err
 	}

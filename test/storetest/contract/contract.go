@@ -24,7 +24,13 @@ import (
 )
 
 // Run runs the suite. open gives an empty store and closes it when t ends.
-func Run(t *testing.T, open func(t *testing.T) store.Store) {
+func Run(t *testing.T, open func(t *testing.T) store.Store) { run(t, open, true) }
+
+// Brief is Run for a store each of whose reads is a round trip: it looks at
+// everything only at the end of each scenario, not after each of its steps.
+func Brief(t *testing.T, open func(t *testing.T) store.Store) { run(t, open, false) }
+
+func run(t *testing.T, open func(t *testing.T) store.Store, often bool) {
 	for _, part := range []struct {
 		name string
 		test func(*env)
@@ -56,7 +62,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 	}
 	for name, steps := range scenarios() {
 		t.Run(name, func(t *testing.T) {
-			scenario(&env{T: t, st: open(t), ctx: t.Context()}, steps)
+			scenario(&env{T: t, st: open(t), ctx: t.Context()}, steps, often)
 		})
 	}
 }

@@ -1,0 +1,167 @@
+package edge_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"steward/client"
+	"steward/test/edge"
+	"steward/test/must"
+)
+
+// clustered are nodes of one cluster, on one database.
+type clustered struct {
+	t     *testing.T
+	model http.Handler
+	store []string
+	nats  string // where the front has its NATS server
+}
+
+// newCluster prepares a cluster whose nodes ask one model.
+func newCluster(t *testing.T, model http.Handler) *clustered {
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))
+	defer l.Close()
+	return &clustered{t: t, model: model, store: edge.Postgres(t), nats: l.Addr().String()}
+}
+
+// front starts the node with the NATS server. It passes all requests on.
+func (c *clustered) front() *edge.Node {
+	n := c.node("cluster: {work: false, clients: '" + c.nats + "'}\n")
+	n.Serve("--cluster")
+	return n
+}
+
+// node prepares another node.
+func (c *clustered) node(settings string) *edge.Node {
+	if !strings.Contains(settings, "clients") {
+		settings = fmt.Sprintf("cluster: {servers: ['nats://%s'], silence: 1s%s}\n", c.nats, settings)
+	} else {
+		settings = strings.Replace(settings, "{", "{silence: 1s, ", 1)
+	}
+	return edge.New(c.t, edge.Options{Model: c.model, Settings: settings, Env: c.store})
+}
+
+// lists returns what a node says about the cluster.
+func lists(n *edge.Node) (out client.Cluster) {
+	n.T.Helper()
+	n.JSON(&out, "cluster")
+	return out
+}
+
+// where returns the node that works on something; "": none does.
+func where(n *edge.Node, piece string) string {
+	n.T.Helper()
+	for _, p := range lists(n).Pieces {
+		if p.Name == piece {
+			return p.Node
+		}
+	}
+	return ""
+}
+
+// A turn that is asked at one node is watched at another one, while a third works on it. When that is killed, the
+// turn goes on elsewhere, and those who watch reconnect with their cursor.
+func TestATurnInACluster(t *testing.T) {
+	t.Parallel()
+	asked, answers := make(chan string, 10), make(chan string, 10)
+	c := newCluster(t, edge.Script(t, func(in edge.Asked) edge.Reply {
+		return edge.Reply{Raw: func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			edge.Chunk(w, map[string]any{"content": "It is "}, nil)
+			must.Do(t, http.NewResponseController(w).Flush())
+			asked <- in.User()
+			select {
+			case text := <-answers:
+				edge.Chunk(w, map[string]any{"content": text}, "stop")
+				fmt.Fprint(w, "data: [DONE]\n\n")
+			case <-r.Context().Done():
+			}
+		}}
+	}))
+	a := c.front()
+	w := c.node("")
+	w.Work()
+	a.Until("the worker works for the user", func() bool { return where(a, "user:local") != "" })
+	worker := where(a, "user:local")
+	if len(lists(a).Nodes) != 2 || worker == lists(a).Node {
+		t.Fatalf("%+v", lists(a))
+	}
+
+	asks := a.Dial()
+	asks.Send(map[string]any{"type": "message", "id": "1", "content": "What is 12 times 12?"})
+	conv := asks.Read().Conversation
+	<-asked
+	b := c.node("")
+	b.Serve()
+	watches := b.Dial()
+	watches.Send(map[string]any{"type": "resume", "conversation_id": conv})
+	cursor := ""
+	for f := watches.Read(); ; f = watches.Read() {
+		if f.Cursor != "" && f.Type != "token" {
+			cursor = f.Cursor
+		}
+		if f.Type == "token" && f.Text == "It is " {
+			break
+		}
+	}
+
+	w.Kill()
+	for _, broken := range []*edge.Conn{asks, watches} {
+		broken.Ended()
+	}
+	again := a.Dial() // waits for the node that takes over
+	again.Send(map[string]any{"type": "resume", "conversation_id": conv, "cursor": cursor})
+	<-asked
+	answers <- "144."
+	for f := again.Read(); f.Type != "complete"; f = again.Read() {
+		if f.Type == "error" {
+			t.Fatalf("%s", f.Raw)
+		}
+	}
+	var messages struct {
+		Messages []struct{ Role, Text string }
+	}
+	a.Get("/api/v1/conversations/"+conv+"/messages", &messages)
+	if now := where(a, "user:local"); now == worker || now == "" {
+		t.Errorf("the dead node %s still has the user: %s", worker, now)
+	}
+	if len(messages.Messages) != 2 {
+		t.Errorf("%+v", messages)
+	}
+
+	// The road of OpenAI's API, through the node that does not work.
+	answers <- "here."
+	status, body := a.HTTP(http.MethodPost, "/v1/chat/completions", map[string]any{"model": "default", "messages": []map[string]any{{"role": "user", "content": "Where?"}}})
+	var said struct {
+		Choices []struct{ Message struct{ Content string } }
+	}
+	if must.Do(t, json.Unmarshal(body, &said)); status != 200 || said.Choices[0].Message.Content != "It is here." {
+		t.Errorf("%d %s", status, body)
+	}
+}
+
+// What nobody may work on is said, with the labels that are missing; and no command works beside the nodes.
+func TestAClusterWithoutTheRightNode(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, edge.Script(t, func(edge.Asked) edge.Reply { return edge.Reply{Text: "Hello."} }))
+	n := c.node("cluster: {clients: '" + c.nats + "', needs: {'user:local': [gpu]}}\n")
+	n.Serve("--cluster")
+	began := time.Now()
+	status, body := n.HTTP(http.MethodGet, "/api/v1/conversations", nil)
+	if status != http.StatusServiceUnavailable || !strings.Contains(string(body), `"no_worker"`) || !strings.Contains(string(body), "gpu") {
+		t.Errorf("after %s: %d %s", time.Since(began), status, body)
+	}
+	if status, _ := n.HTTP(http.MethodGet, "/readyz", nil); status != 200 {
+		t.Errorf("readyz: %d", status)
+	}
+	n.Stop()
+	if r := n.Run("ask", "Hello"); r.Code == 0 || !strings.Contains(r.Err, "start steward serve") {
+		t.Errorf("%+v", r)
+	}
+	n.Must("conversations", "list")
+}
