@@ -252,14 +252,19 @@ func (n *Node) prepare(ledger string) error {
 	}
 	n.servers = append(n.servers, r.opt.Servers...)
 	settings := "limits: {iterations: 60, time: 1h}\nmemory: {off: true}\nweb: {off: true}\nbrowser: {off: true}\nweather: {off: true}\nshell: {off: true}\n" + r.opt.Settings
-	if len(n.servers) > 0 {
-		settings += fmt.Sprintf("cluster: {servers: %q, silence: %s}\n", "nats://"+strings.Join(n.servers, ",nats://"), Silence)
-	}
 	err = errors.Join(err, write(settings, ".config", "steward", "steward.yaml"),
 		write("package steward\ntrusted if startswith(input.tool.name, \"ledger.\")\ntrusted if startswith(input.tool.name, \"plan.\")\n", "data", "policies", "chaos.rego"))
-	if ledger == "" || err != nil {
-		return err
+	if err == nil && ledger != "" {
+		err = n.approve(ledger, write)
 	}
+	if err == nil && len(n.servers) > 0 { // only now: a node of a cluster does nothing alone
+		err = write(settings+fmt.Sprintf("cluster: {servers: ['nats://%s'], silence: %s}\n", strings.Join(n.servers, "', 'nats://"), Silence), ".config", "steward", "steward.yaml")
+	}
+	return err
+}
+
+// approve gives the node the ledger's tools.
+func (n *Node) approve(ledger string, write func(text string, names ...string) error) error {
 	servers, err := json.Marshal(map[string]any{"mcpServers": map[string]any{"ledger": map[string]any{"url": ledger, "users": []string{"*"}, "yields": []string{}, "reach": "here"}}})
 	if err != nil {
 		return err
