@@ -111,6 +111,11 @@ func (c *chaos) target() *cluster.Node {
 	return n
 }
 
+// tell logs what is done, with the time, so that it can be found in the logs of the nodes.
+func (c *chaos) tell(format string, args ...any) {
+	c.Logf("%s %s", time.Now().Format("15:04:05.000"), fmt.Sprintf(format, args...))
+}
+
 // heals runs beside and takes back what was done to a node.
 func (c *chaos) heals(n *cluster.Node, after time.Duration, how func() error) {
 	c.beside.Go(func() {
@@ -130,6 +135,7 @@ func (c *chaos) kill(name string, down time.Duration) {
 		return
 	}
 	n.Kill()
+	c.tell("%s, %s, down for %s", name, n.Name, down)
 	c.load.Struck(name, n.Name)
 	c.heals(n, down, func() error { return n.Start(c.ctx) })
 }
@@ -140,6 +146,7 @@ func (c *chaos) suspend(d time.Duration) {
 		return
 	}
 	n.Suspend()
+	c.tell("suspension, %s, for %s", n.Name, d)
 	c.load.Struck("suspension", n.Name)
 	c.heals(n, d, func() error { n.Continue(); return nil })
 }
@@ -152,11 +159,13 @@ func (c *chaos) cut(d time.Duration) {
 	if err := n.Cut(); err != nil {
 		c.Error(err)
 	}
+	c.tell("cut, %s, for %s", n.Name, d)
 	c.load.Struck("cut", n.Name)
 	c.heals(n, d, n.Heal)
 }
 
 func (c *chaos) database() {
+	c.tell("crash of the database")
 	c.load.Struck("crash of the database", "")
 	if err := c.rig.CrashPostgres(); err != nil {
 		c.Error(err)
@@ -165,6 +174,7 @@ func (c *chaos) database() {
 
 func (c *chaos) server(down time.Duration) {
 	i := c.random.IntN(3)
+	c.tell("end of NATS server %d, for %s", i, down)
 	c.load.Struck("end of a NATS server", "")
 	c.rig.StopServer(i)
 	pause(c.ctx, down)
@@ -264,11 +274,10 @@ func run(t *testing.T, nodes int, kinds []fault) {
 	talking.Wait()
 	c.report()
 	if t.Failed() {
-		for _, n := range rig.Nodes {
-			t.Logf("%s said:\n%s", n.Name, n.Log())
-		}
+		c.logs()
 		return
 	}
+	defer c.logs()
 	for _, n := range rig.Nodes {
 		if err := n.Stop(); err != nil {
 			t.Error(err)
@@ -326,6 +335,19 @@ func (c *chaos) strike(strikes int, kinds []fault) {
 	}
 }
 
+// logs writes what the nodes said to CHAOS_DUMP, or if the test has failed, to the test's log.
+func (c *chaos) logs() {
+	for _, n := range c.rig.Nodes {
+		if to := os.Getenv("CHAOS_DUMP"); to != "" {
+			if err := os.WriteFile(filepath.Join(to, n.Name+".log"), []byte(n.Log()), 0o600); err != nil {
+				c.Error(err)
+			}
+		} else if c.Failed() {
+			c.Logf("%s said:\n%.20000s", n.Name, n.Log())
+		}
+	}
+}
+
 // stuck fails the test, with what can be found out about it.
 func (c *chaos) stuck(why string) {
 	c.Error(why)
@@ -333,13 +355,7 @@ func (c *chaos) stuck(why string) {
 		c.Logf("%s", client)
 	}
 	for _, n := range c.rig.Nodes {
-		dump := n.Dump()
-		if to := os.Getenv("CHAOS_DUMP"); to != "" {
-			if err := os.WriteFile(filepath.Join(to, n.Name+".log"), []byte(dump), 0o600); err != nil {
-				c.Error(err)
-			}
-		}
-		c.Logf("%s said:\n%.20000s", n.Name, dump)
+		n.Dump()
 	}
 	c.cancel()
 }

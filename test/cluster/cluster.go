@@ -439,7 +439,7 @@ func (n *Node) Exits() []string {
 }
 
 // Log returns the end of what the node has written to standard error.
-func (n *Node) Log() string { return n.log.tail(20_000) }
+func (n *Node) Log() string { return n.log.tail(16 << 20) }
 
 func (n *Node) end(signal os.Signal) error {
 	n.mu.Lock()
@@ -465,11 +465,8 @@ func (n *Node) Kill() { n.end(syscall.SIGKILL) } //nolint:errcheck // it may hav
 // Stop ends the node as Ctrl-C does.
 func (n *Node) Stop() error { return n.end(os.Interrupt) }
 
-// Dump ends the node and returns what its goroutines were at, after the end of its log.
-func (n *Node) Dump() string {
-	n.end(syscall.SIGQUIT) //nolint:errcheck // it may have ended
-	return n.log.tail(16 << 20)
-}
+// Dump ends the node; what its goroutines were at is at the end of its log.
+func (n *Node) Dump() { n.end(syscall.SIGQUIT) } //nolint:errcheck // it may have ended
 
 // Suspend stops the process where it stands; Continue lets it go on.
 func (n *Node) Suspend()  { n.signal(syscall.SIGSTOP) }

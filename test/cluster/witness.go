@@ -4,7 +4,6 @@ package cluster
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -12,7 +11,7 @@ import (
 
 	"steward/internal/resource"
 	"steward/internal/store"
-	"steward/internal/store/lease"
+	"steward/internal/store/cluster"
 )
 
 // writers returns which role wrote each entry of the log.
@@ -41,7 +40,7 @@ func (r *Rig) writers(ctx context.Context) (map[uint64]string, error) {
 
 // Holding is what the log tells of who held the users' spaces.
 type Holding struct {
-	Entries int            // of users' spaces, without the leases themselves
+	Entries int            // of users' spaces, without the records of who holds them
 	Takes   int            // how often a space was taken
 	Moves   int            // how often by another life of a node than before
 	Stale   map[string]int // what others than the holder wrote while a space was held, counted by who, what and whom
@@ -67,8 +66,8 @@ func (r *Rig) Holding(ctx context.Context, st store.Store) (*Holding, error) {
 		if !strings.HasPrefix(string(e.Space), "user:") {
 			continue
 		}
-		if isLease(e) {
-			if e.State != lease.Held {
+		if e.URI.Type() == cluster.TypePiece {
+			if e.State != cluster.Held {
 				holder[e.Space] = ""
 				continue
 			}
@@ -89,10 +88,4 @@ func (r *Rig) Holding(ctx context.Context, st store.Store) (*Holding, error) {
 		}
 	}
 	return h, nil
-}
-
-// isLease reports whether an entry is about the lease on the space itself, not about one within it.
-func isLease(e resource.Entry) bool {
-	var body struct{ Holder string }
-	return e.URI.Type() == lease.TypeWork && !strings.Contains(e.URI.String(), "plan.Task") && (e.Body == nil || json.Unmarshal(e.Body, &body) == nil)
 }
