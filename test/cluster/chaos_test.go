@@ -165,11 +165,12 @@ func (c *chaos) cut(d time.Duration) {
 }
 
 func (c *chaos) database() {
-	c.tell("crash of the database")
 	c.load.Struck("crash of the database", "")
+	began := time.Now()
 	if err := c.rig.CrashPostgres(); err != nil {
 		c.Error(err)
 	}
+	c.tell("crash of the database, which took %s to be there again", time.Since(began).Round(time.Millisecond))
 }
 
 func (c *chaos) server(down time.Duration) {

@@ -26,6 +26,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -374,22 +375,32 @@ func (n *Node) startOnce(args ...string) error {
 	cmd := n.command(role, args...)
 	cmd.Stderr = &n.log
 	out, err := cmd.StdoutPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
 	if err != nil {
+		return err
+	}
+	started, done := make(chan error, 1), make(chan struct{})
+	go func() {
+		runtime.LockOSThread() // the signal of Pdeathsig comes when this thread ends
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			<-done
+		}
+	}()
+	if err := <-started; err != nil {
 		return err
 	}
 	var notice struct{ URL string }
 	if err := json.NewDecoder(out).Decode(&notice); err != nil {
+		defer close(done)
 		return fmt.Errorf("%s does not start: %w, %w: %s", n.Name, err, cmd.Wait(), n.log.tail(2000))
 	}
 	token, err := os.ReadFile(filepath.Join(n.dir, "data", "token"))
 	if err != nil {
+		defer close(done)
 		return errors.Join(err, cmd.Process.Kill(), cmd.Wait())
 	}
-	n.cmd, n.done, n.url, n.token = cmd, make(chan struct{}), notice.URL, strings.TrimSpace(string(token))
-	done := n.done
+	n.cmd, n.done, n.url, n.token = cmd, done, notice.URL, strings.TrimSpace(string(token))
 	go func() {
 		io.Copy(io.Discard, out) //nolint:errcheck // whatever else it prints
 		err := cmd.Wait()

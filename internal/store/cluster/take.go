@@ -70,12 +70,14 @@ func (c *Cluster) room() bool {
 // maxFetch is how many pointers are pulled at once.
 const maxFetch = 16
 
-// fetch pulls pointers for a while.
+// fetch pulls pointers for a while: for less than Silence, since the servers may still answer the pull of a node that is
+// cut off or suspended, and a pointer that went there would be delivered again only after another Silence.
 func (c *Cluster) fetch(consumer jetstream.Consumer) error {
-	ctx, cancel := context.WithTimeout(c.taking, 10*time.Second)
+	within := c.opt.Silence / 2
+	ctx, cancel := context.WithTimeout(c.taking, within)
 	defer cancel()
 	n := max(1, min(maxFetch, cap(c.slots)-len(c.slots)))
-	batch, err := consumer.Fetch(n, jetstream.FetchContext(ctx), jetstream.FetchHeartbeat(time.Second))
+	batch, err := consumer.Fetch(n, jetstream.FetchContext(ctx), jetstream.FetchHeartbeat(min(within/3, time.Second)))
 	if err != nil {
 		return err
 	}
