@@ -33,10 +33,10 @@ const persistedTypes = `
 	jobs.Alarm jobs.Job jobs.Occurrence
 	lease.Beat lease.Work
 	llm.Calibration llm.Usage
-	mail.Account mail.Message
+	mail.Account mail.Mark mail.Message
 	memory.Fact memory.Forgotten memory.Reading
 	memory.Graph memory.Triples
-	messaging.Account messaging.Chat messaging.Code messaging.Person messaging.Post messaging.Preference messaging.Update
+	messaging.Account messaging.Chat messaging.Code messaging.Person messaging.Post messaging.Preference messaging.State messaging.Update
 	plan.Plan plan.Task
 	runtime.Life
 	service.State
@@ -82,7 +82,7 @@ var persistedWords = map[string]string{
 // derivedIDs are the first parts of what IDs are derived from. Steward derives them
 // again, after a crash for example, and then finds what it has stored.
 const derivedIDs = `alarm again ask asked calendar call cancel chat concluded contact conversation document effect event fact files files.write
-	goal grant graph intent job mail occurrence opened plan.task post probe question regenerate resolved sender task undo update view`
+	goal grant graph intent job mail mark occurrence opened plan.task post probe question regenerate resolved sender state task undo update view`
 
 var typeLike = regexp.MustCompile(`^[a-z]+\.[A-Z][A-Za-z]+$`)
 

@@ -159,7 +159,7 @@ func (s *server) window(clients int, client func(took func(time.Duration)) error
 		defer mu.Unlock()
 		times = append(times, d)
 	}
-	before, err := cpu(s.pid)
+	before, err := s.cpu()
 	if err != nil {
 		return figures{}, err
 	}
@@ -170,7 +170,7 @@ func (s *server) window(clients int, client func(took func(time.Duration)) error
 	for range clients {
 		err = errors.Join(err, <-errs)
 	}
-	after, late := cpu(s.pid)
+	after, late := s.cpu()
 	if err = errors.Join(err, late); err != nil || len(times) == 0 {
 		return figures{}, err
 	}

@@ -34,6 +34,7 @@ const atOnce = 32
 
 var (
 	shapes      = []shape{{turns: 1, window: 500, windows: 5}, {turns: 10, window: 200, windows: 5}, {turns: 60, window: 64, windows: 3}}
+	storeShapes = []shape{{turns: 30, window: 1, windows: 5}, {turns: 1, window: 100, windows: 5}, {turns: 10, window: 32, windows: 5}}
 	shortShapes = []shape{{turns: 1, window: 32, windows: 1}, {turns: 3, window: 32, windows: 1}}
 )
 
@@ -46,7 +47,7 @@ func main() {
 		return
 	}
 	short := flag.Bool("short", false, "a check that it runs, not a measurement")
-	only := flag.String("only", "", "one part of it: turns, aged or start")
+	only := flag.String("only", "", "one part of it: turns, aged, start, or stores, which is measured only if it is named")
 	binary := flag.String("binary", "", "measure this steward `FILE` instead of building one")
 	flag.Parse()
 	if err := run(*short, *only, *binary); err != nil {
@@ -87,9 +88,9 @@ func run(short bool, only, binary string) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	b := &bench{dir: dir, binary: binary, shapes: shapes, aged: 1000, sample: 40, starts: 20}
+	b := &bench{dir: dir, binary: binary, shapes: shapes, stored: storeShapes, aged: 1000, sample: 40, starts: 20}
 	if short {
-		b.shapes, b.aged, b.sample, b.starts = shortShapes, 20, 5, 2
+		b.shapes, b.stored, b.aged, b.sample, b.starts = shortShapes, shortShapes, 20, 5, 2
 	}
 	if b.binary == "" {
 		b.binary = filepath.Join(dir, "steward")
@@ -114,8 +115,8 @@ func run(short bool, only, binary string) error {
 	for _, part := range []struct {
 		name string
 		run  func() error
-	}{{"turns", b.turns}, {"aged", b.agedTurns}, {"start", b.start}} {
-		if only != "" && only != part.name {
+	}{{"turns", b.turns}, {"aged", b.agedTurns}, {"start", b.start}, {"stores", b.stores}} {
+		if only != part.name && (only != "" || part.name == "stores") {
 			continue
 		}
 		if err := part.run(); err != nil {
@@ -129,15 +130,20 @@ func run(short bool, only, binary string) error {
 type bench struct {
 	dir, binary, model string
 	head               string // the file with how each request of the bare loop begins
-	shapes             []shape
+	shapes, stored     []shape
 	aged, sample       int
 	starts             int
 	made               int // number of folders created
 }
 
 // both starts a bare server and a Steward in fresh folders.
-func (b *bench) both() (servers [2]*server, err error) {
-	for i, open := range []func(folder string) (*server, error){b.openBare, b.openSteward} {
+func (b *bench) both() ([2]*server, error) {
+	return b.open([2]func(string) (*server, error){b.openBare, func(folder string) (*server, error) { return b.openSteward(folder) }})
+}
+
+// open starts two servers in fresh folders.
+func (b *bench) open(both [2]func(folder string) (*server, error)) (servers [2]*server, err error) {
+	for i, open := range both {
 		b.made++
 		folder := fmt.Sprintf("%s/%d", b.dir, b.made)
 		if err = os.Mkdir(folder, 0o700); err == nil {
@@ -170,15 +176,9 @@ func (b *bench) turnsOf(s shape) error {
 	if err != nil {
 		return err
 	}
-	var got [2][]figures
-	for range s.windows {
-		for i, srv := range servers {
-			f, err := srv.run(s.window, s.turns)
-			if err != nil {
-				return fmt.Errorf("%s: %w", srv.name, err)
-			}
-			got[i] = append(got[i], f)
-		}
+	got, err := alternate(servers, s)
+	if err != nil {
+		return err
 	}
 	var memory, disk [2]float64
 	for i, srv := range servers {
@@ -198,6 +198,20 @@ func (b *bench) turnsOf(s shape) error {
 		of(got[0], cpu), of(got[1], cpu), ratio(got, cpu), of(got[0], p50), of(got[1], p50), ratio(got, p50),
 		memory[0], memory[1], disk[0], disk[1])
 	return nil
+}
+
+// alternate measures the windows of a shape with one server and the other in turn.
+func alternate(servers [2]*server, s shape) (got [2][]figures, err error) {
+	for range s.windows {
+		for i, srv := range servers {
+			f, err := srv.run(s.window, s.turns)
+			if err != nil {
+				return got, fmt.Errorf("%s: %w", srv.name, err)
+			}
+			got[i] = append(got[i], f)
+		}
+	}
+	return got, nil
 }
 
 // agedTurns measures what a turn costs early and late in long conversations.

@@ -27,6 +27,7 @@ type server struct {
 	name, folder, url, token string
 	pid                      int
 	stop                     func() error
+	more                     func() (time.Duration, error) // the CPU time of what works for it; nil: nothing does
 }
 
 // process is a child of this program.
@@ -70,12 +71,12 @@ func (b *bench) openBare(folder string) (*server, error) {
 	return &server{name: "bare", folder: folder, url: url, pid: p.cmd.Process.Pid, stop: p.stop}, nil
 }
 
-func (b *bench) openSteward(folder string) (*server, error) {
+func (b *bench) openSteward(folder string, more ...string) (*server, error) {
 	cmd := exec.Command(b.binary, "serve", "--json", "--quiet")
 	cmd.Dir, cmd.Stderr = folder, os.Stderr
 	data := filepath.Join(folder, "data")
 	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + folder, "STEWARD_DATA=" + data, "STEWARD_LISTEN=127.0.0.1:0", "STEWARD_LOG_LEVEL=warn",
-		"OLLAMA_HOST=127.0.0.1:1", "OPENAI_API_KEY=none", "OPENAI_BASE_URL=" + b.model + "/v1"}, profiling()...)
+		"OLLAMA_HOST=127.0.0.1:1", "OPENAI_API_KEY=none", "OPENAI_BASE_URL=" + b.model + "/v1"}, append(more, profiling()...)...)
 	out, err := cmd.StdoutPipe()
 	if err == nil {
 		err = cmd.Start()
@@ -192,6 +193,16 @@ func frame(kind, content string) []byte {
 	b = append(b, `","content":`...)
 	b = strconv.AppendQuote(b, content)
 	return append(b, '}')
+}
+
+// cpu returns the CPU time of a server with what works for it.
+func (s *server) cpu() (time.Duration, error) {
+	own, err := cpu(s.pid)
+	if err != nil || s.more == nil {
+		return own, err
+	}
+	more, err := s.more()
+	return own + more, err
 }
 
 // cpu returns the user and system CPU time of a process, in steps of the

@@ -77,7 +77,15 @@ func (l *Local) Channel(ctx context.Context, set *settings.Loaded, name string, 
 		return nil, err
 	}
 	return make(channel.Options{Token: token, BaseURL: s.BaseURL, Client: &http.Client{Transport: transport}, Log: cmp.Or(l.Log, slog.Default()).With("channel", name),
-		Dir: filepath.Join(set.Data, "private", "channels", name), Settings: s.Settings})
+		Dir: filepath.Join(set.Data, "private", "channels", name), State: l.channelState(name), Settings: s.Settings})
+}
+
+// channelState is where the nodes of a cluster keep how far an account was read; nil: the node is alone, and uses files.
+func (l *Local) channelState(name string) channel.State {
+	if l.peers == nil {
+		return nil
+	}
+	return messaging.AccountState(l.Store, name)
 }
 
 // openMessaging makes the inbox and the outbox. Accounts are set up only if this process serves.
@@ -93,9 +101,12 @@ func (l *Local) openMessaging(ctx context.Context, a *App, set *settings.Loaded,
 		}
 		return "It is again: " + f.Text, err
 	}
+	if l.peers != nil {
+		opt.Want = l.peers.Want
+	}
 	for _, name := range slices.Sorted(maps.Keys(set.Channels)) {
 		s := set.Channels[name]
-		if !a.Serving || s.Off {
+		if !a.Serving && l.peers == nil || s.Off {
 			continue
 		}
 		c, err := l.Channel(ctx, set, name, s)

@@ -26,22 +26,16 @@ import (
 	"steward/internal/server/forward"
 	"steward/internal/settings"
 	"steward/internal/store/cluster"
+	"steward/internal/tool"
 )
 
 // joined is the part of a cluster that this process is. A Local that works alone has none.
 type joined struct {
 	*cluster.Cluster
 	requests *forward.Forwarder
-	duties   map[string]duty
+	duties   *duties      // nil: the node is not open yet
 	inside   *http.Server // for the other nodes; nil: not served yet
 	voices   voices
-}
-
-// duty is something that one node of a cluster does at a time: to connect the messengers, or the home. Without a
-// cluster, a Steward that serves has all duties.
-type duty struct {
-	start func(context.Context) error // begins; what goes on does not end with ctx
-	stop  func()                      // returns when nothing goes on any more
 }
 
 // CheckCluster returns an error if this process may not take part in the cluster of the settings.
@@ -77,7 +71,7 @@ func (a *App) join(ctx context.Context, set *settings.Loaded, st Store, log *slo
 		return nil, err
 	}
 	log.Info("joined the cluster", "node", o.Name, "labels", s.Labels, "works", s.Work)
-	return &joined{Cluster: c, requests: forward.New(forward.Options{Nodes: c, Log: log}), duties: map[string]duty{}}, nil
+	return &joined{Cluster: c, requests: forward.New(forward.Options{Nodes: c, Log: log})}, nil
 }
 
 // close leaves a cluster that nothing was done in yet.
@@ -120,12 +114,21 @@ func needs(of map[string][]string) func(cluster.Piece) []string {
 	return func(p cluster.Piece) []string { return of[forward.Name(p)] }
 }
 
-// spaces implements runtime.Spaces.
-type spaces struct{ *joined }
+// others is what the parts of the node need of the other nodes. It implements runtime.Spaces and peers.
+type others struct{ *joined }
 
-// Want implements runtime.Spaces.
-func (s spaces) Want(ctx context.Context, user string) error {
-	return s.Cluster.Want(ctx, forward.Of(user))
+// Want implements runtime.Spaces and peers.
+func (o others) Want(ctx context.Context, user string) error {
+	return o.Cluster.Want(ctx, forward.Of(user))
+}
+
+// DialDuty implements peers.
+func (o others) DialDuty(ctx context.Context, duty string) (net.Conn, error) {
+	node, _, err := o.Reach(ctx, cluster.Piece{Duty: duty})
+	if err != nil {
+		return nil, err
+	}
+	return o.Dial(ctx, node)
 }
 
 // spaces returns the users for the node; nil without a cluster.
@@ -133,7 +136,7 @@ func (l *Local) spaces() runtime.Spaces {
 	if l.cluster == nil {
 		return nil
 	}
-	return spaces{l.cluster}
+	return others{l.cluster}
 }
 
 // WorkNode is the part of a node without a listener of its own that serves the other nodes.
@@ -151,7 +154,8 @@ func (a *App) WorkNode(ctx context.Context, set *settings.Loaded, l *Local, log 
 // worker is the node as the cluster has it work. It implements cluster.Worker.
 type worker struct {
 	*Local
-	set *settings.Loaded
+	set  *settings.Loaded
+	kept []string // see keptUsers
 }
 
 const releaseTime = 5 * time.Second // how long requests have to end when this node lets go of their user
@@ -159,17 +163,17 @@ const releaseTime = 5 * time.Second // how long requests have to end when this n
 // Take implements cluster.Worker.
 func (w worker) Take(ctx context.Context, p cluster.Piece, crashed bool) error {
 	if p.Duty != "" {
-		d, known := w.cluster.duties[p.Duty]
-		if !known {
-			return fault.New(fault.Unsupported, "duty_unknown", "this node cannot do %q", p.Duty).WithHint("give all nodes the same settings")
-		}
-		return d.start(ctx)
+		return w.cluster.duties.take(ctx, p.Duty)
 	}
 	user, ok := p.Space.User()
 	if !ok {
 		return fault.New(fault.Internal, "piece_invalid", "a space that is not a user's cannot be worked on")
 	}
 	if err := w.node.TakeUser(ctx, user, crashed); err != nil {
+		return err
+	}
+	if err := w.cluster.duties.takeUser(ctx, user); err != nil {
+		w.node.LeaveUser(user)
 		return err
 	}
 	if user == identity.Local {
@@ -182,13 +186,12 @@ func (w worker) Take(ctx context.Context, p cluster.Piece, crashed bool) error {
 func (w worker) Leave(p cluster.Piece) {
 	w.cluster.requests.Leaving(p)
 	if p.Duty != "" {
-		if d, known := w.cluster.duties[p.Duty]; known {
-			d.stop()
-		}
+		w.cluster.duties.leave(p.Duty)
 	} else if user, ok := p.Space.User(); ok {
 		if user == identity.Local {
 			w.dropOwnJobs()
 		}
+		w.cluster.duties.leaveUser(user)
 		w.node.LeaveUser(user)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), releaseTime)
@@ -202,7 +205,7 @@ func (w worker) Idle(p cluster.Piece) bool {
 		return false
 	}
 	user, ok := p.Space.User()
-	return ok && user != identity.Local && w.node.IdleUser(user)
+	return ok && !slices.Contains(w.kept, user) && !w.cluster.duties.busy(user) && w.node.IdleUser(user)
 }
 
 // places returns where requests are answered; nil without a cluster.
@@ -254,39 +257,55 @@ func (l *Local) forOthers(a *App, set *settings.Loaded, mux *http.ServeMux, guar
 			h.ServeHTTP(w, r)
 		})
 	}
+	add(homeGatePath, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { l.cluster.duties.homeGate().ServeHTTP(w, r) }))
 	add(ollamaInside+"/", l.ollamaInside(guard, log))
 	add(wyomingInside, guard.Wrap(l.wyomingInside(a, set, guard, log), nil))
 }
 
-// takeDuties begins what one Steward does at a time. In a cluster it is begun when this node gets the duty.
+// takeDuties begins what one Steward does at a time. In a cluster it is begun when this node gets the duty, or the user.
 func (l *Local) takeDuties(ctx context.Context, set *settings.Loaded) (stop func(), err error) {
-	channels := l.channelsDuty(set)
 	if l.cluster != nil {
-		l.cluster.duties[cluster.Channels] = channels
 		return nil, nil
 	}
-	return channels.stop, channels.start(ctx)
+	stopMail, err := l.watchMail(set, "")
+	if err != nil {
+		return nil, err
+	}
+	if err := l.Messages.Start(ctx, l.node, l.node.Conversations, l.node.Effects); err != nil {
+		stopMail()
+		return nil, err
+	}
+	return func() { stopMail(); l.Messages.Close() }, nil
 }
 
-// channelsDuty connects the messengers, and watches for new mail.
-func (l *Local) channelsDuty(set *settings.Loaded) duty {
-	stopMail := func() {}
-	return duty{
-		start: func(ctx context.Context) (err error) {
-			if stopMail, err = l.watchMail(set); err != nil {
-				return err
-			}
-			if err := l.Messages.Start(ctx, l.node, l.node.Conversations, l.node.Effects); err != nil {
-				stopMail()
-				return err
-			}
-			return nil
-		},
-		stop: func() {
-			stopMail()
-			l.Messages.Close()
-		},
+// keptUsers are the users for whom a node always works, because something is watched for them: jobs of agents and
+// the backup (of the machine's own user), mailboxes, folders of documents.
+func keptUsers(set *settings.Loaded) []string {
+	users := []string{identity.Local}
+	for _, m := range set.Mail {
+		if of := tool.OwnedBy(m.Users, m.Groups); of != nil && m.New != "ignore" {
+			users = append(users, of.Users...)
+		}
 	}
+	for _, f := range set.Documents.Folders {
+		users = append(users, cmp.Or(f.User, identity.Local))
+	}
+	slices.Sort(users)
+	return slices.DeleteFunc(slices.Compact(users), func(u string) bool { return u == "*" })
+}
+
+// wanted are the pieces on which a node always works.
+func wanted(set *settings.Loaded) (all []cluster.Piece) {
+	for _, user := range keptUsers(set) {
+		all = append(all, forward.Of(user))
+	}
+	if slices.ContainsFunc(slices.Collect(maps.Values(set.Channels)), func(c settings.Channel) bool { return !c.Off }) {
+		all = append(all, cluster.Piece{Duty: cluster.Channels})
+	}
+	if set.Home.URL != "" {
+		all = append(all, cluster.Piece{Duty: cluster.Home})
+	}
+	return all
 }
 
 // startCluster serves the other nodes, and begins to take pieces.
@@ -304,15 +323,15 @@ func (l *Local) startCluster(set *settings.Loaded, serves *handlers, log *slog.L
 			log.Error("the other nodes of the cluster are not served any more", "error", err)
 		}
 	}()
-	c.Start(worker{l, set})
+	c.Start(worker{l, set, keptUsers(set)})
 	ctx, cancel := context.WithTimeout(context.Background(), wantTime)
 	defer cancel()
-	for _, name := range slices.Sorted(maps.Keys(c.duties)) {
-		if err := c.Want(ctx, cluster.Piece{Duty: name}); err != nil {
+	for _, p := range wanted(set) {
+		if err := c.Want(ctx, p); err != nil {
 			return err
 		}
 	}
-	return c.Want(ctx, forward.Of(identity.Local)) // the jobs of agents and the backup are added there
+	return nil
 }
 
 const wantTime = 30 * time.Second
@@ -327,6 +346,7 @@ func (l *Local) leaveCluster() error {
 	ctx, cancel := context.WithTimeout(context.Background(), max(l.grace, time.Second)+releaseTime)
 	defer cancel()
 	err := c.Close(ctx)
+	l.Messages.Close()
 	c.voices.close()
 	if c.inside != nil {
 		err = errors.Join(err, c.inside.Close())
@@ -335,24 +355,20 @@ func (l *Local) leaveCluster() error {
 	return err
 }
 
-// keepOwnJobs begins to keep the jobs that the settings and the folders of agents define, and watches folders of
-// documents. In a cluster, the node
+// keepOwnJobs begins to keep the jobs that the settings and the folders of agents define. In a cluster, the node
 // does it that works for the machine's own user.
 func (l *Local) keepOwnJobs(ctx context.Context, set *settings.Loaded) {
 	if err := l.keepBackupJob(ctx, set); err != nil {
 		l.Log.Warn("no backups are made by themselves", "error", err)
 	}
 	l.keepAgentJobs(agentJobs{local: l, jobs: l.jobService(set)})
-	l.stopDocuments = inBackground(l.papers.Watch)
 }
 
 // dropOwnJobs ends what keepOwnJobs began.
 func (l *Local) dropOwnJobs() {
-	for _, stop := range []*func(){&l.stopJobs, &l.stopDocuments} {
-		if *stop != nil {
-			(*stop)()
-			*stop = nil
-		}
+	if l.stopJobs != nil {
+		l.stopJobs()
+		l.stopJobs = nil
 	}
 }
 

@@ -109,6 +109,8 @@ type Local struct {
 
 	stopDocuments func() // stops watching folders of documents; nil: nothing does
 
+	peers peers // of a cluster; nil: the node is alone
+
 	setup   api.Setup // nil: settings are not served
 	backups Backups
 
@@ -177,6 +179,9 @@ func (a *App) openLocal(ctx context.Context, set *settings.Loaded, log *slog.Log
 	l := &Local{cluster: part, telemetry: a.telemetry, data: set.Data, database: Database(set.Data), stuckAfter: set.Metrics.Stuck, outside: a.Outside, reader: extract.Reader{Command: command, Slots: make(chan struct{}, readAtOnce)}, audit: trail, intake: intake, Store: st, Keys: identity.New(st), Log: log, grace: set.Timeouts.Shutdown,
 		User: a.User(), engine: a.engine(st), alarms: jobs.New(jobs.Options{Store: st, Telemetry: a.telemetry, Log: log}), Resolver: a.Resolver(set), private: a.private(set),
 		stays: func(ctx context.Context) bool { return a.stays(ctx, set) }}
+	if part != nil {
+		l.peers = others{part}
+	}
 	l.backups = a.Backups(set, log)
 	l.goals, l.graph = a.goals(st, l.zone(set)), a.newGraph(st, func() mentioned { return mentioned{l.memory, l.index, l.papers} })
 	l.memory = a.memory(st, set, func() search.Index { return l.index })
@@ -187,6 +192,9 @@ func (a *App) openLocal(ctx context.Context, set *settings.Loaded, log *slog.Log
 	a.afterUpgrade(st, set, log)
 	l.secrets = secret.NewStore(secret.Folder(set.Data)).Follow(a.Hidden(), a.Outside.Poll, log)
 	l.chat = websocket.Handler(websocket.Options{Mask: a.Hidden().MaskBytes, Node: l.node, Approvals: l.node.Effects, Agents: l.Catalog, Authorizer: l.Judge, Events: l.node, Logger: log})
+	if part != nil {
+		part.duties = l.openDuties(set)
+	}
 	l.setup = newSetup(a, set, l)
 	if a.levels != nil {
 		l.levels = a.levels
@@ -291,6 +299,7 @@ func (l *Local) wire(ctx context.Context, a *App, set *settings.Loaded, log *slo
 	}
 	if !a.Idle && l.cluster == nil {
 		l.keepOwnJobs(ctx, set)
+		l.stopDocuments = inBackground(l.papers.Watch)
 	}
 	// A program's request may contain anything that it was given or has read.
 	l.services.answer(openai.Handler(openai.Options{Node: programsNode{l.node, l.services}, Labels: message.Private | message.Untrusted, Logger: log}))
@@ -395,6 +404,9 @@ func (l *Local) Close() error {
 	}
 	suspend := func() error {
 		l.dropOwnJobs()
+		if l.stopDocuments != nil {
+			l.stopDocuments()
+		}
 		ctx, cancel := context.WithTimeout(context.Background(), grace)
 		defer cancel()
 		if err := l.node.Close(ctx); err != nil {

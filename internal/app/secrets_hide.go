@@ -145,7 +145,7 @@ func (d maskingTransport) CloseIdleConnections() {
 // when it was recorded.
 func masking(m *secret.Masker, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == websocket.Path {
+		if r.URL.Path == websocket.Path || r.URL.Path == wyomingInside || r.URL.Path == homeGatePath {
 			next.ServeHTTP(w, r)
 			return
 		}

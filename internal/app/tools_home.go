@@ -20,6 +20,10 @@ func (l *Local) homeOptions(set *settings.Loaded) (home.Options, error) {
 			WithHint("create a long-lived access token on the security page of your profile in Home Assistant, and run steward home connect %s", set.Home.URL)
 	}
 	var err error
+	if l.peers != nil {
+		opt.Transport = l.throughDuty()
+		return opt, nil
+	}
 	opt.Transport, err = l.outside.reach(opt.URL)
 	return opt, err
 }

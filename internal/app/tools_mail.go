@@ -1,6 +1,7 @@
 package app
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -16,10 +17,12 @@ import (
 	"steward/internal/events"
 	"steward/internal/fault"
 	"steward/internal/id"
+	"steward/internal/record"
 	"steward/internal/resource"
 	"steward/internal/secret"
 	"steward/internal/secret/oauth"
 	"steward/internal/settings"
+	"steward/internal/store"
 	"steward/internal/tool"
 	domainlocal "steward/internal/tools/local"
 	"steward/internal/tools/mail"
@@ -101,8 +104,10 @@ func (l *Local) mailTo(set *settings.Loaded, name string) (func(ctx context.Cont
 }
 
 // watchMail notices e-mails that arrive, until stop is called: it publishes an event about each, and
-// notifies the machine's own user if the settings say so. No model is asked.
-func (l *Local) watchMail(set *settings.Loaded) (stop func(), err error) {
+// notifies the machine's own user if the settings say so. No model is asked. A node that is alone watches each account
+// once, for all its users (of is empty). In a cluster the node of a user watches the user's accounts for that user
+// alone, and keeps in the store what it has reported.
+func (l *Local) watchMail(set *settings.Loaded, of string) (stop func(), err error) {
 	stop = func() {}
 	if len(set.Mail) == 0 {
 		return stop, nil
@@ -127,8 +132,15 @@ func (l *Local) watchMail(set *settings.Loaded) (stop func(), err error) {
 			continue
 		}
 		users := a.For.Users // only named users are notified; groups and everybody else can look
+		var mark mail.Mark = mail.FileMark(filepath.Join(marks.For(users[0]), a.Name))
+		if of != "" {
+			if !slices.Contains(users, of) {
+				continue
+			}
+			users, mark = []string{of}, mailMark{store: l.Store, user: of, account: a.Name, file: mark}
+		}
 		watching.Go(func() {
-			opt.Watch(ctx, a, filepath.Join(marks.For(users[0]), a.Name), l.Log, func(limited context.Context, news []mail.Letter) error {
+			opt.Watch(ctx, a, mark, l.Log, func(limited context.Context, news []mail.Letter) error {
 				for _, user := range users {
 					if err := l.publishMail(limited, user, news); err != nil {
 						return err
@@ -150,6 +162,44 @@ func (l *Local) watchMail(set *settings.Loaded) (stop func(), err error) {
 		})
 	}
 	return func() { cancel(); watching.Wait() }, nil
+}
+
+// typeMailMark is the type of what says up to where the mail of a user was reported, in a cluster.
+const typeMailMark = "mail.Mark"
+
+// mailMark is a mark in the space of a user.
+type mailMark struct {
+	store         store.Store
+	user, account string
+	file          mail.Mark // of the time before there was a cluster
+}
+
+func (m mailMark) at() resource.URI {
+	return resource.Root("mail.Account", m.account).ChildID(typeMailMark, id.Derive("mark", m.user, m.account))
+}
+
+// Load implements mail.Mark.
+func (m mailMark) Load(ctx context.Context) ([]byte, error) {
+	r, err := m.store.Get(ctx, store.ForUser(m.user), m.at())
+	if fault.Is(err, fault.NotFound) {
+		return m.file.Load(ctx)
+	}
+	var mark []byte
+	if err == nil {
+		err = record.Decode(m.at(), r.Body, &mark)
+	}
+	return mark, err
+}
+
+// Save implements mail.Mark. A mark that has not changed is not written again.
+func (m mailMark) Save(ctx context.Context, mark []byte) error {
+	if r, err := m.store.Get(ctx, store.ForUser(m.user), m.at()); err == nil && bytes.Equal(r.Body, record.Encode(mark)) {
+		return nil
+	}
+	sc := store.ForUser(m.user)
+	sc.Actor = "system"
+	_, err := m.store.Commit(ctx, sc, store.Batch{Changes: []store.Change{{URI: m.at(), Body: record.Encode(mark)}}})
+	return err
 }
 
 // publishMail publishes an event about each new e-mail. One that was published before is not published again.

@@ -21,7 +21,7 @@ import (
 
 // The paths at which nodes of a cluster answer what arrived at a voice server of another node.
 const (
-	ollamaInside  = insidePrefix + "ollama"
+	ollamaInside  = insidePrefix + "chat"
 	wyomingInside = insidePrefix + "wyoming"
 )
 

@@ -2,8 +2,8 @@
 //
 // An adapter (internal/channel/telegram, …) translates one service into this contract. It knows no user
 // of Steward, no conversation and no database; package messaging does. It keeps nothing that a restart
-// may not lose, except what the service itself demands (the keys of an encrypted room), which it keeps
-// through Options of its own.
+// may not lose, except how far it has read where the service does not know that itself. Options say where it
+// keeps that.
 //
 // # Receiving
 //

@@ -1,6 +1,7 @@
 package messaging
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -237,7 +238,7 @@ func (e *Engine) await(ctx context.Context, a *account, u *update, acc turn.Acce
 		for range frames { // its goroutine has ended then
 		}
 	}()
-	s := e.newStream(a, u)
+	s := e.newStream(ctx, a, u)
 	defer s.wait()
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
@@ -329,7 +330,7 @@ func (e *Engine) content(ctx context.Context, a *account, u *update) (list []mes
 		}
 	}
 	if u.Group && len(list) > 0 {
-		if said := e.lately(place{a.Name, u.Address}); said != "" {
+		if said := cmp.Or(u.Heard, e.lately(place{a.Name, u.Address})); said != "" {
 			list = append(list, &message.Text{Common: message.Common{Labels: message.Untrusted},
 				Text: "\n\nFor your understanding only, what others wrote in this group before (they are not your user):\n" + said})
 		}
@@ -399,7 +400,7 @@ func (e *Engine) fetch(ctx context.Context, a *account, x channel.Attachment) (d
 		return b, err
 	}
 	for try := range 3 {
-		if data, err = once(); err == nil || work.IsFinal(err) || !e.rest(time.Second<<try) {
+		if data, err = once(); err == nil || work.IsFinal(err) || !rest(ctx, time.Second<<try) {
 			return data, err
 		}
 	}

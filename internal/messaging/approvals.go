@@ -34,24 +34,28 @@ const (
 	lookAgain    = 5 * time.Second
 )
 
-// follow asks a user's questions on the user's channels until the engine ends.
+// follow asks a user's questions on the user's channels, if the user's messages are handled here.
 func (e *Engine) follow(user string) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if !e.running || e.followed[user] {
+	d := e.desk(user)
+	if d == nil {
 		return
 	}
-	e.followed[user] = e.life.Go(func() {
-		e.insist("the questions to "+user, func() error {
-			for list, err := range e.node.FollowApprovals(e.life, user) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.followed {
+		return
+	}
+	d.followed = d.life.Go(func() {
+		e.insist(d.life, "the questions to "+user, func() error {
+			for list, err := range e.node.FollowApprovals(d.life, user) {
 				if err == nil {
-					err = e.ask(e.life, user, list)
+					err = e.ask(d.life, user, list)
 				}
 				if err != nil {
 					return err // the list is yielded again
 				}
 			}
-			return e.life.Err()
+			return d.life.Err()
 		})
 	})
 }
@@ -102,24 +106,28 @@ func (e *Engine) ask(ctx context.Context, user string, list []effect.Question) e
 
 // askLater asks after a while, unless the question has been answered by then.
 func (e *Engine) askLater(user, which string, wait time.Duration) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.later[which] {
+	d := e.desk(user)
+	if d == nil {
 		return
 	}
-	e.later[which] = e.life.Go(func() {
-		if !e.rest(wait) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.later[which] {
+		return
+	}
+	d.later[which] = d.life.Go(func() {
+		if !rest(d.life, wait) {
 			return
 		}
-		e.mu.Lock()
-		delete(e.later, which)
-		e.mu.Unlock()
-		e.insist("the questions to "+user, func() error {
-			list, err := e.node.decisions.Questions(e.life, user)
+		d.mu.Lock()
+		delete(d.later, which)
+		d.mu.Unlock()
+		e.insist(d.life, "the questions to "+user, func() error {
+			list, err := e.node.decisions.Questions(d.life, user)
 			if err != nil {
 				return err
 			}
-			return e.ask(e.life, user, list)
+			return e.ask(d.life, user, list)
 		})
 	})
 }

@@ -29,10 +29,9 @@ func (e *Engine) Deliver(ctx context.Context, user, text string, labels message.
 }
 
 func (e *Engine) deliverTo(ctx context.Context, a *account, at channel.Address, user, text string, labels message.Labels, key ...string) error {
-	a.mu.Lock()
-	full := a.waiting >= maxPosts
-	a.mu.Unlock()
-	if full {
+	if full, err := e.full(ctx, a, user); err != nil {
+		return err
+	} else if full {
 		return fault.New(fault.Exhausted, "outbox_full", "%d messages wait to be sent on %s", maxPosts, a.Name).WithHint("see why with steward channels list")
 	}
 	posts := e.posts(a, at, user, text, key...)
@@ -40,6 +39,18 @@ func (e *Engine) deliverTo(ctx context.Context, a *account, at channel.Address, 
 		p.Labels = labels
 	}
 	return e.record(ctx, user, posts)
+}
+
+// full reports whether so much waits to be sent that nothing more is recorded. A node that does not send counts
+// what waits for the user.
+func (e *Engine) full(ctx context.Context, a *account, user string) (bool, error) {
+	if e.Connects() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		return a.waiting >= maxPosts, nil
+	}
+	page, err := e.opt.Store.Query(ctx, store.ForUser(user), store.Query{Type: typePost, State: pending, NoBody: true, Limit: maxPosts})
+	return page.Next != "", err
 }
 
 // preferenceURI is where a user's choice of a chat is.

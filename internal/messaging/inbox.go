@@ -11,12 +11,13 @@ import (
 
 	"steward/internal/channel"
 	"steward/internal/fault"
-	"steward/internal/id"
+	"steward/internal/lifetime"
 	"steward/internal/store"
 )
 
-// receive commits updates and queues them. The adapter acknowledges them when it returns nil.
-func (e *Engine) receive(ctx context.Context, a *account, list []channel.Update) error {
+// receive commits updates and has them handled. The adapter acknowledges them when it returns nil.
+func (c *carrier) receive(ctx context.Context, a *account, list []channel.Update) error {
+	e := c.e
 	var news []*update
 	known := map[string]bool{}
 	for _, x := range list {
@@ -43,11 +44,27 @@ func (e *Engine) receive(ctx context.Context, a *account, list []channel.Update)
 		}
 		for _, u := range added {
 			e.opt.Telemetry.Update(u.Account, u.State)
-			e.process(a, u)
+			c.handOver(a, u)
 		}
 		news = news[n:]
 	}
 	return nil
+}
+
+// handOver has an update handled: here if this node is alone. In a cluster, the node that has the user reads the
+// log.
+func (c *carrier) handOver(a *account, u *update) {
+	c.e.mu.Lock()
+	alone := c.e.alone
+	c.e.mu.Unlock()
+	if alone || u.User == "" {
+		c.e.process(a, u)
+		return
+	}
+	select {
+	case c.news <- struct{}{}:
+	default:
+	}
 }
 
 // accept makes the record of an update. It returns nil for one that is known, or that concerns nobody: what
@@ -78,6 +95,9 @@ func (e *Engine) accept(ctx context.Context, a *account, x channel.Update) (*upd
 	switch {
 	case paired && (!u.Group || u.Addressed || u.Kind == channel.Press):
 		u.User = p.User
+		if _, _, isCommand := u.command(); u.Group && !isCommand && u.Kind == channel.Message && e.desk(u.User) == nil {
+			u.Heard = e.lately(at) // the node that answers has not heard it
+		}
 	case u.Group:
 		e.hear(at, u, paired)
 		return nil, nil
@@ -164,74 +184,56 @@ func (e *Engine) add(ctx context.Context, news []*update) ([]*update, error) {
 	return added, nil
 }
 
-// recover queues what has not been processed or sent when the last process ended. It returns the posts that
-// it has found.
-func (e *Engine) recover(ctx context.Context) (map[id.ID]bool, error) {
-	updates, err := all(records[*update](ctx, e, scopeOf(""), store.Query{Type: typeUpdate, State: received}))
-	if err != nil {
-		return nil, err
-	}
+// received returns the updates that are not handled yet, in the order in which they arrived.
+func (e *Engine) received(ctx context.Context, sc store.Scope) ([]*update, error) {
+	updates, err := all(records[*update](ctx, e, sc, store.Query{Type: typeUpdate, State: received}))
 	slices.SortFunc(updates, func(a, b *update) int { return cmp.Compare(a.Order, b.Order) })
-	var posts []*post
-	for _, state := range []string{sending, pending} {
-		list, err := all(records[*post](ctx, e, scopeOf(""), store.Query{Type: typePost, State: state}))
-		if err != nil {
-			return nil, err
-		}
-		posts = append(posts, list...)
-	}
-	slices.SortFunc(posts, func(a, b *post) int { return cmp.Compare(a.Order, b.Order) })
-	found := map[id.ID]bool{}
-	e.mu.Lock()
-	for _, u := range updates { // the clock may have been set back
-		e.last = max(e.last, u.Order)
-	}
-	for _, p := range posts {
-		e.last = max(e.last, p.Order)
-		found[p.ID] = true
-	}
-	e.mu.Unlock()
-	for _, p := range posts {
-		a := e.accounts[p.Account]
-		if a == nil {
-			continue // its account is not set up now
-		}
-		if p.State == sending {
-			p.State = pending
-			if p.Doubt.IsZero() {
-				p.Doubt = p.Tried
-			}
-			if !a.limits.Repeatable {
-				p.State, p.Reason = uncertain, "Steward ended while it was being sent"
-			}
-			if err := e.commit(ctx, p.User, p.change(store.If{})); err != nil {
-				return nil, err
-			}
-		}
-		if p.State == pending {
-			e.queue(a, p)
-		}
-	}
 	for _, u := range updates {
-		if a := e.accounts[u.Account]; a != nil {
-			e.process(a, u)
-		}
+		e.after(u.Order)
 	}
-	return found, nil
+	return updates, err
+}
+
+// lifeOf returns the lifetime of the half that handles an update: that of its user, or the one with the accounts
+// if it is a stranger's. nil: another node does.
+func (e *Engine) lifeOf(u *update) (life *lifetime.Lifetime, d *desk) {
+	if u.User != "" {
+		if d = e.desk(u.User); d == nil {
+			return nil, nil
+		}
+		return d.life, d
+	}
+	if c := e.connecting(); c != nil {
+		return c.life, nil
+	}
+	return nil, nil
 }
 
 // process queues an update in its chat, or at once if it does not wait for the turn that runs there.
 func (e *Engine) process(a *account, u *update) {
+	life, d := e.lifeOf(u)
+	key := updateURI(u.Account, u.ID)
+	if life == nil || d != nil && !d.take(key) {
+		return
+	}
 	at := place{a.Name, u.Address}
 	if u.urgent() {
 		at.Thread += "\x00urgent"
 	}
-	waits := enter(e, e.in, at, u, func(u *update) {
-		e.insist("an update of "+a.Name, func() error { return e.handle(e.life, a, u) })
+	waits := e.in.enter(at, u, func(u *update) {
+		release, ok := life.Hold()
+		if !ok { // the user has another node now
+			return
+		}
+		defer release()
+		done := e.insist(life, "an update of "+a.Name, func() error { return e.handle(life, a, u) })
+		if done && d != nil {
+			d.leave(key)
+		}
 	})
 	if waits && u.User != "" && u.Kind == channel.Message {
-		e.life.Go(func() {
-			if err := e.explain(e.life, a, u); err != nil && e.life.Err() == nil {
+		life.Go(func() {
+			if err := e.explain(life, a, u); err != nil && life.Err() == nil {
 				e.log.Warn("a person cannot be told why there is no answer yet", "channel", a.Name, "error", err)
 			}
 		})
@@ -279,7 +281,7 @@ func (e *Engine) handle(ctx context.Context, a *account, u *update) error {
 // settle commits the end of an update, with the posts that answer it.
 func (e *Engine) settle(ctx context.Context, u *update, state, reason string, posts ...*post) error {
 	done := *u
-	done.State, done.Reason = state, reason
+	done.State, done.Reason, done.Heard = state, reason, ""
 	if state == answered { // the conversation has it
 		done.Text, done.Attachments = "", nil
 	}

@@ -39,39 +39,42 @@ type watching struct {
 // show follows the conversation of a chat, and posts the answers that come by themselves. It does so until
 // the chat shows another conversation or is not used any more.
 func (e *Engine) show(c *chat) {
-	a := e.accounts[c.Account]
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	old, known := e.live[c.ID]
+	a, d := e.accounts[c.Account], e.desk(c.User)
+	if d == nil {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	old, known := d.live[c.ID]
 	if known && old.conversation == c.Conversation {
 		return
 	}
 	if known {
 		old.stop()
-		delete(e.live, c.ID)
+		delete(d.live, c.ID)
 	}
-	if a == nil || c.Group || c.Conversation.Zero() || len(e.live) >= maxChats || e.opt.Now().Sub(c.Used) > liveFor {
+	if a == nil || c.Group || c.Conversation.Zero() || len(d.live) >= maxChats || e.opt.Now().Sub(c.Used) > liveFor {
 		return
 	}
 	of := *c
-	ctx, cancel := context.WithTimeout(e.life, liveFor)
-	begun := e.life.Go(func() {
+	ctx, cancel := context.WithTimeout(d.life, liveFor)
+	begun := d.life.Go(func() {
 		defer cancel()
 		err := e.watch(ctx, a, of)
 		if err != nil && ctx.Err() == nil && !fault.Is(err, fault.NotFound) {
 			e.log.Warn("a chat does not show what comes by itself", "channel", a.Name, "error", err)
 		}
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		if e.live[of.ID].conversation == of.Conversation {
-			delete(e.live, of.ID)
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if d.live[of.ID].conversation == of.Conversation {
+			delete(d.live, of.ID)
 		}
 	})
 	if !begun {
 		cancel()
 		return
 	}
-	e.live[c.ID] = watching{of.Conversation, cancel}
+	d.live[c.ID] = watching{of.Conversation, cancel}
 }
 
 // watch posts the answers of turns that the conversation of a chat begins by itself, and in a line what was

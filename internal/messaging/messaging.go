@@ -22,6 +22,26 @@
 // a chat are sent in order, with the pauses that the service asks for. A post that replaces the text of an
 // earlier message may be sent again without harm.
 //
+// # Two halves
+//
+// An engine has two halves, which meet in the store alone. The carrier has the accounts: it records what arrives,
+// answers strangers, and sends what is in the outbox. A desk has one user: it handles the user's updates, follows the
+// user's questions and chats, and fills the outbox. On a node that is alone (Start), one engine is the carrier and the
+// desk of everybody, and the halves call each other.
+//
+// In a cluster one node at a time is the carrier (ConnectAccounts), and the node that holds the space of a user has the
+// user's desk (TakeUser). Each learns from the log what the other one has recorded, and looks through what waits when it
+// begins. If nobody has the user of an update, the carrier has a node take the user (Options.Want), again and again
+// until the update is settled. What a desk commits is in the user's space, where the cluster refuses a node that has
+// lost the user. A carrier that is not one any more is stopped by the version of each post: it sends a post only after
+// it has replaced the version that it read by one that is being sent. So a node that wakes up after another one has
+// taken over sends nothing that the other one sends; what it was sending at that moment is uncertain, or is
+// recognized by its key.
+//
+// Between two nodes an answer is shown when it is complete: a draft and its edits need the service's ID of a message,
+// which only the carrier knows in time. That Steward is typing is shown by the desk itself, and attachments are fetched
+// by it. So the node of a user should reach the services as well; without that, attachments are named, not read.
+//
 // # Who
 //
 // A sender is somebody only after an administrator has said which user that is. A stranger in a private chat
@@ -105,6 +125,8 @@ type Options struct {
 	UndoMemory func(ctx context.Context, user string, conv id.ID) (string, error)
 	// Judge decides whether private data may go into a group; nil: it may not.
 	Judge policy.Authorizer
+	// Want has a node of the cluster take a user whose messages no node handles; nil: there is no cluster.
+	Want func(ctx context.Context, user string) error
 	// Mask hides secrets in what is posted. May be nil.
 	Mask func(string) string
 	// Transcribe turns a voice message into text. nil: nobody can.
@@ -120,22 +142,20 @@ type Engine struct {
 	log      *slog.Logger
 	accounts map[string]*account
 	life     *lifetime.Lifetime
-	began    time.Time
 	turns    chan struct{} // holds a token for each turn that is waited for
+	in       lanes[*update]
 	node     parts
 
 	pairing sync.Mutex // one pairing at a time
+	moving  sync.Mutex // held while the accounts are connected or disconnected
 
-	mu       sync.Mutex
-	running  bool
-	held     []*post // that were recorded before it runs
-	last     int64   // the order of the newest record
-	in       map[place]*lane[*update]
-	out      map[place]*lane[*post]
-	followed map[string]bool    // users whose questions are followed
-	later    map[string]bool    // questions that are asked later
-	live     map[id.ID]watching // by chat: what comes by itself there is shown
-	heard    map[place][]heard
+	mu      sync.Mutex
+	alone   bool             // this node does everything; see Start
+	last    int64            // the order of the newest record
+	carrier *carrier         // nil: the accounts are not connected here
+	desks   map[string]*desk // of the users whose messages are handled here
+	reads   bool             // the log is read
+	heard   map[place][]heard
 }
 
 // account is an account with the state of its connection.
@@ -166,17 +186,25 @@ func New(opt Options) *Engine {
 		opt.Log = slog.New(slog.DiscardHandler)
 	}
 	e := &Engine{opt: opt, log: opt.Log, accounts: map[string]*account{}, life: lifetime.New(context.Background()), turns: make(chan struct{}, maxTurns),
-		in: map[place]*lane[*update]{}, out: map[place]*lane[*post]{}, followed: map[string]bool{}, later: map[string]bool{}, live: map[id.ID]watching{}, heard: map[place][]heard{}}
+		desks: map[string]*desk{}, heard: map[place][]heard{}}
+	e.in.life = e.life
 	for _, a := range opt.Accounts {
 		e.accounts[a.Name] = &account{Account: a, limits: a.Channel.Limits()}
 	}
 	return e
 }
 
-// Start takes up what is in the inbox and the outbox, and connects all accounts. It is called once.
+// Open gives the engine the node, in a cluster. From then on this node does what it is given with
+// ConnectAccounts and TakeUser. It is called once, in place of Start.
+func (e *Engine) Open(n Node, c Conversations, d Decisions) { e.node = parts{n, c, d} }
+
+// Start connects all accounts and handles the messages of all users: the node is alone. It is called once.
 func (e *Engine) Start(ctx context.Context, n Node, c Conversations, d Decisions) error {
-	e.node, e.began = parts{n, c, d}, e.opt.Now()
-	found, err := e.recover(ctx)
+	e.Open(n, c, d)
+	e.mu.Lock()
+	e.alone = true
+	e.mu.Unlock()
+	updates, err := e.received(ctx, scopeOf(""))
 	if err != nil {
 		return err
 	}
@@ -184,14 +212,13 @@ func (e *Engine) Start(ctx context.Context, n Node, c Conversations, d Decisions
 	if err != nil {
 		return err
 	}
-	e.mu.Lock()
-	e.running = true
-	held := e.held
-	e.held = nil
-	e.mu.Unlock()
-	for _, p := range held {
-		if !found[p.ID] {
-			e.queue(e.accounts[p.Account], p)
+	carrier, err := e.beginCarrier(ctx)
+	if err != nil {
+		return err
+	}
+	for _, u := range updates {
+		if a := e.accounts[u.Account]; a != nil && u.User != "" {
+			e.process(a, u)
 		}
 	}
 	for _, u := range users {
@@ -200,17 +227,29 @@ func (e *Engine) Start(ctx context.Context, n Node, c Conversations, d Decisions
 			return err
 		}
 	}
-	for _, a := range e.accounts {
-		e.life.Go(func() { e.connect(a) })
-	}
+	carrier.connect()
 	return nil
 }
 
-// Close ends the connections, and waits for what is in progress. What is not done yet is done after the
-// next start.
+// Close ends both halves, and waits for what is in progress. What is not done yet is done after the next
+// start, or by the node that has the half then.
 func (e *Engine) Close() {
-	e.life.End(context.Canceled)
-	e.life.Wait()
+	e.mu.Lock()
+	e.life.End(context.Canceled) // nothing begins any more
+	halves := []*lifetime.Lifetime{e.life}
+	if e.carrier != nil {
+		halves = append(halves, e.carrier.life)
+	}
+	for _, d := range e.desks {
+		halves = append(halves, d.life)
+	}
+	e.mu.Unlock()
+	for _, l := range halves {
+		l.End(context.Canceled)
+	}
+	for _, l := range halves {
+		l.Wait()
+	}
 }
 
 // Channel returns the channel of an account, or nil.
@@ -221,60 +260,33 @@ func (e *Engine) Channel(account string) channel.Channel {
 	return nil
 }
 
-// connect keeps an account connected until the engine ends.
-func (e *Engine) connect(a *account) {
-	pause := time.Second
-	for e.life.Err() == nil {
-		begun := e.opt.Now()
-		err := a.Channel.Run(e.life, func() {
-			a.mu.Lock()
-			defer a.mu.Unlock()
-			a.connected, a.failure = e.opt.Now(), nil
-		}, func(ctx context.Context, list []channel.Update) error { return e.receive(ctx, a, list) })
-		if e.life.Err() != nil {
-			return
-		}
-		a.mu.Lock()
-		if !a.connected.IsZero() && e.opt.Now().Sub(begun) > lastPause {
-			pause = time.Second
-		}
-		a.connected, a.failure = time.Time{}, err
-		a.mu.Unlock()
-		e.log.Warn("a channel lost its connection", "channel", a.Name, "again_in", pause.String(), "error", err)
-		if !e.rest(pause) {
-			return
-		}
-		pause = min(2*pause, lastPause)
-	}
-}
-
-// rest waits. It returns false if the engine has ended.
-func (e *Engine) rest(d time.Duration) bool {
+// rest waits. It returns false if ctx has ended.
+func rest(ctx context.Context, d time.Duration) bool {
 	if d <= 0 {
-		return e.life.Err() == nil
+		return ctx.Err() == nil
 	}
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-t.C:
 		return true
-	case <-e.life.Done():
+	case <-ctx.Done():
 		return false
 	}
 }
 
-// insist does something until it succeeds, with growing pauses. It returns false if the engine has ended.
-func (e *Engine) insist(what string, do func() error) bool {
+// insist does something until it succeeds, with growing pauses. It returns false if ctx has ended.
+func (e *Engine) insist(ctx context.Context, what string, do func() error) bool {
 	for pause := 100 * time.Millisecond; ; pause = min(2*pause, lastPause) {
 		err := do()
 		if err == nil {
 			return true
 		}
-		if e.life.Err() != nil {
+		if ctx.Err() != nil {
 			return false
 		}
 		e.log.Warn("messaging tries again", "what", what, "again_in", pause.String(), "error", err)
-		if !e.rest(pause) {
+		if !rest(ctx, pause) {
 			return false
 		}
 	}
@@ -289,35 +301,52 @@ func (e *Engine) order() int64 {
 	return e.last
 }
 
-// lane does the work of one chat, one after the other, in a goroutine that ends when there is none.
+// after has the records that are made from now on come after one that exists: the clock may have been set
+// back, or be that of another node.
+func (e *Engine) after(order int64) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.last = max(e.last, order)
+}
+
+// lanes do the work of each chat one after the other, in a goroutine that ends when there is none.
+type lanes[T any] struct {
+	life *lifetime.Lifetime
+	mu   sync.Mutex
+	of   map[place]*lane[T]
+}
+
 type lane[T any] struct{ queue []T }
 
 // enter adds work to the lane of a place. It reports whether it waits behind other work.
-func enter[T any](e *Engine, lanes map[place]*lane[T], at place, work T, do func(T)) (waits bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if l := lanes[at]; l != nil {
-		l.queue = append(l.queue, work)
+func (l *lanes[T]) enter(at place, work T, do func(T)) (waits bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if old := l.of[at]; old != nil {
+		old.queue = append(old.queue, work)
 		return true
 	}
-	l := &lane[T]{queue: []T{work}}
-	lanes[at] = l
+	own := &lane[T]{queue: []T{work}}
+	if l.of == nil {
+		l.of = map[place]*lane[T]{}
+	}
+	l.of[at] = own
 	run := func() {
 		for {
-			e.mu.Lock()
-			if len(l.queue) == 0 || e.life.Err() != nil {
-				delete(lanes, at)
-				e.mu.Unlock()
+			l.mu.Lock()
+			if len(own.queue) == 0 || l.life.Err() != nil {
+				delete(l.of, at)
+				l.mu.Unlock()
 				return
 			}
-			next := l.queue[0]
-			l.queue = l.queue[1:]
-			e.mu.Unlock()
+			next := own.queue[0]
+			own.queue = own.queue[1:]
+			l.mu.Unlock()
 			do(next)
 		}
 	}
-	if !e.life.Go(run) {
-		delete(lanes, at)
+	if !l.life.Go(run) {
+		delete(l.of, at)
 	}
 	return false
 }

@@ -41,19 +41,39 @@ func (e *Engine) posts(a *account, at channel.Address, user, markdown string, ke
 	return list
 }
 
-// record commits posts together with other changes of the user's space, and queues them. Posts that exist
+// record commits posts together with other changes of the user's space, and has them sent. Posts that exist
 // are left out: they were recorded before.
 func (e *Engine) record(ctx context.Context, user string, posts []*post, others ...store.Change) error {
+	c := e.connecting()
 	changes := others
 	var news []*post
+	undo := func() {
+		for _, p := range news {
+			c.leave(p.ID)
+		}
+	}
+	if c == nil {
+		undo = func() {}
+	}
 	for _, p := range posts {
-		switch _, err := e.opt.Store.Get(ctx, scopeOf(user), postURI(p.Account, p.ID)); {
-		case err == nil:
+		old, err := get[*post](ctx, e, scopeOf(user), postURI(p.Account, p.ID))
+		if err == nil {
+			if c != nil && old.State == pending { // its commit may have failed for this node, but not for the store
+				if err := c.pickUp(ctx, postURI(p.Account, p.ID)); err != nil {
+					undo()
+					return err
+				}
+			}
 			continue
-		case !fault.Is(err, fault.NotFound):
+		}
+		if !fault.Is(err, fault.NotFound) {
+			undo()
 			return err
 		}
-		p.Order, p.Created = e.order(), e.opt.Now().UTC()
+		if c != nil && !c.take(p.ID) {
+			continue // it is in posts twice
+		}
+		p.Order, p.Created, p.version = e.order(), e.opt.Now().UTC(), 1
 		changes = append(changes, p.change(store.If{Absent: true}))
 		news = append(news, p)
 	}
@@ -61,103 +81,80 @@ func (e *Engine) record(ctx context.Context, user string, posts []*post, others 
 		return nil
 	}
 	if err := e.commit(ctx, user, changes...); err != nil {
+		undo()
 		return err
 	}
 	for _, p := range news {
-		if a := e.accounts[p.Account]; a != nil && p.State == pending && !e.hold(p) {
-			e.queue(a, p)
+		switch a := e.accounts[p.Account]; {
+		case c == nil:
+		case a != nil && p.State == pending:
+			c.add(a, p)
+		default:
+			c.leave(p.ID)
 		}
 	}
 	return nil
 }
 
-// hold keeps a post back that is recorded before the engine has started, such as a reminder that was due
-// when the node was opened: Start looks through the outbox, and must not find it being sent.
-func (e *Engine) hold(p *post) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if !e.running {
-		e.held = append(e.held, p)
-	}
-	return !e.running
-}
-
-// queue has a post sent after those of its chat that were queued before.
-func (e *Engine) queue(a *account, p *post) {
-	a.mu.Lock()
-	a.waiting++
-	a.mu.Unlock()
-	enter(e, e.out, place{a.Name, p.At}, p, func(p *post) {
-		e.deliver(a, p)
-		a.mu.Lock()
-		a.waiting--
-		a.mu.Unlock()
-		if p.sent != nil {
-			close(p.sent)
-		}
-		if p.edits == "" { // the next one waits
-			e.rest(a.limits.SendEvery)
-		}
-	})
-}
-
-// deliver sends a post, however long that takes. It returns early only if the engine ends.
-func (e *Engine) deliver(a *account, p *post) {
-	if !p.Replaces.Zero() && !e.insist("the outbox", func() error { return e.findReplaced(p) }) {
+// deliver sends a post, however long that takes. It returns early only if this half ends, or if another node has
+// taken the post.
+func (c *carrier) deliver(a *account, p *post) {
+	e := c.e
+	if !p.Replaces.Zero() && !e.insist(c.life, "the outbox", func() error { return e.findReplaced(c.life, p) }) {
 		return
 	}
 	if p.edits == "" { // the last process may just have sent something
-		e.rest(a.limits.SendEvery - e.opt.Now().Sub(e.began))
+		rest(c.life, a.limits.SendEvery-e.opt.Now().Sub(c.began))
 	}
-	for pause := max(time.Second, a.limits.SendEvery); e.life.Err() == nil; {
+	for pause := max(time.Second, a.limits.SendEvery); c.life.Err() == nil; {
 		if !p.Doubt.IsZero() && e.opt.Now().Sub(p.Doubt) > repeatFor {
-			e.mark(p, uncertain, "it may have been posted long ago, and the service may not recognize it any more")
+			c.mark(p, uncertain, "it may have been posted long ago, and the service may not recognize it any more")
 			return
 		}
 		if p.edits == "" {
 			p.Tried = e.opt.Now().UTC()
-			if !e.mark(p, sending, "") {
+			if !c.mark(p, sending, "") {
 				return
 			}
 		}
-		err := e.attempt(a, p)
-		switch then := e.judgeSend(a, p, err); then {
+		err := c.attempt(a, p)
+		switch then := judgeSend(a, p, err); then {
 		case done:
 			state := sent
 			if p.Asks != nil {
 				state = asking
 			}
-			e.mark(p, state, "")
+			c.mark(p, state, "")
 			return
 		case again:
-			if p.edits == "" && !a.limits.Repeatable && !e.mark(p, pending, "") { // it was not sent, for certain
+			if p.edits == "" && !a.limits.Repeatable && !c.mark(p, pending, "") { // it was not sent, for certain
 				return
 			}
 			if p.Doubt.IsZero() && p.edits == "" && mayHavePosted(err) {
 				p.Doubt = p.Tried
 			}
 			if fault.Is(err, fault.RateLimited) {
-				e.rest(max(fault.Of(err).After, a.limits.SendEvery, 100*time.Millisecond))
+				rest(c.life, max(fault.Of(err).After, a.limits.SendEvery, 100*time.Millisecond))
 				continue
 			}
 			e.log.Warn("a message waits to be sent", "channel", a.Name, "again_in", pause.String(), "error", err)
-			e.rest(pause)
+			rest(c.life, pause)
 			pause = min(2*pause, lastPause)
 		case afresh: // the message that it would change is gone
 			p.edits = ""
 		case doubt:
-			e.mark(p, uncertain, fault.Of(err).Message)
+			c.mark(p, uncertain, fault.Of(err).Message)
 			return
 		case never:
-			e.mark(p, failed, fault.Of(err).Message)
+			c.mark(p, failed, fault.Of(err).Message)
 			return
 		}
 	}
 }
 
 // findReplaced looks up the message that a post edits.
-func (e *Engine) findReplaced(p *post) error {
-	old, err := get[post](e.life, e, scopeOf(p.User), postURI(p.Account, p.Replaces))
+func (e *Engine) findReplaced(ctx context.Context, p *post) error {
+	old, err := get[post](ctx, e, scopeOf(p.User), postURI(p.Account, p.Replaces))
 	if fault.Is(err, fault.NotFound) {
 		return nil
 	}
@@ -186,7 +183,7 @@ func mayHavePosted(err error) bool {
 }
 
 // judgeSend says what follows from the outcome of a request.
-func (e *Engine) judgeSend(a *account, p *post, err error) consequence {
+func judgeSend(a *account, p *post, err error) consequence {
 	if err == nil {
 		return done
 	}
@@ -204,19 +201,19 @@ func (e *Engine) judgeSend(a *account, p *post, err error) consequence {
 	return doubt
 }
 
-// attempt makes one request. It may end a little later than the engine, so that fewer messages are
+// attempt makes one request. It may end a little later than this half, so that fewer messages are
 // uncertain after a stop.
-func (e *Engine) attempt(a *account, p *post) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(e.life), sendTimeout)
+func (c *carrier) attempt(a *account, p *post) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.life), sendTimeout)
 	defer cancel()
-	defer context.AfterFunc(e.life, func() { time.AfterFunc(grace, cancel) })()
+	defer context.AfterFunc(c.life, func() { time.AfterFunc(grace, cancel) })()
 	m := p.outgoing("")
 	if p.edits != "" {
 		p.Message = p.edits
 		return a.Channel.Edit(ctx, p.At, p.edits, m)
 	}
 	for _, f := range p.Files {
-		out, err := e.load(ctx, p.User, f)
+		out, err := c.e.load(ctx, p.User, f)
 		if err != nil {
 			return channel.Rejected(a.Name, "the file cannot be read: "+err.Error())
 		}
@@ -229,20 +226,19 @@ func (e *Engine) attempt(a *account, p *post) error {
 	return err
 }
 
-// mark commits the state of a post. It returns false if the engine has ended before that.
-func (e *Engine) mark(p *post, state, reason string) bool {
+// mark commits the state of a post. It returns false if this half has ended before that, or if the post is not
+// its own any more: another node has taken it, or its user was erased.
+func (c *carrier) mark(p *post, state, reason string) bool {
 	if p.State == state {
 		return true
 	}
 	p.State, p.Reason = state, reason
-	e.opt.Telemetry.Post(p.Account, state)
-	return e.insist("the outbox", func() error {
-		err := e.commit(context.WithoutCancel(e.life), p.User, p.change(store.If{}))
-		if fault.Is(err, fault.NotFound) || fault.Is(err, fault.Conflict) { // its user was erased
-			return nil
-		}
+	c.e.opt.Telemetry.Post(p.Account, state)
+	ours := false
+	return c.e.insist(c.life, "the outbox", func() (err error) {
+		ours, err = c.e.put(context.WithoutCancel(c.life), p)
 		return err
-	})
+	}) && ours
 }
 
 // load reads an attachment of a post from its conversation.

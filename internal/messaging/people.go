@@ -95,17 +95,16 @@ func (e *Engine) Pair(ctx context.Context, by, given, user string) (client.Chann
 	now := e.opt.Now().UTC()
 	given = strings.ToUpper(strings.Join(strings.Fields(given), ""))
 	var c code
-	for x, err := range records[code](ctx, e, scopeOf(""), store.Query{Type: typeCode, Term: store.Term{Name: termCode, Value: given}}) {
+	for x, err := range records[*code](ctx, e, scopeOf(""), store.Query{Type: typeCode, Term: store.Term{Name: termCode, Value: given}}) {
 		if err != nil {
 			return client.ChannelPerson{}, err
 		}
 		if now.Before(x.Expires) && !x.Used {
-			c = x
+			c = *x
 		}
 	}
 	if c.Code == "" || given == "" {
-		return client.ChannelPerson{}, fault.New(fault.NotFound, "code_unknown", "no sender has the code %.20q, or it has expired", given).
-			WithHint("write to the account again: an unknown sender gets a new code when the old one has expired")
+		return client.ChannelPerson{}, unknownCode(given)
 	}
 	if e.opt.People != nil {
 		if _, err := e.opt.People.Principal(ctx, user); err != nil {
@@ -118,16 +117,26 @@ func (e *Engine) Pair(ctx context.Context, by, given, user string) (client.Chann
 		}
 		return client.ChannelPerson{}, err
 	}
+	// The code is used up first: of several nodes on which it is entered at the same time, one succeeds.
 	p := person{ID: id.New(), User: user, Account: c.Account, Sender: c.From.ID, Name: c.From.Name, By: by, Since: now}
-	if err := e.commit(ctx, user, p.change()); err != nil {
+	c.Used = true
+	used := c.change()
+	used.If.Version = c.version
+	if err := e.commit(ctx, "", used); fault.Is(err, fault.Conflict) {
+		return client.ChannelPerson{}, unknownCode(given)
+	} else if err != nil {
 		return client.ChannelPerson{}, err
 	}
-	c.Used = true
-	if err := e.commit(ctx, "", c.change()); err != nil { // the pairing stands; the code is refused from now on by the sender's pairing
+	if err := e.commit(ctx, user, p.change()); err != nil { // the sender gets another code
 		return client.ChannelPerson{}, err
 	}
 	e.follow(user)
 	return p.view(), e.welcome(ctx, &c, user)
+}
+
+func unknownCode(given string) error {
+	return fault.New(fault.NotFound, "code_unknown", "no sender has the code %.20q, or it has expired", given).
+		WithHint("write to the account again: an unknown sender gets a new code when the old one has expired")
 }
 
 // welcome tells a sender that the pairing is made. Without a running engine the message waits in the outbox.

@@ -66,6 +66,7 @@ type update struct {
 	State   string    `json:"state"`
 	Reason  string    `json:"reason,omitzero"` // of unanswered and ignored
 	Cut     bool      `json:"cut,omitzero"`    // the text was too long
+	Heard   string    `json:"heard,omitzero"`  // what was said in the group before, if another node answers
 }
 
 // post is the record of a message that is sent.
@@ -90,9 +91,12 @@ type post struct {
 	Message  string           `json:"message,omitzero"` // the service's ID of it
 	Reason   string           `json:"reason,omitzero"`  // of uncertain and failed
 
-	edits string        // the message that it edits; empty: it is a new one
-	sent  chan struct{} // closed when it is settled; nil: nobody waits
+	edits   string        // the message that it edits; empty: it is a new one
+	version uint64        // of the record
+	sent    chan struct{} // closed when it is settled; nil: nobody waits
 }
+
+func (p *post) setVersion(v uint64) { p.version = v }
 
 // sentAs returns the service's ID of a post with a channel that is closed when it is settled; empty: it is
 // not sent yet, or never will be.
@@ -147,7 +151,11 @@ type code struct {
 	Created time.Time       `json:"created"`
 	Expires time.Time       `json:"expires"`
 	Used    bool            `json:"used,omitzero"`
+
+	version uint64 // of the record
 }
+
+func (c *code) setVersion(v uint64) { c.version = v }
 
 // chat is a place in which a user talks to Steward, and the conversation that it shows.
 type chat struct {
@@ -263,6 +271,28 @@ func (e *Engine) commit(ctx context.Context, user string, changes ...store.Chang
 	return err
 }
 
+// put commits a post that this node has read or recorded, unless another one has changed it since. Then ours is
+// false.
+func (e *Engine) put(ctx context.Context, p *post) (ours bool, err error) {
+	r, err := e.opt.Store.Commit(ctx, scopeOf(p.User), store.Batch{Changes: []store.Change{p.change(store.If{Version: p.version})}})
+	if err == nil {
+		p.version = r.Versions[0]
+		return true, nil
+	}
+	if !fault.Is(err, fault.NotFound) && !fault.Is(err, fault.Conflict) {
+		return false, err
+	}
+	now, err := get[*post](ctx, e, scopeOf(p.User), postURI(p.Account, p.ID))
+	if fault.Is(err, fault.NotFound) { // its user was erased
+		return false, nil
+	}
+	if err != nil || now.State != p.State || now.Reason != p.Reason || !now.Tried.Equal(p.Tried) {
+		return false, err
+	}
+	p.version = now.version // it was committed, but nobody could say so
+	return true, nil
+}
+
 // records yields the records that a query selects.
 func records[T any](ctx context.Context, e *Engine, sc store.Scope, q store.Query) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
@@ -271,6 +301,8 @@ func records[T any](ctx context.Context, e *Engine, sc store.Scope, q store.Quer
 			if err == nil {
 				if bad := json.Unmarshal(it.Body, &v); bad != nil {
 					err = fault.New(fault.Internal, "store_broken", "%s cannot be read: %w", it.URI, bad).WithHint("run steward doctor")
+				} else if x, ok := any(v).(interface{ setVersion(uint64) }); ok {
+					x.setVersion(it.Version)
 				}
 			}
 			if !yield(v, err) || err != nil {
@@ -297,5 +329,10 @@ func get[T any](ctx context.Context, e *Engine, sc store.Scope, at resource.URI)
 	if err != nil {
 		return v, err
 	}
-	return v, record.Decode(at, r.Body, &v)
+	if err = record.Decode(at, r.Body, &v); err == nil {
+		if x, ok := any(v).(interface{ setVersion(uint64) }); ok {
+			x.setVersion(r.Version)
+		}
+	}
+	return v, err
 }

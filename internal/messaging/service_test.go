@@ -38,6 +38,8 @@ type service struct {
 	away   bool       // it cannot be reached
 	tries  int        // to connect while it is away
 	late   int        // updates that are still to come late
+
+	beforeSend func(channel.Outgoing) // may be nil
 }
 
 // posted is a message as the people in the chat see it.
@@ -147,6 +149,9 @@ func (s *service) acknowledge(n int) (dropped bool) {
 
 // Send implements channel.Channel.
 func (s *service) Send(_ context.Context, m channel.Outgoing) (string, error) {
+	if s.beforeSend != nil {
+		s.beforeSend(m)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.away {

@@ -24,6 +24,7 @@ const (
 // recorded, because the last one counts. Nothing is shown in a group before it is known whether it may be.
 type stream struct {
 	e       *Engine
+	ctx     context.Context
 	a       *account
 	u       *update
 	message id.ID // that is being written
@@ -38,8 +39,8 @@ type stream struct {
 	paused  atomic.Int64 // until when the service wants no edits, in Unix nanoseconds
 }
 
-func (e *Engine) newStream(a *account, u *update) *stream {
-	s := &stream{e: e, a: a, u: u, begun: time.Now()}
+func (e *Engine) newStream(ctx context.Context, a *account, u *update) *stream {
+	s := &stream{e: e, ctx: ctx, a: a, u: u, begun: time.Now()}
 	s.timer = time.NewTimer(100 * time.Millisecond) // typing is shown at once, except for answers that come at once
 	return s
 }
@@ -108,11 +109,11 @@ func (s *stream) first(text string) string {
 
 // post records the draft and has it sent.
 func (s *stream) post(part string) {
-	if part == "" {
+	if part == "" || !s.e.Connects() { // its ID in the service, which edits need, is known where it is sent
 		return
 	}
 	p := &post{ID: draftID(s.a, s.u), Account: s.a.Name, At: s.u.Address, User: s.u.User, Text: part, State: pending, Draft: true, sent: make(chan struct{})}
-	if err := s.e.record(s.e.life, s.u.User, []*post{p}); err == nil && p.Order != 0 { // it is not one of an earlier process
+	if err := s.e.record(s.ctx, s.u.User, []*post{p}); err == nil && p.Order != 0 { // it is not one of an earlier process
 		s.draft, s.shown = p, part
 	}
 }
@@ -122,7 +123,7 @@ func (s *stream) try(do func(context.Context) error) {
 	s.busy.Store(true)
 	s.tries.Go(func() {
 		defer s.busy.Store(false)
-		ctx, cancel := context.WithTimeout(s.e.life, 10*time.Second)
+		ctx, cancel := context.WithTimeout(s.ctx, 10*time.Second)
 		defer cancel()
 		if err := do(ctx); fault.Is(err, fault.RateLimited) {
 			s.paused.Store(time.Now().Add(max(fault.Of(err).After, time.Second)).UnixNano())

@@ -23,9 +23,7 @@ func (e *Engine) Channels(ctx context.Context) ([]client.Channel, error) {
 	out := []client.Channel{}
 	for _, a := range e.accounts {
 		c := client.Channel{Account: a.Name, Kind: a.Kind}
-		e.mu.Lock()
-		c.Running = e.running
-		e.mu.Unlock()
+		c.Running = e.Connects()
 		a.mu.Lock()
 		c.Connected = a.connected
 		if a.failure != nil {

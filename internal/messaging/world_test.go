@@ -169,6 +169,8 @@ type world struct {
 	ledger   []string
 	mu       sync.Mutex
 
+	begin func() error // begins the engine in place of Start; nil: Start
+
 	store  *mortal
 	node   *runtime.Node
 	engine *messaging.Engine
@@ -205,7 +207,11 @@ func (w *world) open(left int, after bool) {
 		return
 	}
 	w.ok(err)
-	err = w.engine.Start(context.Background(), w.node, w.node.Conversations, w.node.Effects)
+	if w.begin != nil {
+		err = w.begin()
+	} else {
+		err = w.engine.Start(context.Background(), w.node, w.node.Conversations, w.node.Effects)
+	}
 	if !w.store.isDead() {
 		w.ok(err)
 	}

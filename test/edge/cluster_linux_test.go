@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"steward/client"
 	"steward/test/edge"
@@ -24,9 +23,18 @@ type clustered struct {
 
 // newCluster prepares a cluster whose nodes ask one model.
 func newCluster(t *testing.T, model http.Handler) *clustered {
-	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))
-	defer l.Close()
-	return &clustered{t: t, model: model, store: edge.Postgres(t), nats: l.Addr().String()}
+	return &clustered{t: t, model: model, store: edge.Postgres(t), nats: freeAddresses(t, 1)[0]}
+}
+
+// freeAddresses returns addresses at which nobody listened a moment ago.
+func freeAddresses(t *testing.T, n int) (all []string) {
+	t.Helper()
+	for range n {
+		l := must.Get(net.Listen("tcp", "127.0.0.1:0"))
+		defer l.Close()
+		all = append(all, l.Addr().String())
+	}
+	return all
 }
 
 // front starts the node with the NATS server. It passes all requests on.
@@ -46,17 +54,17 @@ func (c *clustered) node(settings string) *edge.Node {
 	return edge.New(c.t, edge.Options{Model: c.model, Settings: settings, Env: c.store})
 }
 
-// lists returns what a node says about the cluster.
-func lists(n *edge.Node) (out client.Cluster) {
+// nodesOf returns what a node says about the cluster.
+func nodesOf(n *edge.Node) (out client.Cluster) {
 	n.T.Helper()
 	n.JSON(&out, "cluster")
 	return out
 }
 
-// where returns the node that works on something; "": none does.
-func where(n *edge.Node, piece string) string {
+// worksOn returns the node that works on something; "": none does.
+func worksOn(n *edge.Node, piece string) string {
 	n.T.Helper()
-	for _, p := range lists(n).Pieces {
+	for _, p := range nodesOf(n).Pieces {
 		if p.Name == piece {
 			return p.Node
 		}
@@ -86,10 +94,10 @@ func TestATurnInACluster(t *testing.T) {
 	a := c.front()
 	w := c.node("")
 	w.Work()
-	a.Until("the worker works for the user", func() bool { return where(a, "user:local") != "" })
-	worker := where(a, "user:local")
-	if len(lists(a).Nodes) != 2 || worker == lists(a).Node {
-		t.Fatalf("%+v", lists(a))
+	a.Until("the worker works for the user", func() bool { return worksOn(a, "user:local") != "" })
+	worker := worksOn(a, "user:local")
+	if len(nodesOf(a).Nodes) != 2 || worker == nodesOf(a).Node {
+		t.Fatalf("%+v", nodesOf(a))
 	}
 
 	asks := a.Dial()
@@ -127,7 +135,7 @@ func TestATurnInACluster(t *testing.T) {
 		Messages []struct{ Role, Text string }
 	}
 	a.Get("/api/v1/conversations/"+conv+"/messages", &messages)
-	if now := where(a, "user:local"); now == worker || now == "" {
+	if now := worksOn(a, "user:local"); now == worker || now == "" {
 		t.Errorf("the dead node %s still has the user: %s", worker, now)
 	}
 	if len(messages.Messages) != 2 {
@@ -145,23 +153,30 @@ func TestATurnInACluster(t *testing.T) {
 	}
 }
 
-// What nobody may work on is said, with the labels that are missing; and no command works beside the nodes.
+// Work that no node may do waits, and is listed with the labels that are missing. No command works beside the nodes.
 func TestAClusterWithoutTheRightNode(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, edge.Script(t, func(edge.Asked) edge.Reply { return edge.Reply{Text: "Hello."} }))
-	n := c.node("cluster: {clients: '" + c.nats + "', needs: {'user:local': [gpu]}}\n")
-	n.Serve("--cluster")
-	began := time.Now()
-	status, body := n.HTTP(http.MethodGet, "/api/v1/conversations", nil)
-	if status != http.StatusServiceUnavailable || !strings.Contains(string(body), `"no_worker"`) || !strings.Contains(string(body), "gpu") {
-		t.Errorf("after %s: %d %s", time.Since(began), status, body)
+	n := c.node("cluster: {embed: true, clients: '" + c.nats + "', needs: {'user:local': [gpu]}}\n")
+	n.Serve()
+	if list := nodesOf(n); len(list.Nodes) != 1 || len(list.Pieces) != 1 || list.Pieces[0].Name != "user:local" || list.Pieces[0].Node != "" || list.Pieces[0].Needs[0] != "gpu" {
+		t.Errorf("%+v", list)
 	}
-	if status, _ := n.HTTP(http.MethodGet, "/readyz", nil); status != 200 {
-		t.Errorf("readyz: %d", status)
+	if status, body := n.HTTP(http.MethodGet, "/readyz", nil); status != 200 {
+		t.Errorf("%s", body)
+	}
+	if r := n.Run("doctor"); !strings.Contains(r.Out, "user:local waits for a node with the labels gpu") {
+		t.Errorf("%s", r.Out)
 	}
 	n.Stop()
 	if r := n.Run("ask", "Hello"); r.Code == 0 || !strings.Contains(r.Err, "start steward serve") {
 		t.Errorf("%+v", r)
 	}
 	n.Must("conversations", "list")
+	if r := edge.New(t, edge.Options{}).Run("worker"); r.Code == 0 || !strings.Contains(r.Err, "cluster.servers") {
+		t.Errorf("%+v", r)
+	}
+	if r := edge.New(t, edge.Options{}).Run("serve", "--cluster"); r.Code == 0 || !strings.Contains(r.Err, "PostgreSQL") {
+		t.Errorf("%+v", r)
+	}
 }

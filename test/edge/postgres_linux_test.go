@@ -5,6 +5,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"steward/test/edge"
 )
@@ -86,7 +87,7 @@ func TestOnPostgres(t *testing.T) {
 }
 
 // A second Steward with a data folder of its own is refused the database of the
-// first, and may read it. When the first was killed, it is served.
+// first, and may read it. If it waits, it takes over when the first is killed.
 func TestASecondStewardIsRefusedTheDatabase(t *testing.T) {
 	t.Parallel()
 	env := edge.Postgres(t)
@@ -110,8 +111,16 @@ func TestASecondStewardIsRefusedTheDatabase(t *testing.T) {
 	if out := second.Must("conversations", "list"); !strings.Contains(out, "quokkas") {
 		t.Errorf("beside another Steward there are\n%s", out)
 	}
-	first.Kill()
-	second.Serve()
+	killed := make(chan struct{})
+	go func() {
+		defer close(killed)
+		for !strings.Contains(second.Log(), "waiting until the Steward that uses the data ends") {
+			time.Sleep(10 * time.Millisecond)
+		}
+		first.Kill()
+	}()
+	second.Serve("--wait")
+	<-killed
 	if a := second.Ask("And again?", nil); a.Text != "noted" {
 		t.Errorf("answered %q", a.Text)
 	}

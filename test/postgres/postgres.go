@@ -238,14 +238,19 @@ func (c *Cluster) Exec(ctx context.Context, database string, statements ...strin
 func (c *Cluster) Database(t testing.TB, template string) string {
 	t.Helper()
 	name := fmt.Sprintf("t%d", c.count.Add(1))
+	if err := c.Create(name, template); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// Create is Database with a name that the caller chooses.
+func (c *Cluster) Create(name, template string) error {
 	statement := "CREATE DATABASE " + name + " OWNER " + Owner
 	if template != "" {
 		statement += " TEMPLATE " + template
 	}
-	if err := c.Exec(context.Background(), "postgres", statement); err != nil {
-		t.Fatal(err)
-	}
-	return name
+	return c.Exec(context.Background(), "postgres", statement)
 }
 
 // CPU returns the time that the cluster has computed, in steps of the kernel's clock

@@ -10,6 +10,12 @@ package channeltest
 
 import (
 	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -154,6 +160,53 @@ func Run(t *testing.T, double func(t *testing.T) Service) {
 			test(t, newWorld(t, double(t)))
 		})
 	}
+}
+
+// Moves checks that an adapter on another machine goes on where the first one has stopped. The double gives its
+// adapters a state that they share (StateOf), and no folder.
+func Moves(t *testing.T, double func(t *testing.T) Service) {
+	watchGoroutines(t)
+	testAcknowledgeAcrossStart(t, newWorld(t, double(t)))
+}
+
+// StateOf returns a state in memory that begins with the file of a folder of an adapter, if there is one. It also
+// returns a folder that does not exist, which other machines have, and which must stay so.
+func StateOf(t *testing.T, dir string) (none string, shared channel.State) {
+	s := &state{}
+	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
+	if err == nil && len(files) > 0 {
+		s.data, err = os.ReadFile(files[0])
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	none = filepath.Join(t.TempDir(), "none")
+	t.Cleanup(func() {
+		if _, err := os.Stat(none); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("the adapter has written into its folder: %v", err)
+		}
+	})
+	return none, s
+}
+
+type state struct {
+	mu   sync.Mutex
+	data []byte
+}
+
+// Load implements channel.State.
+func (s *state) Load() ([]byte, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.data), nil
+}
+
+// Save implements channel.State.
+func (s *state) Save(data []byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.data = slices.Clone(data)
+	return nil
 }
 
 // Receive runs an adapter, again whenever it loses its connection, until it has received n updates, and

@@ -26,6 +26,14 @@ func TestContract(t *testing.T) {
 	channeltest.Run(t, func(t *testing.T) channeltest.Service { return newDouble(t) })
 }
 
+func TestAnotherMachineGoesOn(t *testing.T) {
+	channeltest.Moves(t, func(t *testing.T) channeltest.Service {
+		d := newDouble(t)
+		d.dir, d.state = channeltest.StateOf(t, d.dir)
+		return d
+	})
+}
+
 // TestLostSession: when the service has forgotten the session, the histories of known channels tell what was
 // missed, in pages, in private chats and in servers.
 func TestLostSession(t *testing.T) {

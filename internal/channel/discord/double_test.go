@@ -42,6 +42,7 @@ type double struct {
 	t      *testing.T
 	server *channeltest.Server
 	dir    string
+	state  channel.State // nil: dir keeps it
 
 	mu       sync.Mutex
 	news     chan struct{}
@@ -152,7 +153,7 @@ func (d *double) gatewayURL() string {
 }
 
 func (d *double) Channel() channel.Channel {
-	c, err := discord.New(channel.Options{Token: token, BaseURL: d.server.URL, Client: d.server.Client(), Log: slog.New(slog.DiscardHandler), Dir: d.dir})
+	c, err := discord.New(channel.Options{Token: token, BaseURL: d.server.URL, Client: d.server.Client(), Log: slog.New(slog.DiscardHandler), Dir: d.dir, State: d.state})
 	if err != nil {
 		d.t.Fatal(err)
 	}

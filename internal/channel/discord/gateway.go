@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"maps"
 	"net/url"
 	"path/filepath"
@@ -16,7 +15,6 @@ import (
 
 	"steward/internal/channel"
 	"steward/internal/fault"
-	"steward/internal/tools/local"
 )
 
 const (
@@ -471,17 +469,17 @@ func before(id string) string {
 	return "0"
 }
 
-func (s *session) path() string { return filepath.Join(s.opt.Dir, "discord.json") }
+const stateFile = "discord.json"
 
 // load reads what was kept. What another account has left is of no use.
 func (s *session) load() error {
-	b, err := local.ReadFile(s.path(), maxState)
+	b, err := s.opt.LoadState(stateFile, maxState)
 	if err != nil {
 		return err
 	}
 	if b != nil {
 		if err := json.Unmarshal(b, &s.state); err != nil || s.Account != s.me.ID {
-			s.opt.Log.Warn("the place at which Steward stopped reading is not known: it begins with what comes now", "file", s.path())
+			s.opt.Log.Warn("the place at which Steward stopped reading is not known: it begins with what comes now", "file", filepath.Join(s.opt.Dir, stateFile))
 			s.state = state{}
 		}
 	}
@@ -494,11 +492,8 @@ func (s *session) load() error {
 
 func (s *session) save() error {
 	b, err := json.Marshal(s.state)
-	if err == nil {
-		err = local.Replace(s.path(), b)
-	}
 	if err != nil {
-		return fmt.Errorf("%w", local.Fault(s.path(), err))
+		return err
 	}
-	return nil
+	return s.opt.SaveState(stateFile, b)
 }

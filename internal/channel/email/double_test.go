@@ -28,9 +28,10 @@ import (
 // double is the mail server of package mailtest (RFC 9051, RFC 5321, RFC 6409), with people who write.
 // Somebody whom the suite calls 1001 is 1001@example.org.
 type double struct {
-	t   *testing.T
-	srv *mailtest.Server
-	dir string
+	t     *testing.T
+	srv   *mailtest.Server
+	dir   string
+	state channel.State // nil: dir keeps it
 
 	mu      sync.Mutex
 	offline bool
@@ -84,7 +85,7 @@ func (d *double) options() channel.Options {
 		}
 		return c, err
 	}}
-	return channel.Options{Token: mailtest.Password, Client: &http.Client{Transport: transport}, Log: slog.New(slog.DiscardHandler), Dir: d.dir,
+	return channel.Options{Token: mailtest.Password, Client: &http.Client{Transport: transport}, Log: slog.New(slog.DiscardHandler), Dir: d.dir, State: d.state,
 		Settings: map[string]string{"address": mailtest.User, "imap": d.srv.IMAP, "smtp": d.srv.SMTP, "tls": "implicit", "trust": "mx.example.com"}}
 }
 

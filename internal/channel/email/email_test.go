@@ -24,6 +24,14 @@ func TestContract(t *testing.T) {
 	channeltest.Run(t, func(t *testing.T) channeltest.Service { return newDouble(t) })
 }
 
+func TestAnotherMachineGoesOn(t *testing.T) {
+	channeltest.Moves(t, func(t *testing.T) channeltest.Service {
+		d := newDouble(t)
+		d.dir, d.state = channeltest.StateOf(t, d.dir)
+		return d
+	})
+}
+
 // one returns the update of one e-mail.
 func (d *double) one(raw string) channel.Update {
 	d.t.Helper()

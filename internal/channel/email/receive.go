@@ -17,7 +17,6 @@ import (
 
 	"steward/internal/channel"
 	"steward/internal/channel/wire"
-	"steward/internal/tools/local"
 	"steward/internal/tools/mailbox"
 )
 
@@ -110,13 +109,13 @@ type received struct{ error }
 
 // begin finds the place to read on from.
 func (s *session) begin(inbox *imap.SelectData) error {
-	b, err := local.ReadFile(s.path(), maxState)
+	b, err := s.opt.LoadState(stateFile, maxState)
 	if err != nil {
 		return err
 	}
 	if b != nil {
 		if err := json.Unmarshal(b, &s.state); err != nil || s.Account != s.own.Address {
-			s.log().Warn("the place at which Steward stopped reading is not known: it begins with what comes now", "file", s.path())
+			s.log().Warn("the place at which Steward stopped reading is not known: it begins with what comes now", "file", filepath.Join(s.opt.Dir, stateFile))
 			s.state = state{}
 		}
 	}
@@ -337,18 +336,15 @@ func (e *Email) Fetch(ctx context.Context, a channel.Attachment) (io.ReadCloser,
 	return nil, channel.Rejected(service, "the e-mail with the attachment is gone")
 }
 
-func (s *session) path() string { return filepath.Join(s.opt.Dir, "email.json") }
+const stateFile = "email.json"
 
 func (s *session) save() error {
 	s.mu.Lock()
 	s.Threads = s.threads
 	s.mu.Unlock()
 	b, err := json.Marshal(s.state)
-	if err == nil {
-		err = local.Replace(s.path(), b)
-	}
 	if err != nil {
-		return local.Fault(s.path(), err)
+		return err
 	}
-	return nil
+	return s.opt.SaveState(stateFile, b)
 }

@@ -41,6 +41,7 @@ type double struct {
 	t      *testing.T
 	server *channeltest.Server
 	dir    string
+	state  channel.State // nil: dir keeps it
 
 	mu      sync.Mutex
 	news    chan struct{} // closed and replaced when something happens
@@ -119,7 +120,7 @@ func newDouble(t *testing.T) *double {
 func (d *double) Channel() channel.Channel { return d.channel(nil) }
 
 func (d *double) channel(settings map[string]string) channel.Channel {
-	c, err := matrix.New(channel.Options{Token: token, BaseURL: d.server.URL, Client: d.server.Client(), Log: slog.New(slog.DiscardHandler), Dir: d.dir, Settings: settings})
+	c, err := matrix.New(channel.Options{Token: token, BaseURL: d.server.URL, Client: d.server.Client(), Log: slog.New(slog.DiscardHandler), Dir: d.dir, State: d.state, Settings: settings})
 	if err != nil {
 		d.t.Fatal(err)
 	}

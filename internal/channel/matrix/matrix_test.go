@@ -22,6 +22,14 @@ func TestContract(t *testing.T) {
 	channeltest.Run(t, func(t *testing.T) channeltest.Service { return newDouble(t) })
 }
 
+func TestAnotherMachineGoesOn(t *testing.T) {
+	channeltest.Moves(t, func(t *testing.T) channeltest.Service {
+		d := newDouble(t)
+		d.dir, d.state = channeltest.StateOf(t, d.dir)
+		return d
+	})
+}
+
 // TestEncryptedRoom: in an encrypted room of two the account says once that it cannot read, also after a
 // restart; in an encrypted group it is silent.
 func TestEncryptedRoom(t *testing.T) {

@@ -20,7 +20,6 @@ import (
 	"steward/internal/channel"
 	"steward/internal/channel/wire"
 	"steward/internal/fault"
-	"steward/internal/tools/local"
 )
 
 const (
@@ -501,17 +500,17 @@ func (m *Matrix) unreadable(ctx context.Context, s *session, at id.RoomID) error
 	return nil
 }
 
-func (m *Matrix) path() string { return filepath.Join(m.opt.Dir, "matrix.json") }
+const stateFile = "matrix.json"
 
 // load reads what was kept. What another account has left is of no use.
 func (m *Matrix) load(s *session) error {
-	b, err := local.ReadFile(m.path(), maxState)
+	b, err := m.opt.LoadState(stateFile, maxState)
 	if err != nil || b == nil {
 		s.Account = s.me
 		return err
 	}
 	if err := json.Unmarshal(b, &s.state); err != nil || s.Account != s.me {
-		m.log().Warn("the place at which Steward stopped reading is not known: it begins with what comes now", "file", m.path())
+		m.log().Warn("the place at which Steward stopped reading is not known: it begins with what comes now", "file", filepath.Join(m.opt.Dir, stateFile))
 		s.state = state{Account: s.me}
 	}
 	return nil
@@ -519,11 +518,8 @@ func (m *Matrix) load(s *session) error {
 
 func (m *Matrix) save(s *session) error {
 	b, err := json.Marshal(s.state)
-	if err == nil {
-		err = local.Replace(m.path(), b)
-	}
 	if err != nil {
-		return local.Fault(m.path(), err)
+		return err
 	}
-	return nil
+	return m.opt.SaveState(stateFile, b)
 }

@@ -30,9 +30,10 @@ const (
 
 // position is the time of the newest message that was accepted, as Slack writes it ("1700000000.000100").
 type position struct {
-	mu   sync.Mutex
-	file string // empty: it is not kept
-	ts   string
+	mu    sync.Mutex
+	file  string        // empty: there is none
+	state channel.State // keeps it in place of the file, with which it begins; may be nil
+	ts    string
 }
 
 type positionFile struct {
@@ -43,6 +44,16 @@ type positionFile struct {
 func (p *position) load() (string, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.state != nil { // another machine may have been connected meanwhile
+		data, err := p.state.Load()
+		if err != nil {
+			return p.ts, err
+		}
+		var in positionFile
+		if json.Unmarshal(data, &in) == nil && validTS(in.Newest) {
+			p.ts = in.Newest
+		}
+	}
 	if p.ts != "" {
 		return p.ts, nil
 	}
@@ -70,12 +81,15 @@ func (p *position) move(ts string) error {
 // set keeps a position. A crash leaves the old one or the new one.
 func (p *position) set(ts string) error {
 	p.ts = ts
-	if p.file == "" {
+	if p.file == "" && p.state == nil {
 		return nil
 	}
 	data, err := json.Marshal(positionFile{ts})
 	if err != nil {
 		return err
+	}
+	if p.state != nil {
+		return p.state.Save(data)
 	}
 	if err := os.MkdirAll(filepath.Dir(p.file), 0o700); err != nil {
 		return err
@@ -126,7 +140,9 @@ type conversation struct {
 // catchUp hands over the messages that are newer than the position, oldest first.
 func (a *adapter) catchUp(ctx context.Context, me *account, receive func(context.Context, []channel.Update) error) error {
 	newest, err := a.position.load()
-	if err != nil {
+	if err != nil && newest == "" {
+		return err
+	} else if err != nil {
 		a.log.Warn("slack: the position cannot be kept", "error", err)
 	}
 	list, err := a.conversations(ctx)

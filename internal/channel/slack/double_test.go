@@ -51,6 +51,7 @@ type double struct {
 	*channeltest.Server
 	t      *testing.T
 	dir    string
+	state  channel.State // nil: dir keeps it
 	faults channeltest.Faults
 
 	mu      sync.Mutex
@@ -103,7 +104,7 @@ func (d *double) Address(chat string) string {
 }
 
 func (d *double) Channel() channel.Channel {
-	c, err := slack.New(channel.Options{Token: botToken, BaseURL: d.URL + "/api", Client: d.Client(), Log: slog.New(slog.DiscardHandler), Dir: d.dir,
+	c, err := slack.New(channel.Options{Token: botToken, BaseURL: d.URL + "/api", Client: d.Client(), Log: slog.New(slog.DiscardHandler), Dir: d.dir, State: d.state,
 		Settings: map[string]string{"app_token": appToken}})
 	if err != nil {
 		panic(err)

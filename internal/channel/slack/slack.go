@@ -104,6 +104,7 @@ func New(o channel.Options) (channel.Channel, error) {
 		}
 		a.own = u.Host
 	}
+	a.position.state = o.State
 	if o.Dir != "" {
 		a.position.file = filepath.Join(o.Dir, "position.json")
 	}

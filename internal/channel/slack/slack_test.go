@@ -23,6 +23,14 @@ func TestContract(t *testing.T) {
 	channeltest.Run(t, func(t *testing.T) channeltest.Service { return newDouble(t) })
 }
 
+func TestAnotherMachineGoesOn(t *testing.T) {
+	channeltest.Moves(t, func(t *testing.T) channeltest.Service {
+		d := newDouble(t)
+		d.dir, d.state = channeltest.StateOf(t, d.dir)
+		return d
+	})
+}
+
 // receive runs a channel until it has received n updates, each ID once.
 func receive(t *testing.T, c channel.Channel, n int) (got []channel.Update) {
 	t.Helper()

@@ -48,7 +48,7 @@ func (a *program) serveCommand() *cobra.Command {
 	c.Flags().StringVar(&listen, "listen", "", "`HOST:PORT` to listen on; port 0 picks a free one")
 	c.Flags().StringVar(&metrics, "metrics", "", "`HOST:PORT` at which /metrics needs no credential (docs/operations/observe.md)")
 	c.Flags().BoolVar(&inCluster, "cluster", false, "be a node of a cluster, with a NATS server in this process (docs/operations/cluster.md)")
-	c.Flags().BoolVar(&wait, "wait", false, "if another Steward uses the data folder, wait for its end")
+	c.Flags().BoolVar(&wait, "wait", false, "if another Steward uses the data folder or the database, wait for its end")
 	return c
 }
 
@@ -61,8 +61,8 @@ func (a *program) serve(ctx context.Context, wait bool) error {
 	}
 	log := a.Logger(set, a.Stderr)
 	l, err := a.OpenLocal(ctx, set, log)
-	if wait && fault.HasCode(err, "data_in_use") {
-		a.Note("steward: waiting until the Steward that uses %s ends", set.Data)
+	if wait && usedByAnother(err) {
+		a.Note("steward: waiting until the Steward that uses the data ends: %v", err)
 		if l, err = a.openWhenFree(ctx, set, log); ctx.Err() != nil {
 			return err
 		}
@@ -109,6 +109,11 @@ func goesOn(l *app.Local) string {
 // freeAgain is how often serve --wait tries to open the data folder.
 const freeAgain = time.Second
 
+// usedByAnother reports whether another Steward has the data folder, or the database of the setting store.
+func usedByAnother(err error) bool {
+	return fault.HasCode(err, "data_in_use") || fault.HasCode(err, "store_in_use")
+}
+
 // openWhenFree opens the data folder once no other Steward uses it. If ctx ends first, it returns nothing.
 func (a *program) openWhenFree(ctx context.Context, set *settings.Loaded, log *slog.Logger) (*app.Local, error) {
 	for {
@@ -117,7 +122,7 @@ func (a *program) openWhenFree(ctx context.Context, set *settings.Loaded, log *s
 		case <-ctx.Done():
 			return nil, nil
 		}
-		if l, err := a.OpenLocal(ctx, set, log); !fault.HasCode(err, "data_in_use") {
+		if l, err := a.OpenLocal(ctx, set, log); !usedByAnother(err) {
 			return l, err
 		}
 	}

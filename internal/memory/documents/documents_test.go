@@ -474,6 +474,8 @@ func TestWatchedFolders(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	w.Watch(ctx) // ends with its context
+	w.WatchOf(ctx, "ann")
+	w.WatchOf(t.Context(), "bob") // has no folder
 }
 
 // pdfOf returns a PDF with a line of text on each page (ISO 32000-1, 7.5).

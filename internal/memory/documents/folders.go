@@ -50,11 +50,24 @@ func (e *Engine) Folders(user string) (out []client.DocumentFolder) {
 // every few seconds, which works in every file system. Symbolic links, hidden files and folders, and what is
 // Steward's own are left out.
 func (e *Engine) Watch(ctx context.Context) {
+	e.watch(ctx, func(Folder) bool { return true })
+}
+
+// WatchOf is Watch for the folders of one user, on the node of a cluster that has the user. The folders are those of
+// that machine: a folder that is not there is reported, and its documents stay.
+func (e *Engine) WatchOf(ctx context.Context, user string) {
+	e.watch(ctx, func(f Folder) bool { return f.User == user })
+}
+
+func (e *Engine) watch(ctx context.Context, which func(Folder) bool) {
 	if err := e.Forgotten(ctx); err != nil && ctx.Err() == nil {
 		e.opt.Log.Warn("the index of the documents cannot be brought up to date", "error", err)
 	}
-	for len(e.opt.Folders) > 0 {
+	for slices.ContainsFunc(e.opt.Folders, which) {
 		for i := range e.opt.Folders {
+			if !which(e.opt.Folders[i]) {
+				continue
+			}
 			err := e.Scan(ctx, i)
 			if ctx.Err() != nil {
 				return

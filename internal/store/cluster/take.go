@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"steward/internal/fault"
@@ -29,31 +30,78 @@ func (c *Cluster) consume(labels []string) {
 
 // pull takes the pieces that need a set of labels.
 func (c *Cluster) pull(set string) {
-	for c.taking.Err() == nil {
-		if err := c.pullSome(set); err != nil && c.taking.Err() == nil {
+	for failures := 0; c.taking.Err() == nil; {
+		var err error
+		// While the servers choose a leader, they make no consumer, although the present one will answer soon. So this is
+		// not repeated each time.
+		if failures%makeAgain == 0 {
+			err = c.makeConsumer(set)
+		}
+		if err == nil {
+			err = c.pullSome(set, &failures)
+		}
+		if err != nil && c.taking.Err() == nil {
+			failures++
 			c.log.Debug("no work can be pulled now", "labels", set, "error", err)
 			fault.Pause(c.taking, 200*time.Millisecond)
 		}
 	}
 }
 
-// pullSome pulls pointers until that fails.
-func (c *Cluster) pullSome(set string) error {
-	consumer, err := c.js.CreateOrUpdateConsumer(c.taking, stream, jetstream.ConsumerConfig{
+const makeAgain = 8
+
+// makeConsumer makes the consumer of a set of labels if there is none.
+func (c *Cluster) makeConsumer(set string) error {
+	ctx, cancel := context.WithTimeout(c.taking, ackWait)
+	defer cancel()
+	_, err := c.js.CreateOrUpdateConsumer(ctx, stream, jetstream.ConsumerConfig{
 		Durable: set, FilterSubject: subjects + set, AckPolicy: jetstream.AckExplicitPolicy, AckWait: c.opt.Silence, MaxDeliver: -1, MaxAckPending: -1, MaxWaiting: 4096,
 	})
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		err = errors.Join(err, c.ensureStream(c.taking))
+		err = errors.Join(err, c.ensureStream(ctx))
 	}
+	return err
+}
+
+// pullSome pulls pointers until that fails or the node closes. Each pointer that arrives is worked on or given back, also
+// those that arrive late: one that nobody minds would come to another worker only after Silence.
+func (c *Cluster) pullSome(set string, failures *int) error {
+	inbox, events := c.nc.NewInbox(), make(chan string, 4*maxFetch)
+	sub, err := c.nc.Subscribe(inbox, func(m *nats.Msg) {
+		status := m.Header.Get("Status")
+		if status == "" || len(m.Data) > 0 {
+			status = arrived
+			c.hold(m)
+		}
+		select {
+		case events <- status:
+		default: // then the next request is sent late
+		}
+	})
 	if err != nil {
 		return err
 	}
+	defer c.drain(sub)
 	for c.room() {
-		if err := c.fetch(consumer); err != nil {
+		if err := c.request(set, inbox, events); err != nil {
 			return err
 		}
+		*failures = 0
 	}
 	return nil
+}
+
+// drain ends a subscription once everything was handled that the servers have sent.
+func (c *Cluster) drain(sub *nats.Subscription) {
+	done := make(chan struct{})
+	sub.SetClosedHandler(func(string) { close(done) })
+	if err := sub.Drain(); err != nil {
+		return // there is no connection
+	}
+	select {
+	case <-done:
+	case <-time.After(ackWait):
+	}
 }
 
 // room waits until the node can hold one more piece. It returns false when the node closes.
@@ -70,45 +118,71 @@ func (c *Cluster) room() bool {
 // maxFetch is how many pointers are pulled at once.
 const maxFetch = 16
 
-// fetch pulls pointers for a while: for less than Silence, since the servers may still answer the pull of a node that is
-// cut off or suspended, and a pointer that went there would be delivered again only after another Silence.
-func (c *Cluster) fetch(consumer jetstream.Consumer) error {
-	within := c.opt.Silence / 2
-	ctx, cancel := context.WithTimeout(c.taking, within)
-	defer cancel()
+// What arrives after a request: a pointer, or one of these.
+const (
+	arrived   = ""
+	heartbeat = "100" // the request still waits
+	noneYet   = "404"
+	timedOut  = "408"
+)
+
+// pulls returns how long a request waits, and how often the servers tell that it does. It waits for less than Silence:
+// the servers may still answer the request of a node that is cut off or suspended, and a pointer that went there is
+// delivered again only after another Silence.
+func (c *Cluster) pulls() (wait, pulse time.Duration) {
+	wait = c.opt.Silence / 2
+	return wait, min(wait/3, time.Second)
+}
+
+// request asks for pointers, and returns when they have arrived, or none have for a while.
+func (c *Cluster) request(set, inbox string, events <-chan string) error {
 	n := max(1, min(maxFetch, cap(c.slots)-len(c.slots)))
-	batch, err := consumer.Fetch(n, jetstream.FetchContext(ctx), jetstream.FetchHeartbeat(min(within/3, time.Second)))
-	if err != nil {
+	wait, pulse := c.pulls()
+	body := fmt.Appendf(nil, `{"batch": %d, "expires": %d, "idle_heartbeat": %d}`, n, wait, pulse)
+	if err := c.nc.PublishRequest("$JS.API.CONSUMER.MSG.NEXT."+stream+"."+set, inbox, body); err != nil {
 		return err
 	}
-	for m := range batch.Messages() {
-		if !c.hold(m) {
-			_ = m.NakWithDelay(100 * time.Millisecond) // another node may have room
+	silence := time.NewTimer(max(3*pulse, time.Second))
+	defer silence.Stop()
+	for n > 0 {
+		select {
+		case status := <-events:
+			switch status {
+			case arrived:
+				n--
+			case heartbeat:
+			case noneYet, timedOut:
+				return nil
+			default:
+				return fmt.Errorf("the servers answer with the status %s", status)
+			}
+			silence.Reset(max(3*pulse, time.Second))
+		case <-silence.C:
+			return errors.New("the servers do not answer")
+		case <-c.taking.Done():
+			return nil
 		}
-	}
-	if err := batch.Error(); err != nil && ctx.Err() == nil {
-		return err
 	}
 	return nil
 }
 
-// hold begins to work on what a pointer points to, if there is room.
-func (c *Cluster) hold(m jetstream.Msg) bool {
+// hold begins to work on what a pointer points to. If there is no room, it gives the pointer back.
+func (c *Cluster) hold(m *nats.Msg) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
-		return false
+		c.later(ticket{subject: m.Reply}, 0)
+		return
 	}
 	select {
 	case c.slots <- struct{}{}:
+		c.holders.Go(func() {
+			defer func() { <-c.slots }()
+			c.deliver(m)
+		})
 	default:
-		return false
+		c.later(ticket{subject: m.Reply}, 100*time.Millisecond) // another node may have room
 	}
-	c.holders.Go(func() {
-		defer func() { <-c.slots }()
-		c.deliver(m)
-	})
-	return true
 }
 
 // ticket is a delivered pointer, by which its holder tells that it is alive.
@@ -118,7 +192,7 @@ type ticket struct {
 }
 
 // ackWait bounds what is told to JetStream.
-const ackWait = 5 * time.Second
+const ackWait = 2 * time.Second
 
 // say tells JetStream something about a pointer, and waits for the answer.
 func (c *Cluster) say(ctx context.Context, t ticket, text string) error {
@@ -137,22 +211,26 @@ func (c *Cluster) drop(t ticket) {
 
 // later has a pointer delivered again, to this or another node.
 func (c *Cluster) later(t ticket, after time.Duration) {
+	if after <= 0 {
+		_ = c.nc.Publish(t.subject, []byte("-NAK"))
+		return
+	}
 	_ = c.nc.Publish(t.subject, fmt.Appendf(nil, `-NAK {"delay": %d}`, after.Nanoseconds()))
 }
 
 // deliver works on the piece to which a pointer points, if it can be taken.
-func (c *Cluster) deliver(m jetstream.Msg) {
+func (c *Cluster) deliver(m *nats.Msg) {
 	if c.muted.Load() {
 		return
 	}
-	t := ticket{subject: m.Reply()}
+	t := ticket{subject: m.Reply}
 	again := time.Duration(0)
 	if meta, err := m.Metadata(); err == nil {
 		t.message = meta.Sequence.Stream
 		again = min(100*time.Millisecond<<min(meta.NumDelivered, 8), c.opt.Silence)
 	}
 	var h hint
-	if err := json.Unmarshal(m.Data(), &h); err != nil {
+	if err := json.Unmarshal(m.Data, &h); err != nil {
 		c.log.Error("a pointer in the stream is damaged", "error", err)
 		c.drop(t)
 		return
@@ -401,21 +479,22 @@ func (h *holding) release(open, same bool, again time.Duration) {
 		h.c.later(*h.ticket.Load(), again)
 		return
 	}
-	if open {
-		h.c.handOn(h.p)
+	if !open || h.c.handOn(h.p) {
+		h.c.drop(*h.ticket.Load()) // otherwise it comes again, and is dropped then
 	}
-	h.c.drop(*h.ticket.Load())
 }
 
 // handOn publishes the pointer to what was just handed back, since this node may end before its publisher does.
-func (c *Cluster) handOn(p Piece) {
+func (c *Cluster) handOn(p Piece) bool {
 	if e, ok := c.table.get(p); ok && e.State == Waiting {
 		ctx, cancel := context.WithTimeout(c.ctx, ackWait)
 		defer cancel()
 		if err := c.publishOne(ctx, e); err != nil {
 			c.log.Debug("a pointer cannot be published now", "seq", strconv.FormatUint(e.Seq, 10), "error", err)
+			return false
 		}
 	}
+	return true
 }
 
 // needs returns the labels that the worker of a piece must have.

@@ -17,7 +17,10 @@ import (
 	_ "steward/test/seed"
 )
 
-func TestMain(m *testing.M) { leak.Main(m) }
+func TestMain(m *testing.M) {
+	inside() // in a process that a test has started, it does not return
+	leak.Main(m)
+}
 
 // long is a silence that no test reaches, however slow the machine is.
 const long = 10 * time.Minute

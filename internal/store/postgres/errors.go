@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -30,24 +31,30 @@ func isCode(err error, codes ...string) bool {
 // of a call: it is starting, ending, or has crashed, or the connection broke. The
 // call can be repeated; whether a commit has happened is not known.
 func away(err error) bool {
-	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return false
-	}
 	var e *pgconn.PgError
-	if errors.As(err, &e) {
-		switch {
-		case e.Code[:2] == "08": // connection_exception
-		case e.Code == "57P01", e.Code == "57P02", e.Code == "57P03": // admin_shutdown, crash_shutdown, cannot_connect_now
-		case e.Code == "25P03", e.Code == "57P05": // idle_in_transaction_session_timeout, idle_session_timeout
-		case e.Code == "53300": // too_many_connections
-		default:
-			return false
-		}
-		return true
-	}
 	var connect *pgconn.ConnectError
 	var network net.Error
-	return errors.As(err, &connect) || errors.As(err, &network) || pgconn.SafeToRetry(err) || closedConn(err)
+	switch {
+	case err == nil:
+		return false
+	case errors.As(err, &e):
+		return awayCode(e.Code)
+	case errors.As(err, &connect): // also if its time was too short
+		return true
+	case errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded):
+		return false
+	}
+	return errors.As(err, &network) || pgconn.SafeToRetry(err) || closedConn(err)
+}
+
+func awayCode(code string) bool {
+	switch code {
+	case "57P01", "57P02", "57P03", // admin_shutdown, crash_shutdown, cannot_connect_now
+		"25P03", "57P05", // idle_in_transaction_session_timeout, idle_session_timeout
+		"53300": // too_many_connections
+		return true
+	}
+	return strings.HasPrefix(code, "08") // connection_exception
 }
 
 // closedConn reports whether the connection ended without a word.
@@ -64,7 +71,7 @@ func coded(err error) error {
 	switch {
 	case err == nil || errors.As(err, &f):
 		return err
-	case errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) && !away(err):
 		return fault.Of(err)
 	case isCode(err, "28000", "28P01", "3D000", "42501", "42704"): // no such role or database; wrong password; not allowed
 		return fault.New(fault.Denied, "store_refused", "PostgreSQL refuses the store: %w", err).

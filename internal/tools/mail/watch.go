@@ -36,11 +36,31 @@ type Letter struct {
 	Notice  bool      `json:"notice,omitzero"` // Steward sent it with Notify
 }
 
+// Mark keeps which e-mails of an account were reported.
+type Mark interface {
+	Load(ctx context.Context) ([]byte, error) // nil: there is none yet
+	Save(ctx context.Context, mark []byte) error
+}
+
+// FileMark is a mark in a file with this path.
+type FileMark string
+
+// Load implements Mark.
+func (f FileMark) Load(context.Context) ([]byte, error) { return local.ReadFile(string(f), 100) }
+
+// Save implements Mark.
+func (f FileMark) Save(_ context.Context, mark []byte) error {
+	if err := local.Replace(string(f), mark); err != nil {
+		return local.Fault("the mark of what is read", err)
+	}
+	return nil
+}
+
 // Watch notices new e-mails in an account's inbox, until ctx ends. It does not poll: the server tells
-// (IDLE, RFC 2177). report gets them oldest first. The file mark keeps which ones it has got, so that it
+// (IDLE, RFC 2177). report gets them oldest first. mark keeps which ones it has got, so that it
 // gets what arrives while Steward does not run, and gets again what it has returned an error for. Without
-// the file, all existing e-mails count as reported.
-func (o Options) Watch(ctx context.Context, a Account, mark string, log *slog.Logger, report func(context.Context, []Letter) error) {
+// a mark, all existing e-mails count as reported.
+func (o Options) Watch(ctx context.Context, a Account, mark Mark, log *slog.Logger, report func(context.Context, []Letter) error) {
 	s := &service{Options: o}
 	for wait := firstWait; ctx.Err() == nil; wait = min(2*wait, longWait) {
 		began := time.Now()
@@ -59,7 +79,7 @@ func (o Options) Watch(ctx context.Context, a Account, mark string, log *slog.Lo
 }
 
 // watch watches over one connection, until it breaks.
-func (s *service) watch(ctx context.Context, a Account, mark string, report func(context.Context, []Letter) error) error {
+func (s *service) watch(ctx context.Context, a Account, mark Mark, report func(context.Context, []Letter) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	limit := time.AfterFunc(timeout, cancel) // of what is asked in between
@@ -83,7 +103,7 @@ func (s *service) watch(ctx context.Context, a Account, mark string, report func
 	if !c.Caps().Has(imap.CapIdle) || sel.UIDNext == 0 {
 		return fault.New(fault.Unsupported, "mail_idle_unsupported", "the mail server of %s does not announce new e-mails (IDLE)", a.Name).WithHint("set mail.%s.new: ignore", a.Name)
 	}
-	last, err := marked(mark, sel)
+	last, err := marked(ctx, mark, sel)
 	if err != nil {
 		return err
 	}
@@ -102,8 +122,8 @@ func (s *service) watch(ctx context.Context, a Account, mark string, report func
 			}
 			last = p
 		}
-		if err := local.Replace(mark, fmt.Appendf(nil, "%d %d", last.validity, last.uid)); err != nil {
-			return local.Fault("the mark of what is read", err)
+		if err := mark.Save(ctx, fmt.Appendf(nil, "%d %d", last.validity, last.uid)); err != nil {
+			return err
 		}
 		idle, err := c.Idle()
 		if err != nil {
@@ -125,9 +145,9 @@ func (s *service) watch(ctx context.Context, a Account, mark string, report func
 
 // marked returns the last e-mail that was reported. Older e-mails at the first start count as reported, and
 // so do those from before the server renumbered its e-mails.
-func marked(mark string, sel *imap.SelectData) (place, error) {
+func marked(ctx context.Context, mark Mark, sel *imap.SelectData) (place, error) {
 	last := place{validity: sel.UIDValidity, uid: sel.UIDNext - 1, folder: "INBOX"}
-	b, err := local.ReadFile(mark, 100)
+	b, err := mark.Load(ctx)
 	if err != nil {
 		return last, err
 	}

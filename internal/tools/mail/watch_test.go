@@ -32,7 +32,7 @@ func (w *world) watch(mark string) *watching {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		w.opt.Watch(ctx, w.opt.Accounts[0], mark, slog.New(slog.DiscardHandler), func(_ context.Context, news []mail.Letter) error {
+		w.opt.Watch(ctx, w.opt.Accounts[0], mail.FileMark(mark), slog.New(slog.DiscardHandler), func(_ context.Context, news []mail.Letter) error {
 			x.heard <- news
 			select {
 			case err := <-x.fail:
@@ -117,7 +117,7 @@ func TestAMailboxThatCannotBeWatched(t *testing.T) {
 	var log lines
 	ctx, cancel := context.WithCancel(t.Context())
 	log.wrote = cancel
-	w.opt.Watch(ctx, w.opt.Accounts[0], filepath.Join(t.TempDir(), "mark"), slog.New(slog.NewTextHandler(&log, nil)), nil)
+	w.opt.Watch(ctx, w.opt.Accounts[0], mail.FileMark(filepath.Join(t.TempDir(), "mark")), slog.New(slog.NewTextHandler(&log, nil)), nil)
 	contains(t, log.String(), "rejects the login of the account work", "again_in=1s")
 }
 

@@ -1,0 +1,6 @@
+//go:build !linux || !long
+
+package cluster
+
+// inside is for the long tests.
+func inside() {}
