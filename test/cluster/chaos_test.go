@@ -232,7 +232,7 @@ func run(t *testing.T, nodes int, kinds []fault) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	load := cluster.NewLoad(seed, 120*time.Millisecond)
+	load := cluster.NewLoad(seed, 400*time.Millisecond) // as slow as a model is
 	rig, err := cluster.New(cluster.Options{Dir: t.TempDir(), Binary: binary, Nodes: nodes, Alone: nodes == 1, Proxies: os.Getenv("CHAOS_CUT") == "proxy",
 		Model: load.Model(), Ledger: load.Ledger()})
 	if err != nil {
@@ -371,6 +371,9 @@ func (c *chaos) report() {
 		if worst := at(1); os.Getenv("CHAOS_STRICT") != "" && worst > late {
 			c.Errorf("after %s a turn went on after %s", name, worst)
 		}
+	}
+	for _, late := range c.load.Slow() {
+		c.Log(late)
 	}
 	for _, n := range c.rig.Nodes {
 		for _, e := range n.Exits() {

@@ -54,7 +54,7 @@ func NewClient(r *Rig, l *Load, number int, user, key string, seed uint64) *Clie
 }
 
 // patience is how long a client waits for a word before it tries another node.
-const patience = 4 * time.Second
+const patience = 6 * time.Second
 
 // Say makes one turn and returns when it is answered.
 func (c *Client) Say(ctx context.Context) error {

@@ -38,6 +38,7 @@ type Load struct {
 	turns   map[string]*heard // that were sent, and are not answered yet
 	waits   map[string][]time.Duration
 	again   map[string]int
+	slow    []string
 }
 
 // heard is what is known of a turn from outside.
@@ -88,14 +89,28 @@ func (l *Load) hear(token, node string) {
 	if h == nil {
 		return
 	}
+	before := h.node
 	if node != "" {
 		h.node = node
 	}
 	h.last = time.Now()
 	if after := h.last.Sub(h.since); h.fault != "" && after > settling {
+		if after > slow && len(l.slow) < 1000 {
+			l.slow = append(l.slow, fmt.Sprintf("%s %s: %s after %s at %s, asked by %q", h.last.Format("15:04:05.000"), token, after.Round(time.Millisecond), h.fault, before, node))
+		}
 		l.waits[h.fault] = append(l.waits[h.fault], after)
 		h.fault = ""
 	}
+}
+
+// slow is after how long it is noted which turn went on late.
+const slow = 9 * time.Second
+
+// Slow returns which turns went on late.
+func (l *Load) Slow() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.slow)
 }
 
 // settling is how long after a fault a node may still be heard of that was struck: what it had sent arrives.
