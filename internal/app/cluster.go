@@ -91,7 +91,10 @@ func (a *App) clusterSecret(ctx context.Context, set *settings.Loaded) (string, 
 			return "", err
 		}
 	}
-	if key != "" && secret.Check(key) != nil {
+	if key == "" {
+		return "", nil
+	}
+	if secret.Check(key) != nil {
 		return "", fault.New(fault.Invalid, "cluster_secret_short", "cluster.secret is too short").WithHint("make one at random: openssl rand -hex 32")
 	}
 	a.Hide(key, "secret of the cluster")
