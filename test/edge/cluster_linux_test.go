@@ -1,8 +1,10 @@
 package edge_test
 
 import (
+	"bufio"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -38,8 +40,8 @@ func freeAddresses(t *testing.T, n int) (all []string) {
 }
 
 // front starts the node with the NATS server. It passes all requests on.
-func (c *clustered) front() *edge.Node {
-	n := c.node("cluster: {work: false, clients: '" + c.nats + "'}\n")
+func (c *clustered) front(settings string) *edge.Node {
+	n := c.node("cluster: {work: false, clients: '" + c.nats + "'}\n" + settings)
 	n.Serve("--cluster")
 	return n
 }
@@ -49,7 +51,7 @@ func (c *clustered) node(settings string) *edge.Node {
 	if !strings.Contains(settings, "clients") {
 		settings = fmt.Sprintf("cluster: {servers: ['nats://%s'], silence: 1s%s}\n", c.nats, settings)
 	} else {
-		settings = strings.Replace(settings, "{", "{silence: 1s, ", 1)
+		settings = strings.Replace(settings, "cluster: {", "cluster: {silence: 1s, ", 1)
 	}
 	return edge.New(c.t, edge.Options{Model: c.model, Settings: settings, Env: c.store})
 }
@@ -91,7 +93,8 @@ func TestATurnInACluster(t *testing.T) {
 			}
 		}}
 	}))
-	a := c.front()
+	voice := freeAddresses(t, 2)
+	a := c.front("ollama: {listen: '" + voice[0] + "', user: local}\nwyoming: {listen: '" + voice[1] + "', user: local, hidden: true}\n")
 	w := c.node("")
 	w.Work()
 	a.Until("the worker works for the user", func() bool { return worksOn(a, "user:local") != "" })
@@ -150,6 +153,20 @@ func TestATurnInACluster(t *testing.T) {
 	}
 	if must.Do(t, json.Unmarshal(body, &said)); status != 200 || said.Choices[0].Message.Content != "It is here." {
 		t.Errorf("%d %s", status, body)
+	}
+
+	// And those of the protocols without a credential.
+	answers <- "there."
+	res := must.Get(http.Post("http://"+voice[0]+"/api/chat", "application/json", strings.NewReader(`{"model":"default","stream":false,"messages":[{"role":"user","content":"Where?"}]}`)))
+	defer res.Body.Close()
+	if text := string(must.Get(io.ReadAll(res.Body))); res.StatusCode != 200 || !strings.Contains(text, "It is there.") {
+		t.Errorf("%d %s", res.StatusCode, text)
+	}
+	device := must.Get(net.Dial("tcp", voice[1]))
+	defer device.Close()
+	must.Get(io.WriteString(device, `{"type":"describe"}`+"\n"))
+	if line := must.Get(bufio.NewReader(device).ReadString('\n')); !strings.Contains(line, "info") {
+		t.Errorf("%s", line)
 	}
 }
 
