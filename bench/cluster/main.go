@@ -54,7 +54,7 @@ func main() {
 	only := flag.String("only", "", "one part of it: workers, latency or sockets")
 	binary := flag.String("binary", "", "measure this steward `FILE` instead of building one")
 	flag.Parse()
-	b := &bench{binary: *binary, talks: 48, turns: 20, rounds: 2, sample: 60, sockets: 10_000, people: 500, among: 3, tokens: 1000}
+	b := &bench{binary: *binary, talks: 48, turns: 20, rounds: 3, sample: 60, sockets: 10_000, people: 500, among: 3, tokens: 1000}
 	if *short {
 		b.talks, b.turns, b.rounds, b.sample, b.sockets, b.people, b.tokens = 4, 3, 1, 5, 30, 5, 50
 	}
