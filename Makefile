@@ -11,7 +11,7 @@ export GOFLAGS := $(strip $(GOFLAGS) -trimpath -tags=grpcnotrace)
 # long adds the tests that make test leaves out.
 long := -tags=grpcnotrace,long
 
-.PHONY: run build test test-long check vulncheck bench fuzz chaos chaos-trees hostile properties histories docs pictures clean
+.PHONY: run build test test-long check vulncheck bench bench-cluster fuzz chaos chaos-trees chaos-cluster hostile properties histories docs pictures clean
 
 ## run: build Steward and open a chat; without a terminal, serve
 run: build
@@ -38,6 +38,10 @@ bench:
 	@$(GO) run ./bench/long
 	@$(GO) run ./bench/page
 
+## bench-cluster: the same load on one node, and on clusters of one, two and four; 10,000 WebSockets over three
+bench-cluster:
+	@$(GO) run ./bench/cluster
+
 ## fuzz: each fuzz target for FUZZTIME
 fuzz:
 	@GO='$(GO)' FUZZTIME='$(FUZZTIME)' scripts/fuzz
@@ -49,6 +53,10 @@ chaos:
 ## chaos-trees: the same with 50 trees of tasks beside 200 conversations
 chaos-trees:
 	CHAOS_SEED=$${CHAOS_SEED:-$(SEED)} CHAOS_KILLS=$${CHAOS_KILLS:-20} CHAOS_CONVERSATIONS=200 CHAOS_TREES=50 $(GO) test $(long) -count=1 -v -timeout 30m ./test/chaos
+
+## chaos-cluster: three Stewards with PostgreSQL and NATS: kill, suspend and cut them off, and crash the database
+chaos-cluster:
+	CHAOS_SEED=$${CHAOS_SEED:-$(SEED)} CHAOS_FAULTS=$${CHAOS_FAULTS:-40} CHAOS_CONVERSATIONS=200 CHAOS_TREES=50 CHAOS_USERS=40 $(GO) test $(long) -count=1 -v -timeout 60m ./test/cluster -run TestChaos
 
 ## histories: put conversations through everything at random, for long
 histories:

@@ -88,7 +88,8 @@ type user struct {
 
 	day    time.Time // the beginning of the day that stored is about
 	stored int64
-	known  bool // stored includes what earlier processes have stored
+	known  bool                // stored includes what earlier processes have stored
+	learns *semaphore.Weighted // held by who reads that from the log: others wait instead of reading it too
 }
 
 // NewIntake returns an Intake.
@@ -146,7 +147,7 @@ func (i *Intake) enter(c *Caller) (leave func(), err error) {
 func (i *Intake) user(s *share) *user {
 	u := s.users[s.name]
 	if u == nil {
-		u = &user{room: semaphore.NewWeighted(s.class.body + spareRoom), turns: semaphore.NewWeighted(s.class.turns)}
+		u = &user{room: semaphore.NewWeighted(s.class.body + spareRoom), turns: semaphore.NewWeighted(s.class.turns), learns: semaphore.NewWeighted(1)}
 		s.users[s.name] = u
 	}
 	return u
@@ -335,22 +336,39 @@ func (c Caller) StorageLeft(ctx context.Context) (int64, error) {
 	u := i.user(s)
 	known := u.known
 	i.mu.Unlock()
-	if !known && i.o.Stored != nil { // writes while this is read are counted twice, which errs on the safe side
-		before, err := i.o.Stored(ctx, s.name, day)
-		if err != nil {
+	if !known && i.o.Stored != nil {
+		if err := i.learn(ctx, u, s.name, day); err != nil {
 			return 0, err
 		}
-		i.mu.Lock()
-		if !u.known {
-			u.known = true
-			u.count(day, before)
-		}
-		i.mu.Unlock()
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	u.count(day, 0)
 	return max(0, s.class.day-u.stored), nil
+}
+
+// learn counts what earlier processes have stored. Writes while it is read are counted twice, which errs on the safe
+// side.
+func (i *Intake) learn(ctx context.Context, u *user, name string, day time.Time) error {
+	if err := u.learns.Acquire(ctx, 1); err != nil {
+		return err
+	}
+	defer u.learns.Release(1)
+	i.mu.Lock()
+	known := u.known
+	i.mu.Unlock()
+	if known {
+		return nil
+	}
+	before, err := i.o.Stored(ctx, name, day)
+	if err != nil {
+		return err
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	u.known = true
+	u.count(day, before)
+	return nil
 }
 
 // StoredSince is for IntakeOptions.Stored: it reads the log of a store.
@@ -360,7 +378,7 @@ func StoredSince(ctx context.Context, st store.Store, user string, since time.Ti
 	if err != nil {
 		return 0, err
 	}
-	const page = 4 // entries, whose bodies are all in memory
+	const page = 8 // entries, whose bodies are all in memory
 	for e, err := range store.Entries(ctx, st, sc, store.LogQuery{Since: before, Limit: page}) {
 		if err != nil {
 			return 0, err

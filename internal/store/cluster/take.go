@@ -126,19 +126,23 @@ const (
 	timedOut  = "408"
 )
 
-const (
-	pullFor   = 10 * time.Second
-	pullPulse = time.Second // the servers tell so often that the request still waits
-)
+// pulls returns how long a request waits, and how often the servers tell that it does. It waits for less than Silence:
+// the servers may still answer the request of a node that is cut off or suspended, and a pointer that went there is
+// delivered again only after another Silence.
+func (c *Cluster) pulls() (wait, pulse time.Duration) {
+	wait = c.opt.Silence / 2
+	return wait, min(wait/3, time.Second)
+}
 
 // request asks for pointers, and returns when they have arrived, or none have for a while.
 func (c *Cluster) request(set, inbox string, events <-chan string) error {
 	n := max(1, min(maxFetch, cap(c.slots)-len(c.slots)))
-	body := fmt.Appendf(nil, `{"batch": %d, "expires": %d, "idle_heartbeat": %d}`, n, pullFor, pullPulse)
+	wait, pulse := c.pulls()
+	body := fmt.Appendf(nil, `{"batch": %d, "expires": %d, "idle_heartbeat": %d}`, n, wait, pulse)
 	if err := c.nc.PublishRequest("$JS.API.CONSUMER.MSG.NEXT."+stream+"."+set, inbox, body); err != nil {
 		return err
 	}
-	silence := time.NewTimer(3 * pullPulse)
+	silence := time.NewTimer(max(3*pulse, time.Second))
 	defer silence.Stop()
 	for n > 0 {
 		select {
@@ -152,7 +156,7 @@ func (c *Cluster) request(set, inbox string, events <-chan string) error {
 			default:
 				return fmt.Errorf("the servers answer with the status %s", status)
 			}
-			silence.Reset(3 * pullPulse)
+			silence.Reset(max(3*pulse, time.Second))
 		case <-silence.C:
 			return errors.New("the servers do not answer")
 		case <-c.taking.Done():

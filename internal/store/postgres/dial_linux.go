@@ -1,24 +1,21 @@
 package postgres
 
 import (
+	"errors"
 	"strings"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// giveUp ends a connection whose other side does not acknowledge what was sent.
-// Otherwise Linux tries for a quarter of an hour.
-func giveUp(network, _ string, c syscall.RawConn) (err error) {
+// giveUp bounds how long what was sent may stay unacknowledged. Keep-alives say nothing about that.
+func giveUp(network, _ string, c syscall.RawConn) error {
 	if !strings.HasPrefix(network, "tcp") {
 		return nil
 	}
-	bad := c.Control(func(fd uintptr) {
-		err = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(silence/time.Millisecond))
+	var refused error
+	err := c.Control(func(fd uintptr) {
+		refused = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(gone.Milliseconds()))
 	})
-	if bad != nil {
-		return bad
-	}
-	return err
+	return errors.Join(err, refused)
 }

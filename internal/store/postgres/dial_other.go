@@ -4,4 +4,4 @@ package postgres
 
 import "syscall"
 
-func giveUp(string, string, syscall.RawConn) error { return nil }
+func giveUp(_, _ string, _ syscall.RawConn) error { return nil }

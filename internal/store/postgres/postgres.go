@@ -167,6 +167,7 @@ func parse(url string) (*pgxpool.Config, error) {
 		config.ConnConfig.RuntimeParams[k] = v
 	}
 	config.ConnConfig.ConnectTimeout = connectLimit
+	config.ConnConfig.DialFunc = dialer().DialContext
 	dialer := net.Dialer{Control: giveUp, KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 10 * time.Second, Interval: 5 * time.Second, Count: 3}}
 	config.ConnConfig.DialFunc = dialer.DialContext
 	config.ConnConfig.StatementCacheCapacity = 256
