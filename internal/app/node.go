@@ -175,7 +175,7 @@ func (a *App) openLocal(ctx context.Context, set *settings.Loaded, log *slog.Log
 	if err != nil {
 		return nil, errors.Join(err, part.close(), st.Close(), a.undoUpgrade(st, set, log))
 	}
-	l := &Local{cluster: part, telemetry: a.telemetry, data: set.Data, stuckAfter: set.Metrics.Stuck, outside: a.Outside, reader: extract.Reader{Command: command, Slots: make(chan struct{}, readAtOnce)}, audit: trail, intake: intake, Store: st, Keys: identity.New(st), Log: log, grace: set.Timeouts.Shutdown,
+	l := &Local{cluster: part, telemetry: a.telemetry, data: set.Data, stuckAfter: set.Metrics.Stuck, outside: a.Outside, reader: extract.Reader{Command: command, Slots: make(chan struct{}, readAtOnce)}, audit: trail, intake: intake, Store: st, Keys: people(st, part != nil), Log: log, grace: set.Timeouts.Shutdown,
 		User: a.User(), engine: a.engine(st), alarms: jobs.New(jobs.Options{Store: st, Telemetry: a.telemetry, Log: log}), Resolver: a.Resolver(set), private: a.private(set),
 		stays: func(ctx context.Context) bool { return a.stays(ctx, set) }}
 	if part != nil {
@@ -201,6 +201,14 @@ func (a *App) openLocal(ctx context.Context, set *settings.Loaded, log *slog.Log
 	l.gauges()
 	l.Own = a.inProcess(l.apiOptions(set), l.chat, log, func() error { return nil })
 	return l, nil
+}
+
+// people returns the registry of people and keys. With shared, other nodes write to the store, too.
+func people(st store.Store, shared bool) *identity.Registry {
+	if shared {
+		return identity.NewShared(st)
+	}
+	return identity.New(st)
 }
 
 // MakeData makes the data folder. One that the user has named may be mistyped: it is made only in a

@@ -91,6 +91,7 @@ var system = store.Scope{Actor: "system", Read: []resource.Space{resource.System
 // use.
 type Registry struct {
 	store store.Store
+	known *knownKeys // nil: each key is looked up
 
 	crowd   sync.RWMutex
 	people  map[string]person // by user
@@ -100,6 +101,15 @@ type Registry struct {
 // New returns a registry over the store.
 func New(s store.Store) *Registry {
 	return &Registry{store: s, people: map[string]person{}}
+}
+
+// NewShared returns a registry over a store that other nodes write, too, and at which each look-up is a round
+// trip. It remembers keys. One that another node revokes is refused within a second; one that is revoked through
+// this registry, at once.
+func NewShared(s store.Store) *Registry {
+	r := New(s)
+	r.known = &knownKeys{keys: map[digest]storedKey{}}
+	return r
 }
 
 // CheckActsFor returns own_user_only (Denied) if by may not manage or use what belongs to a user: only
@@ -237,6 +247,7 @@ func (r *Registry) Revoke(ctx context.Context, by string, x id.ID) error {
 		}
 		k.Revoked = time.Now().UTC().Truncate(time.Microsecond)
 		_, err = r.store.Commit(ctx, systemBy(by), store.Batch{Changes: []store.Change{k.change(x, store.If{Version: res.Version})}})
+		r.known.drop()
 		if !fault.Is(err, fault.Conflict) {
 			return err
 		}
@@ -244,7 +255,7 @@ func (r *Registry) Revoke(ctx context.Context, by string, x id.ID) error {
 }
 
 // Authenticate returns the user of a secret. It looks the key up in the store
-// each time, so a revocation by another process counts at once. A
+// each time, so a revocation by another process counts at once; see also NewShared. A
 // malformed secret, an unknown, revoked or expired key, and the key of a disabled user
 // are Unauthentic: key_malformed, key_unknown, key_revoked, key_expired,
 // user_disabled. So is a key that is limited to one thing: key_limited. Other errors are the store's.
@@ -284,6 +295,20 @@ func refuse(code, format string, args ...any) error {
 }
 
 func (r *Registry) find(ctx context.Context, sum digest) (storedKey, error) {
+	if r.known == nil {
+		return r.lookUp(ctx, sum)
+	}
+	k, ok, epoch, err := r.known.get(ctx, r.store, sum)
+	if ok || err != nil {
+		return k, err
+	}
+	if k, err = r.lookUp(ctx, sum); err == nil {
+		r.known.add(sum, k, epoch)
+	}
+	return k, err
+}
+
+func (r *Registry) lookUp(ctx context.Context, sum digest) (storedKey, error) {
 	want := hex.EncodeToString(sum[:])
 	page, err := r.store.Query(ctx, system, store.Query{Type: TypeKey, Term: store.Term{Name: termHash, Value: want}, Limit: 1})
 	if err != nil {
