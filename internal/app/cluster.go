@@ -172,6 +172,7 @@ func (w worker) Take(ctx context.Context, p cluster.Piece, crashed bool) error {
 	if !ok {
 		return fault.New(fault.Internal, "piece_invalid", "a space that is not a user's cannot be worked on")
 	}
+	w.intake.Forget(user)
 	if err := w.node.TakeUser(ctx, user, crashed); err != nil {
 		return err
 	}

@@ -311,6 +311,17 @@ func (u *user) count(day time.Time, n int64) {
 	u.stored += n
 }
 
+// Forget has what a user stored today read again before it counts: other nodes may have stored it.
+func (i *Intake) Forget(name string) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	for _, users := range i.users {
+		if u := users[name]; u != nil {
+			u.known, u.stored = false, 0
+		}
+	}
+}
+
 // Store returns an error if the caller may not store n bytes more today (storage_used_up, Exhausted).
 func (c Caller) Store(ctx context.Context, n int64) error {
 	left, err := c.StorageLeft(ctx)

@@ -153,6 +153,8 @@ func TestTheQuotaOfADay(t *testing.T) {
 	if err := gus.Store(t.Context(), 25_000); !fault.HasCode(err, "storage_used_up") || !fault.Is(err, fault.Exhausted) {
 		t.Errorf("%v", err)
 	}
+	i.Forget("gus")
+	left(90_000)
 	now = now.AddDate(0, 0, 1)
 	left(100_000)
 	if got, err := ana.StorageLeft(t.Context()); got != math.MaxInt64 || err != nil {
