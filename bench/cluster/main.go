@@ -32,7 +32,6 @@ import (
 // bench is one run.
 type bench struct {
 	dir, binary string
-	servers     []string // of NATS
 	model       *model
 	made        int // number of folders created
 

@@ -98,21 +98,6 @@ func (d *duties) leaveUser(user string) {
 	}
 }
 
-// close ends everything that was begun.
-func (d *duties) close() {
-	d.mu.Lock()
-	users := d.users
-	d.users = map[string]func(){}
-	d.mu.Unlock()
-	var all sync.WaitGroup
-	for _, end := range users {
-		all.Go(end)
-	}
-	all.Wait()
-	d.leave(dutyHome)
-	d.local.Messages.Close()
-}
-
 // busy reports whether a user must not be let go.
 func (d *duties) busy(user string) bool { return d.local.Messages.Busy(user) }
 

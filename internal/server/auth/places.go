@@ -119,9 +119,7 @@ func Hops(r *http.Request) int {
 // Untrusted removes from requests what only other nodes of the cluster may say. It is for all listeners but theirs.
 func Untrusted(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if _, has := r.Header[ForwardedHeader]; has {
-			delete(r.Header, ForwardedHeader)
-		}
+		delete(r.Header, ForwardedHeader)
 		next.ServeHTTP(w, r)
 	})
 }

@@ -25,10 +25,6 @@ type refs struct {
 	places []slot
 }
 
-func (r refs) same(o refs) bool {
-	return slices.Equal(r.terms, o.terms) && slices.Equal(r.places, o.places)
-}
-
 // encode returns the number of terms, each term, and each place; nil if there are
 // neither terms nor places.
 func (r refs) encode() []byte {
