@@ -54,19 +54,22 @@ const (
 func (h *hub) join(key string, q *queue, run func(ctx context.Context, s *source) error) (s *source, leave func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	ctx, cancel := context.Background(), context.CancelFunc(nil)
 	if s = h.all[key]; s == nil {
-		ctx, cancel := context.WithCancel(context.Background())
+		ctx, cancel = context.WithCancel(ctx)
 		s = &source{hub: h, key: key, cancel: cancel, done: make(chan struct{}), joined: make(chan struct{}, 1), ready: make(chan struct{}), pages: map[*queue]int{}}
 		if h.all == nil {
 			h.all = map[string]*source{}
 		}
 		h.all[key] = s
-		go s.run(ctx, run)
 	}
 	s.mu.Lock()
 	s.pages[q] = s.looks
 	s.mu.Unlock()
 	signal(s.joined)
+	if cancel != nil {
+		go s.run(ctx, run) // the first look is for this page, too
+	}
 	return s, func() { s.leave(q) }
 }
 

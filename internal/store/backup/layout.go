@@ -48,6 +48,7 @@ func Rules() []Rule {
 
 		{"vectors.db", Costly, "the index of vectors, which models were paid for"},
 		{"vectors.db-*", Passing, "what an index writes ahead"},
+		{"nats/", Derived, "pointers of a cluster to what waits in the database"},
 		{"search.db*", Derived, "the index of the words of messages"},
 		{"documents.db*", Derived, "the index of the words of documents; their texts are in the log"},
 
