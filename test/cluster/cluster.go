@@ -130,7 +130,7 @@ func (r *Rig) serve(h http.Handler) (string, error) {
 // host is the address at which the nodes reach this process.
 func (r *Rig) host() string {
 	if r.network != nil {
-		return bridgeHost
+		return bridgeHost()
 	}
 	return "127.0.0.1"
 }
@@ -336,7 +336,7 @@ func (n *Node) Run(args ...string) (string, error) {
 // listen is where the node listens.
 func (n *Node) listen() string {
 	if n.rig.network != nil {
-		return fmt.Sprintf(nodeHost+":7420", firstHost+n.number)
+		return host(firstHost+n.number) + ":7420"
 	}
 	return "127.0.0.1:0"
 }

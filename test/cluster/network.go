@@ -15,11 +15,12 @@ import (
 )
 
 // The addresses of the bridge that joins the namespaces of the nodes, and of the first node.
-const (
-	bridgeHost = "10.77.0.1"
-	nodeHost   = "10.77.0.%d"
-	firstHost  = 11
-)
+// Each process has a network of its own.
+const firstHost = 11
+
+func bridgeHost() string { return host(1) }
+
+func host(n int) string { return fmt.Sprintf("10.77.%d.%d", os.Getpid()%250, n) }
 
 // network gives each node a network namespace of its own, which hangs at a bridge. A node is cut off when its end
 // of the bridge is taken away: packets are lost in both directions, and nobody is told.
@@ -55,7 +56,7 @@ func ip(args ...string) error {
 func newNetwork(nodes int) (*network, error) {
 	removeLeft()
 	n := &network{bridge: fmt.Sprintf("stwb%d", os.Getpid())}
-	err := errors.Join(ip("link", "add", n.bridge, "type", "bridge"), ip("addr", "add", bridgeHost+"/24", "dev", n.bridge), ip("link", "set", n.bridge, "up"))
+	err := errors.Join(ip("link", "add", n.bridge, "type", "bridge"), ip("addr", "add", bridgeHost()+"/24", "dev", n.bridge), ip("link", "set", n.bridge, "up"))
 	for i := 0; i < nodes && err == nil; i++ {
 		err = n.add(i)
 	}
@@ -112,7 +113,7 @@ func (n *network) add(i int) error {
 	return errors.Join(
 		ip("link", "add", n.end(i), "type", "veth", "peer", "name", "eth0", "netns", n.pid(i)),
 		ip("link", "set", n.end(i), "master", n.bridge, "up"),
-		inside("addr", "add", fmt.Sprintf(nodeHost, firstHost+i)+"/24", "dev", "eth0"),
+		inside("addr", "add", host(firstHost+i)+"/24", "dev", "eth0"),
 		inside("link", "set", "eth0", "up"),
 		inside("link", "set", "lo", "up"))
 }
