@@ -14,12 +14,13 @@ import (
 	"syscall"
 )
 
-// The addresses of the bridge that joins the namespaces of the nodes, and of the first node.
-// Each process has a network of its own.
+// firstHost is the last number of the first node's address.
 const firstHost = 11
 
+// bridgeHost is the address of the bridge that joins the namespaces.
 func bridgeHost() string { return host(1) }
 
+// host returns an address of this process's own network.
 func host(n int) string { return fmt.Sprintf("10.77.%d.%d", os.Getpid()%250, n) }
 
 // network gives each node a network namespace of its own, which hangs at a bridge. A node is cut off when its end
