@@ -672,8 +672,10 @@ func (d *double) socket(w http.ResponseWriter, r *http.Request) {
 		}
 		grown, stop := d.grown, d.stop
 		d.stop = ""
+		again := 0 // how often it was sent before; other sockets count too
 		if next != nil {
 			sent[next] = true
+			again = next.attempts
 			next.attempts++
 		}
 		d.mu.Unlock()
@@ -691,7 +693,7 @@ func (d *double) socket(w http.ResponseWriter, r *http.Request) {
 			}
 			continue
 		case next != nil:
-			frame := `{"envelope_id":"` + next.id + `","type":"` + next.kind + `","accepts_response_payload":false,"retry_attempt":` + strconv.Itoa(next.attempts-1) + `,"retry_reason":"timeout","payload":` + next.payload + `}`
+			frame := `{"envelope_id":"` + next.id + `","type":"` + next.kind + `","accepts_response_payload":false,"retry_attempt":` + strconv.Itoa(again) + `,"retry_reason":"timeout","payload":` + next.payload + `}`
 			if !write(frame) {
 				return
 			}
