@@ -18,12 +18,13 @@ import (
 	"steward/internal/fault"
 	"steward/internal/server/auth"
 	"steward/internal/settings"
+	"steward/internal/store/cluster"
 )
 
 // The duties of a cluster. One node at a time has each.
 const (
-	dutyChannels = "channels"
-	dutyHome     = "home"
+	dutyChannels = cluster.Channels
+	dutyHome     = cluster.Home
 )
 
 // peers is what the parts of a node need of the other ones.
@@ -53,7 +54,7 @@ type duties struct {
 }
 
 // openDuties is called once the node is open, in a cluster, in place of Messages.Start, watchMail and the watching of
-// folders. close must be called before the node is closed.
+// folders. Closing the cluster ends what they do, before the node is closed.
 func (l *Local) openDuties(set *settings.Loaded) *duties {
 	l.Messages.Open(l.node, l.node.Conversations, l.node.Effects)
 	return &duties{local: l, set: set, users: map[string]func(){}}
