@@ -15,7 +15,7 @@ import (
 // workers measures the same load on one node without a cluster, and on clusters of one, two and four.
 func (b *bench) workers(ctx context.Context) error {
 	fmt.Printf("\n%d conversations of as many users at once, %d turns each after two to begin with; a turn has one tool call and two model calls.\n"+
-		"Each client is connected to any of the nodes. Medians of %d rounds, in which each kind starts anew. %d processors.\n\n", b.talks, b.turns, b.rounds, runtime.NumCPU())
+		"Each client is connected to any of the nodes. Medians of %d rounds, each of which starts from scratch. %d processors.\n\n", b.talks, b.turns, b.rounds, runtime.NumCPU())
 	kinds := []struct {
 		name string
 		o    cluster.Options
