@@ -38,6 +38,10 @@ func TestServeWaitsForTheFolder(t *testing.T) {
 	data, st := occupied(t, env)
 	cmd := buildProgram(t, env, "serve", "--wait")
 	said, err := cmd.StderrPipe()
+	var shown io.Reader
+	if err == nil {
+		shown, err = cmd.StdoutPipe()
+	}
 	if err == nil {
 		err = cmd.Start()
 	}
@@ -61,6 +65,8 @@ func TestServeWaitsForTheFolder(t *testing.T) {
 	}
 	for n, err := app.ReadNotice(data); err != nil || n.PID != cmd.Process.Pid; n, err = app.ReadNotice(data) {
 		time.Sleep(10 * time.Millisecond)
+	}
+	for ready := bufio.NewScanner(shown); ready.Scan() && !strings.Contains(ready.Text(), "serves at"); { // before, a signal ends its start
 	}
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
