@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -26,11 +27,12 @@ import (
 
 // Bounds of what is embedded.
 const (
-	pieceLen  = 2000 // bytes of a piece, about 500 tokens
-	maxPieces = 48   // of a message; the rest of a longer one has no vector
-	batchDocs = 256  // messages in one transaction
-	batchSize = 96   // pieces in one request
-	maxDims   = 4096
+	pieceLen    = 2000 // bytes of a piece, about 500 tokens
+	maxPieces   = 48   // of a message; the rest of a longer one has no vector
+	batchDocs   = 256  // messages in one transaction
+	batchSize   = 96   // pieces in one request
+	batchSpaces = 500  // spaces that begin in one transaction
+	maxDims     = 4096
 
 	maxRefused = 3 // messages that a model refuses one after the other before it counts as failing
 )
@@ -64,7 +66,7 @@ func (x *Index) Follow(ctx context.Context) {
 
 func (x *Index) wake() {
 	select {
-	case x.due <- struct{}{}:
+	case x.woken <- struct{}{}:
 	default: // it has been woken already
 	}
 }
@@ -100,7 +102,7 @@ func (x *Index) embedWhenDue(ctx context.Context) {
 			continue
 		}
 		select {
-		case <-x.due:
+		case <-x.woken:
 		case <-ctx.Done():
 			return
 		}
@@ -118,7 +120,7 @@ func (x *Index) Embed(ctx context.Context) error {
 	return err
 }
 
-// embed embeds what is noted, in turns between the spaces. wait is how long until the next
+// embed embeds what is noted, in turns between the spaces that have something new. wait is how long until the next
 // day's budget, if the present one is spent. again: try once more what was refused or failed.
 func (x *Index) embed(ctx context.Context, again bool) (wait time.Duration, err error) {
 	select {
@@ -181,12 +183,13 @@ type place struct {
 }
 
 func (r *embedding) run(ctx context.Context) (wait time.Duration, err error) {
-	var places []place
-	err = r.d.use(ctx, func(c *sqlite.Conn) error {
-		return query(c, "SELECT s.id, s.name, COALESCE(m.name, '') FROM space s LEFT JOIN model m ON m.id = s.active ORDER BY s.id", nil, func(s *sqlite.Stmt) {
-			places = append(places, place{s.ColumnInt64(0), resource.Space(s.ColumnText(1)), s.ColumnText(2)})
-		})
-	})
+	due := r.due.take(r.want.Name, r.again)
+	defer func() {
+		if err != nil || wait > 0 {
+			r.due.putBack(due)
+		}
+	}()
+	places, err := r.places(ctx, due)
 	if err != nil {
 		return 0, err
 	}
@@ -195,10 +198,13 @@ func (r *embedding) run(ctx context.Context) (wait time.Duration, err error) {
 			return 0, err
 		}
 	}
+	if err := r.begin(ctx, places); err != nil {
+		return 0, err
+	}
 	for len(places) > 0 {
-		var rest []place
+		var rest []*place
 		for _, p := range places {
-			more, err := r.serve(ctx, &p)
+			more, err := r.serve(ctx, p)
 			if fault.HasCode(err, "embed_budget") {
 				return untilTomorrow(), nil
 			}
@@ -212,6 +218,44 @@ func (r *embedding) run(ctx context.Context) (wait time.Duration, err error) {
 		places = rest
 	}
 	return 0, nil
+}
+
+// places lists spaces.
+func (r *embedding) places(ctx context.Context, of spaces) (places []*place, err error) {
+	const text = "SELECT s.id, s.name, COALESCE(m.name, '') FROM space s LEFT JOIN model m ON m.id = s.active"
+	add := func(s *sqlite.Stmt) {
+		places = append(places, &place{s.ColumnInt64(0), resource.Space(s.ColumnText(1)), s.ColumnText(2)})
+	}
+	err = r.d.use(ctx, func(c *sqlite.Conn) error {
+		if of.all {
+			return query(c, text+" ORDER BY s.id", nil, add)
+		}
+		for _, id := range slices.Sorted(maps.Keys(of.ids)) {
+			if err := query(c, text+" WHERE s.id = ?", []any{id}, add); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return places, err
+}
+
+// begin chooses the wanted model for the spaces that have none. It does so for many at a time: SQLite reads the whole
+// schema again after each transaction that creates tables.
+func (r *embedding) begin(ctx context.Context, places []*place) error {
+	var fresh []*place
+	for _, p := range places {
+		if p.active == "" {
+			p.active = r.want.Name
+			fresh = append(fresh, p)
+		}
+	}
+	for some := range slices.Chunk(fresh, batchSpaces) {
+		if err := r.activate(ctx, some...); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // retryHeld makes the next run try what was refused or failed before.
@@ -231,12 +275,6 @@ func retryHeld(c *sqlite.Conn) error {
 // serve embeds one batch of a space with the model that its searches use and, when that has
 // everything, with the wanted one.
 func (r *embedding) serve(ctx context.Context, p *place) (more bool, err error) {
-	if p.active == "" {
-		p.active = r.want.Name
-		if err := r.activate(ctx, p); err != nil {
-			return false, err
-		}
-	}
 	if p.active != r.want.Name && !r.sure {
 		return false, nil
 	}
@@ -269,24 +307,28 @@ func (r *embedding) serve(ctx context.Context, p *place) (more bool, err error) 
 	return false, r.activate(ctx, p)
 }
 
-// activate makes searches in a space use its wanted model, and erases the other parts.
-func (r *embedding) activate(ctx context.Context, p *place) error {
+// activate makes searches in spaces use their active model, and erases the other parts.
+func (r *embedding) activate(ctx context.Context, places ...*place) error {
 	var dropped []int64
 	err := r.d.write(ctx, func(c *sqlite.Conn) error {
-		part, err := partOf(c, p.id, p.active)
-		if err != nil {
-			return err
-		}
-		if err := exec(c, "UPDATE space SET active = (SELECT model FROM part WHERE id = ?) WHERE id = ?", part, p.id); err != nil {
-			return err
-		}
-		if dropped, err = numbers(c, "SELECT id FROM part WHERE space = ? AND id <> ?", p.id, part); err != nil {
-			return err
-		}
-		for _, old := range dropped {
-			if err := script(c, fmt.Sprintf("DROP TABLE code_%[1]d;\nDROP TABLE vec_%[1]d;\nDROP TABLE held_%[1]d;\nDELETE FROM part WHERE id = %[1]d;\n", old)); err != nil {
+		for _, p := range places {
+			part, err := partOf(c, p.id, p.active)
+			if err != nil {
 				return err
 			}
+			if err := exec(c, "UPDATE space SET active = (SELECT model FROM part WHERE id = ?) WHERE id = ?", part, p.id); err != nil {
+				return err
+			}
+			others, err := numbers(c, "SELECT id FROM part WHERE space = ? AND id <> ?", p.id, part)
+			if err != nil {
+				return err
+			}
+			for _, old := range others {
+				if err := script(c, fmt.Sprintf("DROP TABLE code_%[1]d;\nDROP TABLE vec_%[1]d;\nDROP TABLE held_%[1]d;\nDELETE FROM part WHERE id = %[1]d;\n", old)); err != nil {
+					return err
+				}
+			}
+			dropped = append(dropped, others...)
 		}
 		return exec(c, "UPDATE state SET erase = erase + ?", len(dropped))
 	})

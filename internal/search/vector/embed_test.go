@@ -120,7 +120,7 @@ func TestTextsThatFail(t *testing.T) {
 	}
 	w.expect("ana", "three", "good three")
 	d.fail = nil
-	w.catchUp()
+	must(t, w.index.Embed(t.Context()))
 	if n := w.census()[0]; n.Vectors != 4 || n.Held != 0 {
 		t.Errorf("%+v", n)
 	}

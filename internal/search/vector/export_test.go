@@ -26,3 +26,9 @@ func Quantised(v []float32) (code []uint64, scale float32, num []byte) {
 	q := quantise(v)
 	return q.code, q.scale, unsigned(q.num)
 }
+
+// EmbedDue embeds as while Follow runs: in the spaces that the log had something about.
+func (x *Index) EmbedDue(ctx context.Context) error {
+	_, err := x.embed(ctx, false)
+	return err
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"time"
 
@@ -58,6 +59,7 @@ func (x *Index) step(ctx context.Context, d *database) (more bool, err error) {
 		return false, err
 	}
 	again := false
+	var noted []int64
 	err = d.write(ctx, func(c *sqlite.Conn) error {
 		same, _, err := number(c, "SELECT cursor = ? FROM state", at)
 		if err != nil {
@@ -66,26 +68,34 @@ func (x *Index) step(ctx context.Context, d *database) (more bool, err error) {
 		if again = same == 0; again {
 			return nil // another process has read it meanwhile
 		}
-		return x.apply(ctx, c, page)
+		noted, err = x.apply(ctx, c, page)
+		return err
 	})
+	switch {
+	case err != nil:
+	case again:
+		x.due.everything()
+	default:
+		x.due.add(noted)
+	}
 	return page.More || again, err
 }
 
-// apply writes a batch and its position.
-func (x *Index) apply(ctx context.Context, c *sqlite.Conn, page store.LogPage) error {
+// apply writes a batch and its position. It returns the spaces that the entries are of.
+func (x *Index) apply(ctx context.Context, c *sqlite.Conn, page store.LogPage) (noted []int64, err error) {
 	w := &writing{ctx: ctx, c: c, store: x.opt.Store, log: x.log, spaces: map[resource.Space]int64{}, convs: map[id.ID]conv{}, cuts: map[id.ID]conv{}}
 	for i := range page.Entries {
 		if err := w.entry(&page.Entries[i]); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	for uid, at := range w.cuts {
 		if err := w.cut(uid, at); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	last := page.Entries[len(page.Entries)-1]
-	return exec(c, "UPDATE state SET cursor = ?, seq = ?, at = ?, key = ?, erase = erase + ?",
+	return slices.Collect(maps.Values(w.spaces)), exec(c, "UPDATE state SET cursor = ?, seq = ?, at = ?, key = ?, erase = erase + ?",
 		string(page.Next), int64(last.Seq), last.At.UnixMicro(), last.URI.Key(), w.erased)
 }
 

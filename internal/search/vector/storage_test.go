@@ -153,6 +153,45 @@ func TestHybridReadsItsOwnersTablesOnly(t *testing.T) {
 	}
 }
 
+// What one person says costs no look at what all others have said.
+func TestOnlyWhatIsDueIsLookedAt(t *testing.T) {
+	d := &double{name: "test/e", dims: 64}
+	opt := vector.Options{Model: only(d)}
+	var mu sync.Mutex
+	used := map[string]bool{}
+	opt.Watch = func(c *sqlite.Conn) error {
+		return c.SetAuthorizer(sqlite.AuthorizeFunc(func(a sqlite.Action) sqlite.AuthResult {
+			mu.Lock()
+			defer mu.Unlock()
+			used[a.Table()] = true
+			return sqlite.AuthResultOK
+		}))
+	}
+	w := newWorld(t, opt)
+	talks := map[string]*talk{}
+	for _, user := range []string{"ana", "ben", "cleo"} { // spaces 1, 2 and 3
+		talks[user] = w.talk(user, "fruit")
+		talks[user].say("an olive of " + user)
+	}
+	w.catchUp()
+	clear(used)
+	w.talk("dora", "fruit").say("hers") // a new table, after which SQLite compiles each statement again, and tells its tables
+	d.fail = func([]string) error { return fault.New(fault.Unavailable, "away", "not now") }
+	talks["ben"].say("one more")
+	must(t, w.index.CatchUp(t.Context()))
+	if err := w.index.EmbedDue(t.Context()); !fault.HasCode(err, "away") {
+		t.Error(err)
+	}
+	d.fail = nil
+	w.catchUp() // what has failed is due still
+	for table := range used {
+		if strings.HasSuffix(table, "_1") || strings.HasSuffix(table, "_3") {
+			t.Errorf("%s is looked at", table)
+		}
+	}
+	w.expect("ben", "more", "one more")
+}
+
 // poison overwrites pages of a file.
 func poison(t *testing.T, path string, pages []int64) {
 	t.Helper()

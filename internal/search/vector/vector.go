@@ -104,7 +104,8 @@ type Index struct {
 
 	reading   chan struct{} // holds a token while the log is being read
 	embedding chan struct{} // holds a token while vectors are being added
-	due       chan struct{} // wakes the embedding loop
+	woken     chan struct{} // wakes the embedding loop
+	due       due
 	followed  atomic.Bool
 
 	mu     sync.RWMutex // held for reading while db is in use
@@ -128,7 +129,7 @@ func New(opt Options) *Index {
 	if opt.Log == nil {
 		opt.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Index{opt: opt, log: opt.Log, reading: make(chan struct{}, 1), embedding: make(chan struct{}, 1), due: make(chan struct{}, 1),
+	return &Index{opt: opt, log: opt.Log, reading: make(chan struct{}, 1), embedding: make(chan struct{}, 1), woken: make(chan struct{}, 1),
 		cache: cache{limit: opt.Memory, parts: map[int64]*kept{}}}
 }
 
@@ -198,6 +199,7 @@ func (x *Index) open(ctx context.Context) error {
 		return errors.Join(err, db.conns.Close())
 	}
 	x.db = db
+	x.due.everything()
 	return nil
 }
 
@@ -226,6 +228,7 @@ func (x *Index) recreate(ctx context.Context, found *database, why error) error 
 	db, err := openDatabase(ctx, x.opt.Path, x.opt.Watch)
 	if err == nil {
 		x.db = db
+		x.due.everything()
 	}
 	return err
 }

@@ -180,7 +180,7 @@ func TestWhatIsSent(t *testing.T) {
 		t.Errorf("a private query: %v", err)
 	}
 	refuse = false
-	w.catchUp()
+	must(t, w.index.Embed(t.Context()))
 	w.expect("ana", "my diary", "my diary")
 	if n := w.census()[0]; n.Vectors != 4 || n.Held != 0 {
 		t.Errorf("%+v", n)

@@ -161,7 +161,7 @@ func (w *world) expect(user, text string, want ...string) {
 func (w *world) catchUp() {
 	w.t.Helper()
 	must(w.t, w.index.CatchUp(context.Background()))
-	must(w.t, w.index.Embed(context.Background()))
+	must(w.t, w.index.EmbedDue(context.Background()))
 }
 
 func (w *world) census() []vector.Census {
