@@ -21,6 +21,7 @@ import (
 const (
 	tokenEvery = 20 * time.Millisecond
 	mark       = "zq" // begins each token, before its number
+	markEnd    = ';'  // ends it: a frame may end within a token
 )
 
 // stream answers the message "stream" with tokens at a constant pace.
@@ -51,7 +52,7 @@ func (s *stream) answer(w http.ResponseWriter, r *http.Request) bool {
 		s.mu.Lock()
 		s.sent = append(s.sent, time.Now())
 		s.mu.Unlock()
-		fmt.Fprintf(w, `data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"bench","choices":[{"index":0,"delta":{"content":" %s%d"},"finish_reason":null}]}`+"\n\n", mark, i)
+		fmt.Fprintf(w, `data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"bench","choices":[{"index":0,"delta":{"content":" %s%d%c"},"finish_reason":null}]}`+"\n\n", mark, i, markEnd)
 		flush.Flush() //nolint:errcheck // the next write tells
 	}
 	fmt.Fprint(w, `data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"bench","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`+"\n\ndata: [DONE]\n\n")
@@ -254,12 +255,13 @@ func (x *watcher) read(ctx context.Context) {
 		if json.Unmarshal(b, &f) != nil || f.Type != "token" {
 			continue
 		}
-		i := strings.LastIndex(f.Text, mark)
+		text := f.Text[:strings.LastIndexByte(f.Text, markEnd)+1]
+		i := strings.LastIndex(text, mark)
 		var n int
 		if i < 0 {
 			continue
 		}
-		if _, err := fmt.Sscanf(f.Text[i:], mark+"%d", &n); err == nil {
+		if _, err := fmt.Sscanf(text[i:], mark+"%d", &n); err == nil {
 			x.mu.Lock()
 			x.seen = append(x.seen, sight{n, time.Now()})
 			x.mu.Unlock()

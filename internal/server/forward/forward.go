@@ -391,6 +391,11 @@ func (t *attempts) RoundTrip(r *http.Request) (*http.Response, error) {
 		t.set(node, true)
 		answer, err := transport.RoundTrip(try)
 		if !errors.As(err, new(unreached)) || time.Now().After(until) {
+			if err == nil && answer.StatusCode == http.StatusSwitchingProtocols {
+				if c, ok := answer.Body.(io.ReadWriteCloser); ok {
+					answer.Body = upgraded{c}
+				}
+			}
 			return answer, err
 		}
 		t.set(node, false)
@@ -407,6 +412,42 @@ func (t *attempts) RoundTrip(r *http.Request) (*http.Response, error) {
 			return nil, errMoving
 		}
 		node = next
+	}
+}
+
+// upgraded is the connection of a WebSocket to another node. Most of them say nothing for long, and wait with a small
+// buffer each instead of io.Copy's two of 32 KB.
+type upgraded struct{ io.ReadWriteCloser }
+
+// WriteTo implements io.WriterTo.
+func (u upgraded) WriteTo(w io.Writer) (int64, error) { return pass(w, u.ReadWriteCloser) }
+
+// ReadFrom implements io.ReaderFrom.
+func (u upgraded) ReadFrom(r io.Reader) (int64, error) { return pass(u.ReadWriteCloser, r) }
+
+// pass copies until the end. Its buffer is large while it is filled.
+func pass(to io.Writer, from io.Reader) (total int64, err error) {
+	var small [1 << 10]byte
+	buf := small[:]
+	for {
+		n, err := from.Read(buf)
+		if n > 0 {
+			m, err := to.Write(buf[:n])
+			total += int64(m)
+			if err != nil {
+				return total, err
+			}
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			return total, nil
+		case err != nil:
+			return total, err
+		case n < len(buf):
+			buf = small[:]
+		case n == len(small):
+			buf = make([]byte, 32<<10)
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package forward
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -13,15 +14,18 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/coder/websocket"
+	"pgregory.net/rapid"
 
 	"steward/internal/fault"
 	"steward/internal/identity"
 	"steward/internal/policy"
 	"steward/internal/server/auth"
 	"steward/internal/store/cluster"
+	_ "steward/test/seed"
 )
 
 // town is a cluster in memory: its nodes dial each other over TCP.
@@ -344,6 +348,34 @@ func TestStreamsAndWebSockets(t *testing.T) {
 	}
 	if b.f.Busy(Of("ada")) {
 		t.Error("it still answers something")
+	}
+}
+
+// What a connection says arrives whole, whatever arrives at a time, and so does why it ended.
+func TestPass(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var want []byte
+		var parts []io.Reader
+		for _, size := range rapid.SliceOfN(rapid.SampledFrom([]int{1, 10, 1023, 1024, 1025, 5000, 32 << 10, 32<<10 + 1, 100_000}), 0, 20).Draw(t, "sizes") {
+			b := bytes.Repeat([]byte{byte(len(want))}, size)
+			want = append(want, b...)
+			parts = append(parts, bytes.NewReader(b))
+		}
+		var wrong error
+		if rapid.Bool().Draw(t, "broken") {
+			wrong = errors.New("it broke")
+			parts = append(parts, iotest.ErrReader(wrong))
+		}
+		var got bytes.Buffer
+		n, err := pass(&got, io.MultiReader(parts...))
+		if n != int64(len(want)) || !errors.Is(err, wrong) || !bytes.Equal(got.Bytes(), want) {
+			t.Fatalf("%d of %d bytes, %v", n, len(want), err)
+		}
+	})
+	r, w := io.Pipe()
+	r.CloseWithError(io.ErrClosedPipe)
+	if n, err := pass(w, strings.NewReader("hello")); n != 0 || !errors.Is(err, io.ErrClosedPipe) {
+		t.Errorf("a closed connection takes %d bytes: %v", n, err)
 	}
 }
 
