@@ -3,6 +3,7 @@ package app
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"maps"
@@ -20,6 +21,8 @@ import (
 	"steward/internal/fault"
 	"steward/internal/id"
 	"steward/internal/identity"
+	"steward/internal/llm"
+	"steward/internal/resource"
 	"steward/internal/runtime"
 	"steward/internal/secret"
 	"steward/internal/server/auth"
@@ -72,6 +75,12 @@ func (a *App) join(ctx context.Context, set *settings.Loaded, st Store, log *slo
 	}
 	log.Info("joined the cluster", "node", o.Name, "labels", s.Labels, "works", s.Work)
 	return &joined{Cluster: c, requests: forward.New(forward.Options{Nodes: c, Log: log})}, nil
+}
+
+// holds reports whether this node does what is done once about a space.
+func (j *joined) holds(s resource.Space) bool {
+	user, ok := s.User()
+	return !ok || j.Holds(forward.Of(user))
 }
 
 // close leaves a cluster that nothing was done in yet.
@@ -183,6 +192,7 @@ func (w worker) Take(ctx context.Context, p cluster.Piece, crashed bool) error {
 	if user == identity.Local {
 		w.keepOwnJobs(ctx, w.set)
 	}
+	w.index.Vectors.Wake()
 	return nil
 }
 
@@ -327,6 +337,9 @@ func (l *Local) startCluster(set *settings.Loaded, serves *handlers, log *slog.L
 			log.Error("the other nodes of the cluster are not served any more", "error", err)
 		}
 	}()
+	if err := c.sharePauses(l.Found.Models); err != nil {
+		return err
+	}
 	c.Start(worker{l, set, keptUsers(set)})
 	ctx, cancel := context.WithTimeout(context.Background(), wantTime)
 	defer cancel()
@@ -339,6 +352,31 @@ func (l *Local) startCluster(set *settings.Loaded, serves *handlers, log *slog.L
 }
 
 const wantTime = 30 * time.Second
+
+// pause is what nodes tell each other when a provider has asked one of them not to call a model for a while.
+type pause struct {
+	Model string        `json:"model"`
+	For   time.Duration `json:"for"` // nanoseconds
+}
+
+const topicPause = "pause"
+
+// sharePauses has what a provider asks one node for count on all.
+func (j *joined) sharePauses(models *llm.Models) error {
+	models.OnPause(func(model string, after time.Duration) {
+		b, err := json.Marshal(pause{model, after})
+		if err != nil { // it is a text and a number
+			panic(err)
+		}
+		j.Tell(topicPause, b)
+	})
+	return j.Hear(topicPause, func(b []byte) {
+		var p pause
+		if json.Unmarshal(b, &p) == nil && p.Model != "" && p.For > 0 {
+			models.Pause(p.Model, p.For)
+		}
+	})
+}
 
 // leaveCluster lets go of all that this node works on, which other nodes take over, and disconnects. It may be
 // called more than once.

@@ -262,6 +262,9 @@ func (l *Local) wire(ctx context.Context, a *App, set *settings.Loaded, log *slo
 	docs := a.attached(l, set)
 	l.openMessaging(ctx, a, set, docs)
 	embedding := l.embedding(set)
+	if l.cluster != nil {
+		embedding.Holds = l.cluster.holds
+	}
 	embedding.Lag = l.telemetry.Follow("vectors", l.Store.Head)
 	l.index = newIndex(set.Data, l.Store, embedding, l.telemetry.Follow("search", l.Store.Head), log)
 	l.node, err = runtime.Open(ctx, runtime.Options{

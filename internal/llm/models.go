@@ -150,12 +150,14 @@ func New(cfg Config) (*Models, error) {
 }
 
 // Replace makes other take the place of m, for example because settings have changed: from then on, m answers as
-// other. Calls in progress end with the models that they began with. What m has learned about windows stays known.
+// other. Calls in progress end with the models that they began with. What m has learned about windows stays known, and
+// so do the pauses that providers have asked for.
 // Both must have the same DayLedger, so that what was spent counts. Calls of Replace must not overlap.
 func (m *Models) Replace(other *Models) {
 	if saved, err := m.Learned(); err == nil {
 		other.Recall(saved) //nolint:errcheck // it will be learned again
 	}
+	m.now().pauses.handOn(&other.pauses)
 	m.next.Store(other)
 }
 

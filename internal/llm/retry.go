@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -75,8 +76,21 @@ type retrying struct {
 // pauses records until when models must not be called, as their providers asked.
 type pauses struct {
 	mu    sync.Mutex
-	until map[string]time.Time // by "provider/model"; bounded
+	until map[string]time.Time                    // by "provider/model"; bounded
+	tell  func(model string, after time.Duration) // see Models.OnPause; may be nil
 }
+
+// OnPause has do called whenever a provider asks this process not to call a model for a while.
+func (m *Models) OnPause(do func(model string, after time.Duration)) {
+	p := &m.now().pauses
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.tell = do
+}
+
+// Pause has a "provider/model" not called for a while, at most for an hour, because its provider has asked another
+// process for that.
+func (m *Models) Pause(model string, after time.Duration) { m.now().pauses.set(model, after) }
 
 // maxPause is how long a model is not called at most, because a provider that names a day may be wrong.
 const maxPause = time.Hour
@@ -88,6 +102,26 @@ func (p *pauses) set(full string, after time.Duration) {
 		p.until = map[string]time.Time{}
 	}
 	p.until[full] = time.Now().Add(min(after, maxPause))
+}
+
+// asked takes note of what a provider asks for.
+func (p *pauses) asked(full string, after time.Duration) {
+	p.set(full, after)
+	p.mu.Lock()
+	tell := p.tell
+	p.mu.Unlock()
+	if tell != nil {
+		tell(full, after)
+	}
+}
+
+// handOn has other know what p knows.
+func (p *pauses) handOn(other *pauses) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	other.mu.Lock()
+	defer other.mu.Unlock()
+	other.until, other.tell = maps.Clone(p.until), p.tell
 }
 
 // left returns how much of a model's pause is left.
@@ -176,7 +210,7 @@ func (m *retrying) Stream(ctx context.Context, r *Request) iter.Seq2[Event, erro
 				wait, again = 0, true
 			}
 			if limited(f) {
-				m.pauses.set(m.name, f.After)
+				m.pauses.asked(m.name, f.After)
 			}
 			if !again || r.passing && limited(f) || failures >= m.policy.Attempts || f.After > m.policy.MaxAfter || time.Since(failing)+wait > m.policy.Total {
 				yield(Event{}, attempted(o.err, failures))

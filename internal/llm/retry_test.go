@@ -2,6 +2,8 @@ package llm_test
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -91,6 +93,39 @@ func TestAPauseHoldsForAllCalls(t *testing.T) {
 		}
 		if waited := p.at[1].Sub(p.at[0]); len(p.at) != 2 || waited < 30*time.Second || waited > 31*time.Second {
 			t.Errorf("asked at %v", p.at)
+		}
+	})
+}
+
+// Processes tell each other of pauses, and changed settings end none.
+func TestAPauseOfAnotherProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &script{name: "p", steps: []step{good("hi"), {err: fault.New(fault.RateLimited, "rate_limited", "slow down").Retrying(fault.RetryAfter, 10*time.Minute)}, good("again")}}
+		cfg := llm.Config{Providers: []llm.Provider{p}}
+		m := newModels(t, cfg)
+		var told []string
+		m.OnPause(func(model string, after time.Duration) { told = append(told, fmt.Sprint(model, " ", after)) })
+		m.Pause("p/m", 5*time.Minute)
+		m.Replace(newModels(t, cfg))
+		for _, want := range []struct {
+			rest  time.Duration
+			calls int // in the end
+			code  string
+		}{
+			{0, 0, "rate_limited"},
+			{5 * time.Minute, 1, ""},
+			{0, 2, "rate_limited"},
+			{8 * time.Minute, 2, "rate_limited"},
+			{2 * time.Minute, 3, ""},
+		} {
+			time.Sleep(want.rest)
+			g := read(t, t.Context(), resolve(t, m, "p/m"), ask())
+			if g.err != nil && !fault.HasCode(g.err, want.code) || (g.err == nil) != (want.code == "") || len(p.at) != want.calls {
+				t.Errorf("%+v: %+v after %d calls", want, g, len(p.at))
+			}
+		}
+		if !slices.Equal(told, []string{"p/m 10m0s"}) {
+			t.Errorf("told: %q", told)
 		}
 	})
 }

@@ -45,8 +45,8 @@ import (
 // Open.
 //
 // These are not of one user, and stay with each node: how many calls of a tool run at the same time
-// (tool.Spec.Concurrency), how many calls of all turns do (Options.Parallel), pauses after a provider has refused
-// calls for a while (429), and what models' counts of tokens are corrected by, which nodes add to each other's.
+// (tool.Spec.Concurrency), how many calls of all turns do (Options.Parallel), and what models' counts of tokens are
+// corrected by, which nodes add to each other's.
 type Spaces interface {
 	// Want has a user worked on, by this node or another one, if no node does. It does not wait for that.
 	Want(ctx context.Context, user string) error

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"steward/client"
@@ -195,5 +196,31 @@ func TestAClusterWithoutTheRightNode(t *testing.T) {
 	}
 	if r := edge.New(t, edge.Options{}).Run("serve", "--cluster"); r.Code == 0 || !strings.Contains(r.Err, "PostgreSQL") {
 		t.Errorf("%+v", r)
+	}
+}
+
+// When a provider asks one node not to call a model for a while, no node calls it.
+func TestAPauseHoldsInTheWholeCluster(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int64
+	c := newCluster(t, edge.Script(t, func(edge.Asked) edge.Reply {
+		asked.Add(1)
+		return edge.Refuse(http.StatusTooManyRequests, `{"error":{"message":"slow down"}}`, "Retry-After", "1800")
+	}))
+	const needs = ", needs: {'user:local': [one], 'user:ann': [two]}"
+	a := c.node("cluster: {embed: true, clients: '" + c.nats + "', labels: [one]" + needs + "}\n")
+	a.Serve()
+	b := c.node(", labels: [two]" + needs)
+	b.Work()
+	if got := a.Ask("Hello.", nil); got.Code != "rate_limited" || asked.Load() != 1 {
+		t.Errorf("%+v after %d calls", got, asked.Load())
+	}
+	a.Must("users", "add", "ann")
+	anns := a.Dial(a.Key("ann"))
+	if got := anns.Turn(map[string]any{"content": "Hello."}, nil); got.Code != "rate_limited" || asked.Load() != 1 {
+		t.Errorf("at the other node: %+v after %d calls", got, asked.Load())
+	}
+	if at := worksOn(a, "user:ann"); at == "" || at == worksOn(a, "user:local") {
+		t.Errorf("both users are worked on by %q", at)
 	}
 }

@@ -2,7 +2,7 @@ package vector
 
 import "sync"
 
-// due are the spaces that may have something to embed. Without it, each message of one person would cost a look at the
+// due are the spaces that may have something to embed, or that this process does not hold. Without it, each message of one person would cost a look at the
 // spaces of all. It is kept in memory only: after the file was opened, all spaces are due. Safe for concurrent use.
 type due struct {
 	mu     sync.Mutex

@@ -55,7 +55,7 @@ func (x *Index) Follow(ctx context.Context) {
 			CatchUp: func(ctx context.Context) error {
 				err := x.CatchUp(ctx)
 				if err == nil {
-					x.wake()
+					x.Wake()
 				}
 				return err
 			}})
@@ -64,7 +64,8 @@ func (x *Index) Follow(ctx context.Context) {
 	loops.Wait()
 }
 
-func (x *Index) wake() {
+// Wake has Follow embed what is due.
+func (x *Index) Wake() {
 	select {
 	case x.woken <- struct{}{}:
 	default: // it has been woken already
@@ -193,6 +194,13 @@ func (r *embedding) run(ctx context.Context) (wait time.Duration, err error) {
 	if err != nil {
 		return 0, err
 	}
+	places = slices.DeleteFunc(places, func(p *place) bool {
+		held := r.opt.Holds == nil || r.opt.Holds(p.name)
+		if !held {
+			r.due.add([]int64{p.id})
+		}
+		return !held
+	})
 	if r.again {
 		if err := r.d.write(ctx, retryHeld); err != nil {
 			return 0, err

@@ -12,6 +12,7 @@ import (
 
 	"steward/internal/fault"
 	"steward/internal/llm"
+	"steward/internal/resource"
 	"steward/internal/search/vector"
 	"steward/internal/store"
 )
@@ -220,6 +221,28 @@ func TestFollow(t *testing.T) {
 		wg.Wait()
 		w.close()
 	})
+}
+
+// Of processes that share a store, each embeds what it holds, and all of it once it holds more.
+func TestHolds(t *testing.T) {
+	d := &double{name: "test/e", dims: 64}
+	held := map[resource.Space]bool{resource.UserSpace("ana"): true}
+	w := newWorld(t, vector.Options{Model: only(d), Holds: func(s resource.Space) bool { return held[s] }})
+	w.talk("ana", "x").say("mine")
+	ben := w.talk("ben", "x")
+	ben.say("yours")
+	w.catchUp()
+	ben.say("more of yours")
+	w.catchUp()
+	if got := d.sent(); !slices.Equal(got, []string{"mine"}) {
+		t.Errorf("embedded before it is held: %q", got)
+	}
+	held[resource.UserSpace("ben")] = true
+	w.catchUp()
+	if got := d.sent(); !slices.Equal(got, []string{"mine", "yours", "more of yours"}) {
+		t.Errorf("embedded once all is held: %q", got)
+	}
+	w.expect("ben", "more", "more of yours")
 }
 
 // Searches, writes and embedding go on at the same time.

@@ -82,6 +82,11 @@ type Options struct {
 	// everything may.
 	Allow func(ctx context.Context, model string, r *llm.Request) error
 
+	// Holds reports whether this process embeds what is said in a space. Others share the store, and embed what they
+	// hold; so each vector is computed once. It may begin to hold a space at any time, and then calls Wake. nil: it
+	// holds all.
+	Holds func(resource.Space) bool
+
 	PerMinute int     // pieces that Follow embeds in a minute at most; zero: no limit
 	DayCost   float64 // US dollars that Follow spends in a day at most; zero: no limit
 	Memory    int     // bytes of codes to keep in memory; zero: 256 MB

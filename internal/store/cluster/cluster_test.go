@@ -41,6 +41,27 @@ func TestOneNodeHoldsAndOthersReachIt(t *testing.T) {
 	}
 }
 
+func TestAllNodesHearWhatOneTells(t *testing.T) {
+	w := newWorld(t)
+	a, _ := w.node("a")
+	b, _ := w.node("b")
+	heard := make(chan string, 10)
+	for name, c := range map[string]*Cluster{"a": a, "b": b} {
+		if err := c.Hear("pause", func(body []byte) { heard <- name + " hears " + string(body) }); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.nc.Flush(); err != nil { // the servers know of it
+			t.Fatal(err)
+		}
+	}
+	a.Tell("other", []byte("nobody"))
+	a.Tell("pause", []byte("this"))
+	got := []string{<-heard, <-heard}
+	if slices.Sort(got); !slices.Equal(got, []string{"a hears this", "b hears this"}) {
+		t.Errorf("%q", got)
+	}
+}
+
 func TestTheWorkOfASilentNodeIsTakenOver(t *testing.T) {
 	w := newWorld(t)
 	short := func(o *Options) { o.Silence = time.Second }

@@ -19,6 +19,7 @@ const (
 	subjectNews  = "steward.news"  // to all: an entry
 	subjectNodes = "steward.nodes" // to all: which nodes are alive?
 	subjectNode  = "steward.node." // to one; then its name, and one of the verbs below
+	subjectWord  = "steward.word." // to all: what Tell was given; then the topic
 )
 
 const (
@@ -44,6 +45,21 @@ func (c *Cluster) tell(e entry) {
 	if err := c.nc.Publish(subjectNews, encode(news{At: e.At, Version: e.Version, Seq: e.Seq, State: e.State, Record: e.record})); err != nil {
 		c.log.Debug("the other nodes cannot be told", "error", err)
 	}
+}
+
+// Tell tells all nodes, this one too, something that they may also miss. A topic is a word of lower-case letters.
+func (c *Cluster) Tell(topic string, body []byte) {
+	if err := c.nc.Publish(subjectWord+topic, body); err != nil {
+		c.log.Debug("the other nodes cannot be told", "topic", topic, "error", err)
+	}
+}
+
+// Hear has do called with what nodes tell about a topic, one call after the other, until the Cluster closes.
+func (c *Cluster) Hear(topic string, do func(body []byte)) error {
+	if _, err := c.nc.Subscribe(subjectWord+topic, func(m *nats.Msg) { do(m.Data) }); err != nil {
+		return unreachable("the other nodes cannot be listened to: %w", err)
+	}
+	return nil
 }
 
 // answer begins to listen to the other nodes.
