@@ -75,7 +75,7 @@ func (f *Follower) lag(now time.Time) (entries uint64, stuck time.Duration) {
 	return head - f.position, now.Sub(f.since)
 }
 
-// Stuck returns the names of the followers that fail and have made no progress for longer than a time,
+// Stuck returns the names of the followers that are behind and have made no progress for longer than a time,
 // although the log goes on.
 func (t *Telemetry) Stuck(most time.Duration) []string {
 	if t == nil {

@@ -316,7 +316,7 @@ func TestProject(t *testing.T) {
 		hurry := make(chan struct{}, 1)
 		var end sync.WaitGroup
 		end.Go(func() {
-			Project(ctx, st, Projection{Quiet: 5 * time.Second, Backlog: 10, Hurry: hurry, CatchUp: func(context.Context) error {
+			Project(ctx, st, Projection{Quiet: 5 * time.Second, Backlog: 16, Hurry: hurry, CatchUp: func(context.Context) error {
 				caught = append(caught, time.Since(began))
 				return nil
 			}})
@@ -339,6 +339,16 @@ func TestProject(t *testing.T) {
 		synctest.Wait()
 		if len(caught) != 3 {
 			t.Errorf("caught up after %v", caught)
+		}
+		time.Sleep(time.Minute)
+		before := len(caught)
+		for i := range 150 { // it neither rests nor grows fast, for ten minutes
+			put(t, st, "ana", at(fmt.Sprint(i)))
+			time.Sleep(4 * time.Second)
+		}
+		synctest.Wait()
+		if n := len(caught) - before; n < 9 || n > 10 {
+			t.Errorf("caught up %d times in ten minutes, after %v", n, caught)
 		}
 		cancel()
 		end.Wait()

@@ -30,9 +30,10 @@ type Projection struct {
 }
 
 // Project keeps a projection close to the end of the log, updating it while the
-// log is idle. It returns when ctx is done, or the store or the projection is
-// closed. It wakes on new entries and then polls until the log is idle; without
-// writes it does nothing.
+// log is idle, and after maxWaits at the latest: the log of a team may never be.
+// It returns when ctx is done, or the store or the projection is closed. It wakes
+// on new entries and then polls until the log is idle; without writes it does
+// nothing.
 func Project(ctx context.Context, st store.Store, p Projection) {
 	var seen uint64
 	for ctx.Err() == nil {
@@ -58,10 +59,14 @@ func Project(ctx context.Context, st store.Store, p Projection) {
 	}
 }
 
-// waitIdle waits until the log is idle, has grown by more than Backlog, or Hurry has
-// a token. It returns the log's head.
+// maxWaits is how many times Quiet an update waits for an idle log.
+const maxWaits = 12
+
+// waitIdle waits until the log is idle, has grown by more than Backlog, Hurry has a
+// token, or it has waited for long enough. It returns the log's head.
 func (p *Projection) waitIdle(ctx context.Context, st store.Store, head uint64) (uint64, error) {
-	for from := head; ; {
+	from := head
+	for waits := 1; ; waits++ {
 		t := time.NewTimer(p.Quiet)
 		select {
 		case <-t.C:
@@ -76,8 +81,8 @@ func (p *Projection) waitIdle(ctx context.Context, st store.Store, head uint64) 
 		if err != nil {
 			return 0, err
 		}
-		if now == head || now-from > p.Backlog {
-			return head, nil
+		if now == head || now-from > p.Backlog || waits == maxWaits {
+			return now, nil
 		}
 		head = now
 	}
