@@ -245,6 +245,10 @@ func TestDeployedNamesAreThere(t *testing.T) {
 		if !regexp.MustCompile(`^(#.*|\[[A-Z][a-z]+\]|[A-Z][A-Za-z]+=.*|)$`).MatchString(line) {
 			t.Errorf("the unit has the line %q", line)
 		}
+		// These mount something over a part of /proc, and then the kernel lets no sandbox mount a /proc of its own.
+		if regexp.MustCompile(`^(ProtectKernelTunables|ProtectKernelLogs|ProtectHostname|ProtectProc|ProcSubset|RestrictNamespaces)=`).MatchString(line) {
+			t.Errorf("the unit has %s, and so no program runs in a sandbox", line)
+		}
 	}
 	for _, file := range []string{"deploy/compose.yaml", "deploy/compose.cluster.yaml"} {
 		compose := read[struct {
@@ -269,27 +273,31 @@ func TestDeployedNamesAreThere(t *testing.T) {
 	read[map[string]any](t, "deploy/prometheus/prometheus.yml")
 }
 
+// release is what of .goreleaser.yaml the tests look at.
+type release struct {
+	Version int
+	Builds  []releaseBuild
+	Nfpms   []struct {
+		Formats  []string
+		Contents []struct{ Src, Dst string }
+		Scripts  map[string]string
+	}
+	Archives []struct{ Files []struct{ Src string } }
+	Sboms    []struct{ Artifacts string }
+	Dockers  []struct{ Dockerfile string } `yaml:"dockers_v2"`
+}
+
+type releaseBuild struct {
+	Main, Binary        string
+	Goos, Goarch        []string
+	Flags, Ldflags, Env []string
+	ModTimestamp        string `yaml:"mod_timestamp"`
+}
+
 // A release is built with the flags of scripts/build, for all systems, of files that there are.
 func TestReleaseIsBuiltAsTestsAre(t *testing.T) {
 	t.Parallel()
-	type content struct{ Src, Dst string }
-	r := read[struct {
-		Version int
-		Builds  []struct {
-			Main, Binary        string
-			Goos, Goarch        []string
-			Flags, Ldflags, Env []string
-			ModTimestamp        string `yaml:"mod_timestamp"`
-		}
-		Nfpms []struct {
-			Formats  []string
-			Contents []content
-			Scripts  map[string]string
-		}
-		Archives []struct{ Files []content }
-		Sboms    []struct{ Artifacts string }
-		Dockers  []struct{ Dockerfile string } `yaml:"dockers_v2"`
-	}](t, ".goreleaser.yaml")
+	r := read[release](t, ".goreleaser.yaml")
 	b := r.Builds[0]
 	if r.Version != 2 || !slices.Equal(b.Goos, []string{"linux", "darwin", "windows"}) || !slices.Equal(b.Goarch, []string{"amd64", "arm64"}) || b.ModTimestamp == "" || len(r.Sboms) == 0 {
 		t.Errorf("%+v", r)
