@@ -241,6 +241,9 @@ func TestDeployedNamesAreThere(t *testing.T) {
 	if !strings.Contains(out, "json") {
 		t.Errorf("the settings of the Debian package are not read: %s", out)
 	}
+	settings := filepath.Join(t.TempDir(), "steward.yaml")
+	must.Do(t, os.WriteFile(settings, must.Get(yaml.Marshal(read[map[string]any](t, "deploy/helm/steward/values.yaml")["settings"])), 0o600))
+	n.Must("config", "show", "--config", settings)
 	for _, line := range strings.Split(texts["deploy/systemd/steward.service"], "\n") {
 		if !regexp.MustCompile(`^(#.*|\[[A-Z][a-z]+\]|[A-Z][A-Za-z]+=.*|)$`).MatchString(line) {
 			t.Errorf("the unit has the line %q", line)
@@ -395,7 +398,7 @@ func TestTheChartMakesYAML(t *testing.T) {
 			t.Errorf("it makes %d kinds", len(kinds))
 		}
 		set := string(must.Get(json.Marshal(kinds["StatefulSet"])))
-		for _, want := range []string{`"runAsNonRoot":true`, `"readOnlyRootFilesystem":true`, `"path":"/readyz"`, `one.home.svc`} {
+		for _, want := range []string{`"runAsNonRoot":true`, `"serviceName":"one-nodes"`, `"readOnlyRootFilesystem":true`, `"path":"/readyz"`, `one.home.svc`} {
 			if !strings.Contains(set, want) {
 				t.Errorf("the StatefulSet has no %s: %s", want, set)
 			}
