@@ -287,7 +287,10 @@ type release struct {
 	}
 	Archives []struct{ Files []struct{ Src string } }
 	Sboms    []struct{ Artifacts string }
-	Dockers  []struct{ Dockerfile string } `yaml:"dockers_v2"`
+	Dockers  []struct {
+		Images     []string
+		Dockerfile string
+	} `yaml:"dockers_v2"`
 }
 
 type releaseBuild struct {
@@ -313,6 +316,10 @@ func TestReleaseIsBuiltAsTestsAre(t *testing.T) {
 	}
 	if !strings.HasPrefix(b.Ldflags[0], "-s -w -X main.version=") || !strings.Contains(script, `"-s -w${VERSION:+ -X main.version=$VERSION}"`) || !slices.Contains(b.Env, "CGO_ENABLED=0") {
 		t.Errorf("it is linked with %v", b.Ldflags)
+	}
+	// GoReleaser pushes images, and one without a registry to that of Docker, where steward is somebody else's name.
+	if images := r.Dockers[0].Images; len(images) != 1 || !strings.Contains(images[0], `envOrDefault "STEWARD_IMAGE" ""`) {
+		t.Errorf("the images are %v", images)
 	}
 	names := []string{b.Main, r.Dockers[0].Dockerfile}
 	for _, n := range r.Nfpms {
