@@ -405,7 +405,7 @@ func TestTheChartMakesYAML(t *testing.T) {
 			t.Errorf("it makes %d kinds", len(kinds))
 		}
 		set := string(must.Get(json.Marshal(kinds["StatefulSet"])))
-		for _, want := range []string{`"runAsNonRoot":true`, `"serviceName":"one-nodes"`, `"readOnlyRootFilesystem":true`, `"path":"/readyz"`, `one.home.svc`} {
+		for _, want := range []string{`"runAsNonRoot":true`, `"serviceName":"one-nodes"`, `"enableServiceLinks":false`, `"readOnlyRootFilesystem":true`, `"path":"/readyz"`, `one.home.svc`} {
 			if !strings.Contains(set, want) {
 				t.Errorf("the StatefulSet has no %s: %s", want, set)
 			}
