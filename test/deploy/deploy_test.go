@@ -241,9 +241,16 @@ func TestDeployedNamesAreThere(t *testing.T) {
 	if !strings.Contains(out, "json") {
 		t.Errorf("the settings of the Debian package are not read: %s", out)
 	}
+	settings := filepath.Join(t.TempDir(), "steward.yaml")
+	must.Do(t, os.WriteFile(settings, must.Get(yaml.Marshal(read[map[string]any](t, "deploy/helm/steward/values.yaml")["settings"])), 0o600))
+	n.Must("config", "show", "--config", settings)
 	for _, line := range strings.Split(texts["deploy/systemd/steward.service"], "\n") {
 		if !regexp.MustCompile(`^(#.*|\[[A-Z][a-z]+\]|[A-Z][A-Za-z]+=.*|)$`).MatchString(line) {
 			t.Errorf("the unit has the line %q", line)
+		}
+		// These mount something over a part of /proc, and then the kernel lets no sandbox mount a /proc of its own.
+		if regexp.MustCompile(`^(ProtectKernelTunables|ProtectKernelLogs|ProtectHostname|ProtectProc|ProcSubset|RestrictNamespaces)=`).MatchString(line) {
+			t.Errorf("the unit has %s, and so no program runs in a sandbox", line)
 		}
 	}
 	for _, file := range []string{"deploy/compose.yaml", "deploy/compose.cluster.yaml"} {
@@ -269,27 +276,34 @@ func TestDeployedNamesAreThere(t *testing.T) {
 	read[map[string]any](t, "deploy/prometheus/prometheus.yml")
 }
 
+// release is what of .goreleaser.yaml the tests look at.
+type release struct {
+	Version int
+	Builds  []releaseBuild
+	Nfpms   []struct {
+		Formats  []string
+		Contents []struct{ Src, Dst string }
+		Scripts  map[string]string
+	}
+	Archives []struct{ Files []struct{ Src string } }
+	Sboms    []struct{ Artifacts string }
+	Dockers  []struct {
+		Images     []string
+		Dockerfile string
+	} `yaml:"dockers_v2"`
+}
+
+type releaseBuild struct {
+	Main, Binary        string
+	Goos, Goarch        []string
+	Flags, Ldflags, Env []string
+	ModTimestamp        string `yaml:"mod_timestamp"`
+}
+
 // A release is built with the flags of scripts/build, for all systems, of files that there are.
 func TestReleaseIsBuiltAsTestsAre(t *testing.T) {
 	t.Parallel()
-	type content struct{ Src, Dst string }
-	r := read[struct {
-		Version int
-		Builds  []struct {
-			Main, Binary        string
-			Goos, Goarch        []string
-			Flags, Ldflags, Env []string
-			ModTimestamp        string `yaml:"mod_timestamp"`
-		}
-		Nfpms []struct {
-			Formats  []string
-			Contents []content
-			Scripts  map[string]string
-		}
-		Archives []struct{ Files []content }
-		Sboms    []struct{ Artifacts string }
-		Dockers  []struct{ Dockerfile string } `yaml:"dockers_v2"`
-	}](t, ".goreleaser.yaml")
+	r := read[release](t, ".goreleaser.yaml")
 	b := r.Builds[0]
 	if r.Version != 2 || !slices.Equal(b.Goos, []string{"linux", "darwin", "windows"}) || !slices.Equal(b.Goarch, []string{"amd64", "arm64"}) || b.ModTimestamp == "" || len(r.Sboms) == 0 {
 		t.Errorf("%+v", r)
@@ -302,6 +316,10 @@ func TestReleaseIsBuiltAsTestsAre(t *testing.T) {
 	}
 	if !strings.HasPrefix(b.Ldflags[0], "-s -w -X main.version=") || !strings.Contains(script, `"-s -w${VERSION:+ -X main.version=$VERSION}"`) || !slices.Contains(b.Env, "CGO_ENABLED=0") {
 		t.Errorf("it is linked with %v", b.Ldflags)
+	}
+	// GoReleaser pushes images, and one without a registry to that of Docker, where steward is somebody else's name.
+	if images := r.Dockers[0].Images; len(images) != 1 || !strings.Contains(images[0], `envOrDefault "STEWARD_IMAGE" ""`) {
+		t.Errorf("the images are %v", images)
 	}
 	names := []string{b.Main, r.Dockers[0].Dockerfile}
 	for _, n := range r.Nfpms {
@@ -387,7 +405,7 @@ func TestTheChartMakesYAML(t *testing.T) {
 			t.Errorf("it makes %d kinds", len(kinds))
 		}
 		set := string(must.Get(json.Marshal(kinds["StatefulSet"])))
-		for _, want := range []string{`"runAsNonRoot":true`, `"readOnlyRootFilesystem":true`, `"path":"/readyz"`, `one.home.svc`} {
+		for _, want := range []string{`"runAsNonRoot":true`, `"serviceName":"one-nodes"`, `"enableServiceLinks":false`, `"readOnlyRootFilesystem":true`, `"path":"/readyz"`, `one.home.svc`} {
 			if !strings.Contains(set, want) {
 				t.Errorf("the StatefulSet has no %s: %s", want, set)
 			}
