@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -667,6 +668,45 @@ func TestABackupWhileOthersWrite(t *testing.T) {
 		if err := again.Close(); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// A folder among the data is refused: its backups would be in the next backup, and a restore would move them aside.
+func TestNoBackupAmongTheData(t *testing.T) {
+	t.Parallel()
+	data, link := filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "link")
+	world(t, data, "ada")
+	if err := os.Symlink(data, link); err != nil {
+		t.Fatal(err)
+	}
+	for _, folder := range []string{data, filepath.Join(data, "mine"), filepath.Join(data, "private", "a", "b"), filepath.Join(link, "mine")} {
+		_, err := Make(t.Context(), Options{Data: link, Folder: folder})
+		wantCode(t, err, "backup_inside")
+	}
+	if there(filepath.Join(data, "mine")) || there(filepath.Join(data, "private", "a")) {
+		t.Error("a folder was made")
+	}
+	for _, folder := range []string{Own(data), filepath.Join(Own(link), "more"), data + "-backups"} {
+		must1(Make(t.Context(), Options{Data: link, Folder: folder, NoCheck: true}))
+	}
+}
+
+// What links outside of the data folder lead to is not in the backup, which says so.
+func TestLinksThatLeadOutAreNamed(t *testing.T) {
+	t.Parallel()
+	data, out := filepath.Join(t.TempDir(), "data"), t.TempDir()
+	world(t, data, "ada") // it has a link that stays inside
+	if err := errors.Join(os.Symlink(out, filepath.Join(data, "private", "out")), os.Symlink("nowhere", filepath.Join(data, "private", "broken"))); err != nil {
+		t.Fatal(err)
+	}
+	made := must1(Make(t.Context(), Options{Data: data, Folder: t.TempDir()}))
+	if want := []string{"private/out -> " + out}; !slices.Equal(made.Manifest.LeftOut, want) {
+		t.Errorf("left out are %q instead of %q", made.Manifest.LeftOut, want)
+	}
+	to := filepath.Join(t.TempDir(), "new")
+	must1(Restore(t.Context(), RestoreOptions{Data: to, Source: FolderSource(made.Path)}))
+	if leads, err := os.Readlink(filepath.Join(to, "private", "out")); err != nil || leads != out {
+		t.Errorf("the link is restored to %q, %v", leads, err)
 	}
 }
 

@@ -60,6 +60,9 @@ func (w *making) copyAll(ctx context.Context) (Manifest, error) {
 			if err != nil {
 				return m, err
 			}
+			if f.Link != "" && inside(w.Data, filepath.Join(w.Data, filepath.FromSlash(name))) == "" {
+				m.LeftOut = append(m.LeftOut, name+" -> "+f.Link)
+			}
 			have[name] = true
 			m.Files = append(m.Files, f)
 			m.Bytes += f.Size

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -56,7 +57,7 @@ type plan struct {
 }
 
 // Restore replaces the content of a data folder by a backup. Nobody may use the folder meanwhile. Errors:
-// data_in_use, data_there, backup_damaged, backup_unsound, database_too_new, backup_too_new, backup_encrypted,
+// data_in_use, data_there, data_mounted, backup_damaged, backup_unsound, database_too_new, backup_too_new, backup_encrypted,
 // disk_full, restore_failed.
 func Restore(ctx context.Context, o RestoreOptions) (out Restored, err error) {
 	if o.Now == nil {
@@ -116,22 +117,30 @@ func Restore(ctx context.Context, o RestoreOptions) (out Restored, err error) {
 func planFor(o *RestoreOptions) (plan, error) {
 	p := plan{Aside: asidePrefix + o.Now().UTC().Format(nameTime)}
 	for n := 2; there(filepath.Join(o.Data, p.Aside)); n++ {
-		p.Aside = asidePrefix + o.Now().UTC().Format(nameTime) + "." + string(rune('0'+n%10))
+		p.Aside = fmt.Sprintf("%s%s.%d", asidePrefix, o.Now().UTC().Format(nameTime), n)
 	}
 	list, err := os.ReadDir(o.Data)
 	if err != nil {
 		return p, err
 	}
+	var mounted []string
 	for _, e := range list {
 		name := e.Name()
 		stays := name == database+".lock" || name == filepath.Base(Own(o.Data)) || strings.HasPrefix(name, asidePrefix) || name == restorePartial || name == "serve.log"
 		if !stays {
 			p.Old = append(p.Old, name)
 		}
+		if !stays && disk.Mounted(filepath.Join(o.Data, name)) {
+			mounted = append(mounted, name)
+		}
 	}
 	if len(p.Old) > 0 && !o.Replace {
 		return p, fault.New(fault.Conflict, "data_there", "there is data in %s, such as %s", o.Data, p.Old[0]).
 			WithHint("restore into another folder with --data FOLDER, or add --replace: the data that is there is then kept in a folder %s…", asidePrefix)
+	}
+	if len(mounted) > 0 { // after the commit, this would keep the restore from being finished
+		return p, fault.New(fault.Conflict, "data_mounted", "%s in %s is mounted there, so it cannot be moved aside", strings.Join(mounted, ", "), o.Data).
+			WithHint("unmount it and restore again, or restore into another folder with --data FOLDER; nothing was changed")
 	}
 	return p, nil
 }
