@@ -368,6 +368,23 @@ func TestABackupOnADiskWithoutRoom(t *testing.T) {
 	})
 }
 
+// A restore that could not be finished, because a folder that would have to move is mounted, is not begun.
+func TestNoRestoreBesideAMount(t *testing.T) {
+	t.Parallel()
+	n, _, source, older, newer := restoring(t)
+	disk(t, n.Data("services"), "size=1m")
+	r := n.Run("restore", source, "--replace")
+	if r.Code == 0 || !strings.Contains(r.Err, "data_mounted") {
+		t.Errorf("%+v", r)
+	}
+	unmount(t, n.Data("services"))
+	if got := stateOf(n); got != older {
+		t.Error("the data is not the old one any more")
+	}
+	n.Must("restore", source, "--replace")
+	restoredOrNot(t, n, "unmounted", older, newer, ended{})
+}
+
 // sizeOf returns the room that a folder takes, in KiB, and the number of its files.
 func sizeOf(t *testing.T, folder string) (blocks, files int) {
 	t.Helper()
