@@ -209,7 +209,7 @@ func (a *App) TryUpgrade(ctx context.Context, set *settings.Loaded, log *slog.Lo
 	if err != nil {
 		return err
 	}
-	st, err := sqlite.Open(ctx, sqlite.Options{Path: filepath.Join(made.Path, "data", filepath.Base(Database(set.Data))), BeforeMigration: func(int, int) error { return nil }})
+	st, err := sqlite.Open(ctx, sqlite.Options{Path: filepath.Join(made.Path, "data", filepath.Base(Database(set.Data)))})
 	if err != nil {
 		return err
 	}
