@@ -34,3 +34,25 @@ func TestAPipelineTakesNoPartForTheWhole(t *testing.T) {
 	}
 	n.Must("backup", filepath.Join(n.Dir, "backups"))
 }
+
+// A Steward in a service may see other files at a path than a command does, for example a /tmp of its own. The command
+// says that the backup is there, and not here.
+func TestABackupThatOnlyTheServiceSees(t *testing.T) {
+	t.Parallel()
+	n := edge.New(t, edge.Options{SQLite: true})
+	n.Serve()
+	for _, c := range []struct {
+		folder, from string
+		warns        bool
+	}{
+		{"/proc/self/cwd/seen", n.Dir, false},
+		{"/proc/self/cwd/unseen", t.TempDir(), true},
+	} {
+		cmd := n.Command("backup", c.folder)
+		cmd.Dir = c.from
+		out, err := cmd.CombinedOutput()
+		if warns := strings.Contains(string(out), "sees other files"); err != nil || warns != c.warns || !strings.Contains(string(out), "backed up to "+c.folder) {
+			t.Errorf("%s: %s, %v", c.folder, out, err)
+		}
+	}
+}
