@@ -374,7 +374,7 @@ func TestNoRestoreBesideAMount(t *testing.T) {
 	n, _, source, older, newer := restoring(t)
 	disk(t, n.Data("services"), "size=1m")
 	r := n.Run("restore", source, "--replace")
-	if r.Code == 0 || !strings.Contains(r.Err, "data_mounted") {
+	if r.Code == 0 || !strings.Contains(r.Err, "data_immovable") {
 		t.Errorf("%+v", r)
 	}
 	unmount(t, n.Data("services"))

@@ -23,6 +23,7 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 
 	"steward/internal/fault"
+	"steward/internal/lifetime/disk"
 	"steward/internal/resource"
 	"steward/internal/store"
 	stewardsql "steward/internal/store/sqlite"
@@ -689,6 +690,37 @@ func TestNoBackupAmongTheData(t *testing.T) {
 	for _, folder := range []string{Own(data), filepath.Join(Own(link), "more"), data + "-backups"} {
 		must1(Make(t.Context(), Options{Data: link, Folder: folder, NoCheck: true}))
 	}
+}
+
+// Folders that are read-only are backed up and restored like others. One that would have to be moved aside, and cannot
+// be, keeps a restore from beginning.
+func TestReadOnlyFolders(t *testing.T) {
+	t.Parallel()
+	data := filepath.Join(t.TempDir(), "data")
+	world(t, data, "ada")
+	want := state(t, data)
+	readOnly := []string{filepath.Join(data, "agents", "a"), filepath.Join(data, "policies")}
+	for _, dir := range readOnly {
+		if err := os.Chmod(dir, 0o500); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = os.Chmod(dir, 0o700) })
+	}
+	made := must1(Make(t.Context(), Options{Data: data, Folder: t.TempDir()}))
+	to := filepath.Join(t.TempDir(), "new")
+	must1(Restore(t.Context(), RestoreOptions{Data: to, Source: FolderSource(made.Path)}))
+	same1(t, "restored", state(t, to), want)
+	if info, err := os.Stat(filepath.Join(to, "policies")); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+	_, err := Restore(t.Context(), RestoreOptions{Data: data, Source: FolderSource(made.Path), Replace: true})
+	if err != nil || !disk.Usable(readOnly[1]) {
+		wantCode(t, err, "data_immovable")
+	} // root writes anywhere
+	if Pending(data) {
+		t.Error("the restore cannot be finished")
+	}
+	same1(t, "the data folder", state(t, data), want)
 }
 
 // What links outside of the data folder lead to is not in the backup, which says so.
