@@ -723,6 +723,30 @@ func TestReadOnlyFolders(t *testing.T) {
 	same1(t, "the data folder", state(t, data), want)
 }
 
+// An index that is damaged is left out, since it can be made again. A damaged database of an agent fails the backup.
+func TestADamagedIndexIsLeftOut(t *testing.T) {
+	t.Parallel()
+	data, folder := filepath.Join(t.TempDir(), "data"), t.TempDir()
+	world(t, data, "ada")
+	damage := func(name string) {
+		t.Helper()
+		f := must1(os.OpenFile(filepath.Join(data, name), os.O_WRONLY, 0))
+		_, err := f.WriteAt(bytes.Repeat([]byte{0xa5}, 3000), 4096)
+		if err := errors.Join(err, f.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	damage("vectors.db")
+	made := must1(Make(t.Context(), Options{Data: data, Folder: folder}))
+	if want := []string{"vectors.db (damaged)"}; !slices.Equal(made.Manifest.LeftOut, want) || there(filepath.Join(made.Path, dataName, "vectors.db")) {
+		t.Errorf("left out are %q instead of %q", made.Manifest.LeftOut, want)
+	}
+	damage("services/a/db/ada.sqlite")
+	if _, err := Make(t.Context(), Options{Data: data, Folder: folder}); err == nil || !strings.Contains(err.Error(), "ada.sqlite") {
+		t.Errorf("%v", err)
+	}
+}
+
 // What links outside of the data folder lead to is not in the backup, which says so.
 func TestLinksThatLeadOutAreNamed(t *testing.T) {
 	t.Parallel()

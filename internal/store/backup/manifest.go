@@ -36,7 +36,7 @@ type Manifest struct {
 	Log     Log       `json:"log"`
 	Bytes   int64     `json:"bytes"` // of all files
 	Files   []File    `json:"files"`
-	LeftOut []string  `json:"left_out,omitempty"` // what is not in it: sockets, and "NAME -> PLACE" where a link leads out of the data folder
+	LeftOut []string  `json:"left_out,omitempty"` // what is not in it: sockets, "NAME (damaged)", and "NAME -> PLACE" where a link leads out of the data folder
 	Sum     string    `json:"sum"`                // SHA-256 of the manifest, with this member empty
 }
 
