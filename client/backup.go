@@ -22,7 +22,7 @@ type Backup struct {
 	Entries   uint64    `json:"entries,omitzero"`  // of the log
 	Store     string    `json:"store,omitzero"`    // where the log is, if it is not in the backup: "postgres"
 	Head      string    `json:"head,omitzero"`     // the sealed head of the log, as steward audit head writes it
-	LeftOut   []string  `json:"left_out,omitzero"` // what no backup can hold
+	LeftOut   []string  `json:"left_out,omitzero"` // what is not in it: sockets, "NAME (damaged)", and "NAME -> PLACE" where a link leads out of the data folder
 	Checked   bool      `json:"checked,omitzero"`  // it was restored into a temporary folder, and is sound
 	Seconds   float64   `json:"seconds,omitzero"`
 }

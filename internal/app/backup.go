@@ -176,8 +176,11 @@ func (b Backups) scheduled(ctx context.Context) (string, error) {
 	keep := b.set.Backup.Keep
 	made, err := b.make(ctx, b.set.Backup.Folder, backup.Job, b.set.Backup.Recipients)
 	said := fmt.Sprintf("%s, %d bytes, checked", made.Path, made.Bytes)
+	if len(made.LeftOut) > 0 {
+		said += "; not in it: " + Some(made.LeftOut)
+	}
 	if err == nil {
-		old, e := backup.Prune(b.set.Backup.Folder, backup.Retention{Last: keep.Last, Daily: keep.Daily, Weekly: keep.Weekly, Monthly: keep.Monthly}, time.Local, nil)
+		old, e := backup.Prune(b.set.Backup.Folder, backup.Job, backup.Retention{Last: keep.Last, Daily: keep.Daily, Weekly: keep.Weekly, Monthly: keep.Monthly}, time.Local, nil)
 		if err = e; len(old) > 0 {
 			said += fmt.Sprintf("; removed %s", Counted(len(old), "old one", "old ones"))
 		}

@@ -52,7 +52,7 @@ func (a *App) ExportPerson(ctx context.Context, set *settings.Loaded, user, fold
 		return out, err
 	}
 	defer func() { err = errors.Join(err, st.Close()) }()
-	account, err := identity.New(st).Account(ctx, user)
+	account, err := identity.New(st).Known(ctx, user)
 	if err != nil {
 		return out, err
 	}

@@ -63,13 +63,16 @@ func (a *App) undoUpgrade(st Store, set *settings.Loaded, log *slog.Logger) erro
 	return nil
 }
 
+// upgradesKept is how many of the backups from before upgrades are kept.
+const upgradesKept = 2
+
 // afterUpgrade says where the backup is, once the node is open.
 func (a *App) afterUpgrade(st Store, set *settings.Loaded, log *slog.Logger) {
 	if migrated(st) == 0 || a.upgraded == "" {
 		return
 	}
 	a.Note("steward: upgraded; the data as it was before is in %s", a.upgraded)
-	if _, err := backup.Prune(backup.Own(set.Data), backup.Retention{Last: backup.UpgradesKept}, time.Local, nil); err != nil {
+	if _, err := backup.Prune(backup.Own(set.Data), backup.Upgrade, backup.Retention{Last: upgradesKept}, time.Local, nil); err != nil {
 		log.Warn("old backups from before upgrades cannot be removed", "error", err)
 	}
 }
@@ -197,18 +200,16 @@ func (a *App) TryUpgrade(ctx context.Context, set *settings.Loaded, log *slog.Lo
 		return fault.New(fault.Unsupported, "upgrade_not_tried", "a database in PostgreSQL is not copied, so its upgrade cannot be tried here").
 			WithHint("restore a dump of it into another database, and start this version with STEWARD_STORE and STEWARD_STORE_OWNER set to that one")
 	}
-	o := a.Backups(set, log).Options(backup.Own(set.Data), backup.Manual)
 	temp, err := os.MkdirTemp("", "steward-upgrade-")
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(temp)) }()
-	o.Folder = filepath.Join(temp, "backup")
-	made, err := backup.Make(ctx, o)
+	made, err := backup.Make(ctx, a.Backups(set, log).Options(filepath.Join(temp, "backup"), backup.Manual))
 	if err != nil {
 		return err
 	}
-	st, err := sqlite.Open(ctx, sqlite.Options{Path: filepath.Join(made.Path, "data", filepath.Base(Database(set.Data))), BeforeMigration: func(int, int) error { return nil }})
+	st, err := sqlite.Open(ctx, sqlite.Options{Path: filepath.Join(made.Path, "data", filepath.Base(Database(set.Data)))})
 	if err != nil {
 		return err
 	}

@@ -115,6 +115,20 @@ func (r *Registry) Account(ctx context.Context, user string) (Account, error) {
 	return a, err
 }
 
+// Known is Account for a user of Accounts. Errors: user_not_found, and the store's.
+func (r *Registry) Known(ctx context.Context, user string) (Account, error) {
+	accounts, err := r.Accounts(ctx)
+	if err != nil {
+		return Account{}, err
+	}
+	i := slices.IndexFunc(accounts, func(a Account) bool { return a.User == user })
+	if i < 0 {
+		return Account{}, fault.New(fault.NotFound, "user_not_found", "there is no user %.80q", user).
+			WithHint("steward users list shows the users")
+	}
+	return accounts[i], nil
+}
+
 // Accounts returns all known users, by name: those with an account or a key, the
 // members of groups, and the local user.
 func (r *Registry) Accounts(ctx context.Context) ([]Account, error) {
@@ -179,16 +193,11 @@ func (r *Registry) SetUser(ctx context.Context, by, user string, c AccountChange
 // CloseUser disables a user who is to be deleted. Errors:
 // user_not_found, and those of SetUser.
 func (r *Registry) CloseUser(ctx context.Context, by, user string) error {
-	accounts, err := r.Accounts(ctx)
-	if err != nil {
+	if _, err := r.Known(ctx, user); err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(accounts, func(a Account) bool { return a.User == user }) {
-		return fault.New(fault.NotFound, "user_not_found", "there is no user %.80q", user).
-			WithHint("steward users list shows the users")
-	}
 	off := true
-	_, err = r.SetUser(ctx, by, user, AccountChange{Disabled: &off})
+	_, err := r.SetUser(ctx, by, user, AccountChange{Disabled: &off})
 	return err
 }
 

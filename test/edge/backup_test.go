@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"steward/internal/store/backup"
+	"steward/internal/store/sqlite"
 	"steward/test/edge"
 )
 
@@ -102,6 +103,40 @@ func TestBackupsByThemselves(t *testing.T) {
 	}
 	n.Must("jobs", "run", "backup", "--background")
 	n.Until("the doctor tells that it failed", func() bool { return strings.Contains(n.Run("doctor").Out, "fail  backup") })
+}
+
+// A backup that another one keeps from being made leaves that one's file alone; what an interrupted one left is replaced.
+func TestABackupToAFile(t *testing.T) {
+	t.Parallel()
+	n := edge.New(t, edge.Options{SQLite: true})
+	n.Must("ask", "-q", "What is 6 times 7?")
+	theirs := n.Write("of the other one", "b.tar.partial")
+	if err := os.MkdirAll(backup.Own(n.Data()), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	release, err := sqlite.Hold(filepath.Join(backup.Own(n.Data()), ".steward-backup"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := n.Run("backup", "-o", "b.tar"); r.Code == 0 || !strings.Contains(r.Err, "backup_running") {
+		t.Errorf("%+v", r)
+	}
+	if text, err := os.ReadFile(theirs); err != nil || string(text) != "of the other one" {
+		t.Errorf("its file has %q, %v", text, err)
+	}
+	if err := release(); err != nil {
+		t.Fatal(err)
+	}
+	n.Must("backup", "-o", "b.tar")
+	n.Must("backup", "verify", "b.tar")
+	for _, path := range []string{"b.tar", "missing/b.tar"} {
+		if r := n.Run("backup", "-o", path); r.Code == 0 || !strings.Contains(r.Err, "output_unusable") {
+			t.Errorf("%s: %+v", path, r)
+		}
+	}
+	if left, err := filepath.Glob(filepath.Join(n.Dir, "b.tar*")); err != nil || len(left) != 1 {
+		t.Errorf("there are %q, %v", left, err)
+	}
 }
 
 // older is a node with the data folder of an older Steward, whose database has an older schema.
@@ -227,6 +262,9 @@ func TestAPersonIsExportedAndDeleted(t *testing.T) {
 	n.Must("import", list[0])
 	if out := n.Must("conversations", "list"); !strings.Contains(out, "hideout") {
 		t.Error(out)
+	}
+	if r := n.Run("users", "export", "adda", filepath.Join(n.Dir, "adda")); r.Code == 0 || !strings.Contains(r.Err, "user_not_found") {
+		t.Errorf("a user who does not exist is exported: %+v", r)
 	}
 	imported := strings.Fields(strings.Split(n.Must("conversations", "list"), "\n")[1])[0]
 	n.Must("conversations", "delete", "--yes", "--erase", imported)

@@ -22,7 +22,8 @@ import (
 // These tests interrupt the built program where it changes the disk while it backs up, restores and upgrades: they
 // kill it there, let the change fail, or give it a disk that has no room left. Afterwards there is the old state or the
 // new one. strace counts the calls of each thread for itself, so a number is not the same place in each run; what must
-// be true afterwards is.
+// be true afterwards is. The programs that it starts are left alone (-b execve): if one process of bubblewrap is killed
+// while it begins, another one waits forever, and strace with it.
 
 // changes returns the calls by which a program changes the disk, by their kind.
 func changes() []string {
@@ -73,7 +74,7 @@ func interrupts(t *testing.T, n *edge.Node, args []string, before func(), after 
 			for place := 1; place <= mostPlaces && missed < 2; place++ {
 				what := calls + ":" + fmt.Sprintf(how, place)
 				before()
-				e := under(n, []string{"strace", "-f", "-qq", "-o", n.Dir + "/trace", "-e", "trace=" + calls, "-e", "inject=" + what}, args...)
+				e := under(n, []string{"strace", "-f", "-b", "execve", "-qq", "-o", n.Dir + "/trace", "-e", "trace=" + calls, "-e", "inject=" + what}, args...)
 				if e.code == -1 || injected(t, n.Dir+"/trace") {
 					places++
 				} else {
@@ -366,6 +367,23 @@ func TestABackupOnADiskWithoutRoom(t *testing.T) {
 		nothingLeft(t, folder, what)
 		return r.Code == 0
 	})
+}
+
+// A restore that could not be finished, because a folder that would have to move is mounted, is not begun.
+func TestNoRestoreBesideAMount(t *testing.T) {
+	t.Parallel()
+	n, _, source, older, newer := restoring(t)
+	disk(t, n.Data("services"), "size=1m")
+	r := n.Run("restore", source, "--replace")
+	if r.Code == 0 || !strings.Contains(r.Err, "data_immovable") {
+		t.Errorf("%+v", r)
+	}
+	unmount(t, n.Data("services"))
+	if got := stateOf(n); got != older {
+		t.Error("the data is not the old one any more")
+	}
+	n.Must("restore", source, "--replace")
+	restoredOrNot(t, n, "unmounted", older, newer, ended{})
 }
 
 // sizeOf returns the room that a folder takes, in KiB, and the number of its files.

@@ -2,6 +2,7 @@ package command
 
 import (
 	"errors"
+	"os/exec"
 
 	"golang.org/x/sys/windows"
 )
@@ -16,6 +17,9 @@ func Alive(pid int) bool {
 	err = errors.Join(windows.GetExitCodeProcess(h, &code), windows.CloseHandle(h))
 	return err != nil || code == uint32(windows.STATUS_PENDING)
 }
+
+// Together does nothing: Windows has no groups of processes that a signal reaches.
+func Together(*exec.Cmd) {}
 
 // echoOff stops a terminal from showing what is typed. It is called before the prompt appears,
 // because nothing that is typed from then on may be shown.

@@ -7,9 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -20,6 +22,7 @@ import (
 	"steward/internal/app"
 	"steward/internal/cli/command"
 	"steward/internal/fault"
+	"steward/internal/lifetime/disk"
 	"steward/internal/settings"
 	"steward/internal/store/backup"
 )
@@ -73,7 +76,12 @@ func (a *program) backup(ctx context.Context, folder string, f *backupFlags) err
 	in := client.NewBackup{Folder: folder, Recipients: f.recipients}
 	if s := a.Served(ctx, set); s != nil && !streamed && f.passphrase == "" && !f.unchecked {
 		made, err := s.MakeBackup(ctx, in)
-		return a.printBackup(made, errors.Join(err, s.End()))
+		if err = errors.Join(err, s.End()); err == nil && made.Path != "" {
+			if _, gone := os.Lstat(made.Path); errors.Is(gone, fs.ErrNotExist) {
+				a.Note("steward: the running Steward sees other files at %s than this command, for example a /tmp of its own: the backup is where it sees them", filepath.Dir(made.Path))
+			}
+		}
+		return a.printBackup(made, err)
 	}
 	backups := a.Backups(set, a.Logger(set, a.Stderr))
 	if !streamed && f.passphrase == "" && !f.unchecked {
@@ -150,22 +158,73 @@ func (a *program) stream(ctx context.Context, o backup.Options, f *backupFlags) 
 		return backup.Stream(ctx, o, a.Stdout)
 	}
 	path := a.Path(f.output)
-	out, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return backup.Made{}, fault.New(fault.Invalid, "output_unusable", "the backup cannot be written: %w", err).WithHint("name a new file in a folder that exists")
+	if err := unusable(path); err != nil {
+		return backup.Made{}, err
 	}
-	// Under its own name, a file would look complete before it is.
-	partial := path + ".partial"
-	err = os.Rename(path, partial)
-	var made backup.Made
-	if err == nil {
-		made, err = backup.Stream(ctx, o, out)
-	}
-	if err = errors.Join(err, out.Sync(), out.Close()); err == nil {
-		err = os.Link(partial, path) // fails if the file has appeared meanwhile
-	}
+	out := &lateFile{path: path + ".partial"}
+	made, err := backup.Stream(ctx, o, out)
 	made.Path = path
-	return made, errors.Join(err, os.Remove(partial))
+	return made, out.end(path, err)
+}
+
+// unusable says why a file cannot be made.
+func unusable(path string) error {
+	var why string
+	switch _, err := os.Lstat(path); {
+	case err == nil:
+		why = "it exists already"
+	case !errors.Is(err, fs.ErrNotExist):
+		why = err.Error()
+	case !disk.Usable(filepath.Dir(path)):
+		why = "its folder does not exist, or cannot be written"
+	default:
+		return nil
+	}
+	return fault.New(fault.Invalid, "output_unusable", "the backup cannot be written to %s: %s", path, why).WithHint("name a new file in a folder that exists")
+}
+
+// lateFile is a file that is made when something is written to it, and has its name once it is complete: under its own
+// name, it would look complete before it is. What an interrupted backup has left there is replaced. By then this
+// backup has the lock, so no other one is writing to it.
+type lateFile struct {
+	path string // while it is not complete
+	f    *os.File
+}
+
+func (w *lateFile) Write(b []byte) (int, error) {
+	if w.f == nil {
+		err := os.Remove(w.path)
+		if errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+		if err == nil {
+			w.f, err = os.OpenFile(w.path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+	return w.f.Write(b)
+}
+
+// end names the file, or removes it if writing it has failed.
+func (w *lateFile) end(path string, err error) error {
+	if w.f == nil {
+		return err
+	}
+	if err == nil {
+		err = w.f.Sync()
+	}
+	if err = errors.Join(err, w.f.Close()); err == nil {
+		err = unusable(path) // it may have appeared meanwhile
+	}
+	if err == nil {
+		err = os.Rename(w.path, path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(w.path))
+	}
+	return disk.SyncFolder(filepath.Dir(path))
 }
 
 // streamTo writes a backup to the standard input of a command. If the backup fails, the command is ended before its
@@ -175,6 +234,7 @@ func (a *program) streamTo(ctx context.Context, o backup.Options, line string) (
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", line)
 	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = a.Environ, a.Dir, a.Stderr, a.Stderr, 10*time.Second
+	command.Together(cmd)
 	in, err := cmd.StdinPipe()
 	if err == nil {
 		err = cmd.Start()
@@ -219,7 +279,7 @@ func backupLine(b client.Backup) string {
 			"docs/operations/postgres.md tells how", where, app.Plural(b.Files, "file"), bytesOf(b.Bytes), checked, b.Entries)
 	}
 	if len(b.LeftOut) > 0 {
-		text += fmt.Sprintf("\nno backup can hold %s", strings.Join(b.LeftOut, ", "))
+		text += "\nnot in the backup: " + command.PlainLine(app.Some(b.LeftOut))
 	}
 	if b.Path != "" {
 		text += fmt.Sprintf("\nsteward restore %s puts it back", b.Path)

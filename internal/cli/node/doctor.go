@@ -328,6 +328,9 @@ func checkBackups(set *settings.Loaded) check {
 	const restore = "steward backup list shows what there is"
 	last, ran := app.LastBackup(set)
 	list, err := backup.List(set.Backup.Folder)
+	if err == nil {
+		_, err = backup.Recipients(set.Backup.Recipients)
+	}
 	switch late := 2*set.Backup.Every + time.Hour; {
 	case set.Backup.Folder == "":
 		return check{Name: "backup", Status: off, Say: "no backups are made by themselves", Remedy: "set backup.folder to a folder on another disk, or run steward backup FOLDER"}

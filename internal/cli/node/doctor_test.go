@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"steward/internal/app"
+	"steward/internal/settings"
 	domainlocal "steward/internal/tools/local"
 )
 
@@ -35,4 +36,18 @@ func TestHealthOfBuiltInTools(t *testing.T) {
 			t.Errorf("%+v after %s", got, time.Since(began))
 		}
 	})
+}
+
+// A key that cannot encrypt is found before the first backup is due.
+func TestABadKeyForBackupsIsFound(t *testing.T) {
+	t.Parallel()
+	set := &settings.Loaded{}
+	set.Backup = settings.Backup{Folder: t.TempDir(), Every: time.Hour, Recipients: []string{"age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p"}}
+	if got := checkBackups(set); got.Status != warn {
+		t.Errorf("%+v", got)
+	}
+	set.Backup.Recipients = append(set.Backup.Recipients, "age1mistyped")
+	if got := checkBackups(set); got.Status != bad || got.Code != "recipient_invalid" {
+		t.Errorf("%+v", got)
+	}
 }

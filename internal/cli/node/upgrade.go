@@ -74,8 +74,11 @@ func upgradeText(p *app.UpgradePlan, notices int, tried bool) string {
 	if p.Seconds > 0 {
 		fmt.Fprintf(&b, "it takes about %s and needs up to %s of room; %s are free\n", time.Duration(p.Seconds*float64(time.Second)).Round(time.Second), bytesOf(p.Bytes), bytesOf(p.Free))
 	}
-	if tried {
+	switch {
+	case tried && p.Changes:
 		b.WriteString("a copy was upgraded, and is sound\n")
+	case tried:
+		b.WriteString("a copy was opened, and is sound\n")
 	}
 	if p.Changes {
 		b.WriteString("nothing was changed; the first start of this version does it\n")

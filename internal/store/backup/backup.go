@@ -121,7 +121,8 @@ type Made struct {
 // lockName is the file that is locked while a backup is made in its folder.
 const lockName = ".steward-backup"
 
-// Make makes a backup in a folder. Errors: backup_running, disk_full, backup_failed, backup_unsound, data_missing.
+// Make makes a backup in a folder. Errors: backup_running, backup_inside, disk_full, backup_failed, backup_unsound,
+// data_missing.
 func Make(ctx context.Context, o Options) (Made, error) {
 	began := time.Now()
 	w, err := begin(&o)
@@ -181,21 +182,50 @@ func begin(o *Options) (*making, error) {
 		return nil, fault.New(fault.NotFound, "data_missing", "there is nothing to back up in %s: %w", o.Data, err).
 			WithHint("name the data folder with --data")
 	}
+	rules := Rules()
+	// Among the data, backups would be backed up themselves, and moved aside by a restore.
+	if name := inside(o.Data, o.Folder); name != "" && sortOf(rules, name) != Aside {
+		return nil, fault.New(fault.Invalid, "backup_inside", "%s is in the data folder, where backups would be backed up themselves", o.Folder).
+			WithHint("name a folder elsewhere, best on another disk, or %s", Own(o.Data))
+	}
 	if err := os.MkdirAll(o.Folder, 0o700); err != nil {
 		return nil, failed(o.Folder, err)
 	}
-	release, err := sqlite.Hold(filepath.Join(o.Folder, lockName))
-	if fault.HasCode(err, "data_in_use") {
-		return nil, fault.New(fault.Conflict, "backup_running", "another backup is being made in %s", o.Folder).WithHint("wait until it is done").Retrying(fault.RetryBackoff, 0)
-	}
+	release, err := hold(o.Folder)
 	if err != nil {
-		return nil, failed(o.Folder, err)
+		return nil, err
 	}
-	w := &making{Options: o, at: o.now(), rules: Rules(), release: release}
+	w := &making{Options: o, at: o.now(), rules: rules, release: release}
 	if err = w.prepare(); err != nil {
 		return nil, w.end(err)
 	}
 	return w, nil
+}
+
+// inside returns where a path leads below a folder whose own path has no links, with slashes. It is empty if the path
+// leads elsewhere. The end of the path may be missing.
+func inside(folder, path string) string {
+	real, err := filepath.EvalSymlinks(path)
+	rest := ""
+	for errors.Is(err, fs.ErrNotExist) && filepath.Dir(path) != path {
+		rest = filepath.Join(filepath.Base(path), rest)
+		path = filepath.Dir(path)
+		real, err = filepath.EvalSymlinks(path)
+	}
+	rel, e := filepath.Rel(folder, filepath.Join(real, rest))
+	if err != nil || e != nil || !filepath.IsLocal(rel) {
+		return ""
+	}
+	return filepath.ToSlash(rel)
+}
+
+// hold locks a folder of backups. Errors: backup_running, backup_failed.
+func hold(folder string) (release func() error, err error) {
+	release, err = sqlite.Hold(filepath.Join(folder, lockName))
+	if fault.HasCode(err, "data_in_use") {
+		return nil, fault.New(fault.Conflict, "backup_running", "another backup is being made in %s", folder).WithHint("wait until it is done").Retrying(fault.RetryBackoff, 0)
+	}
+	return release, failed(folder, err)
 }
 
 func (w *making) prepare() error {
@@ -341,7 +371,7 @@ func failed(path string, err error) error {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT), errors.Is(err, syscall.EFBIG):
 		return fault.New(fault.NoSpace, "disk_full", "no space left on the disk: %w", err).WithHint("free some space, or name another folder; nothing was changed")
 	}
-	return fault.New(fault.Unavailable, "backup_failed", "the backup failed: %w", err).WithHint("check that %s can be written; nothing was changed", path)
+	return fault.New(fault.Unavailable, "backup_failed", "the backup failed: %w", err).WithHint("check that %s can be written, and everything in the data folder can be read; nothing was changed", path)
 }
 
 // removePartial removes what interrupted backups have left in a folder. The caller holds the folder.

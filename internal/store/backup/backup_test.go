@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -22,6 +23,7 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 
 	"steward/internal/fault"
+	"steward/internal/lifetime/disk"
 	"steward/internal/resource"
 	"steward/internal/store"
 	stewardsql "steward/internal/store/sqlite"
@@ -667,6 +669,100 @@ func TestABackupWhileOthersWrite(t *testing.T) {
 		if err := again.Close(); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// A folder among the data is refused: its backups would be in the next backup, and a restore would move them aside.
+func TestNoBackupAmongTheData(t *testing.T) {
+	t.Parallel()
+	data, link := filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "link")
+	world(t, data, "ada")
+	if err := os.Symlink(data, link); err != nil {
+		t.Fatal(err)
+	}
+	for _, folder := range []string{data, filepath.Join(data, "mine"), filepath.Join(data, "private", "a", "b"), filepath.Join(link, "mine")} {
+		_, err := Make(t.Context(), Options{Data: link, Folder: folder})
+		wantCode(t, err, "backup_inside")
+	}
+	if there(filepath.Join(data, "mine")) || there(filepath.Join(data, "private", "a")) {
+		t.Error("a folder was made")
+	}
+	for _, folder := range []string{Own(data), filepath.Join(Own(link), "more"), data + "-backups"} {
+		must1(Make(t.Context(), Options{Data: link, Folder: folder, NoCheck: true}))
+	}
+}
+
+// Folders that are read-only are backed up and restored like others. One that would have to be moved aside, and cannot
+// be, keeps a restore from beginning.
+func TestReadOnlyFolders(t *testing.T) {
+	t.Parallel()
+	data := filepath.Join(t.TempDir(), "data")
+	world(t, data, "ada")
+	want := state(t, data)
+	readOnly := []string{filepath.Join(data, "agents", "a"), filepath.Join(data, "policies")}
+	for _, dir := range readOnly {
+		if err := os.Chmod(dir, 0o500); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = os.Chmod(dir, 0o700) })
+	}
+	made := must1(Make(t.Context(), Options{Data: data, Folder: t.TempDir()}))
+	to := filepath.Join(t.TempDir(), "new")
+	must1(Restore(t.Context(), RestoreOptions{Data: to, Source: FolderSource(made.Path)}))
+	same1(t, "restored", state(t, to), want)
+	if info, err := os.Stat(filepath.Join(to, "policies")); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+	_, err := Restore(t.Context(), RestoreOptions{Data: data, Source: FolderSource(made.Path), Replace: true})
+	if err != nil || !disk.Usable(readOnly[1]) {
+		wantCode(t, err, "data_immovable")
+	} // root writes anywhere
+	if Pending(data) {
+		t.Error("the restore cannot be finished")
+	}
+	same1(t, "the data folder", state(t, data), want)
+}
+
+// An index that is damaged is left out, since it can be made again. A damaged database of an agent fails the backup.
+func TestADamagedIndexIsLeftOut(t *testing.T) {
+	t.Parallel()
+	data, folder := filepath.Join(t.TempDir(), "data"), t.TempDir()
+	world(t, data, "ada")
+	damage := func(name string) {
+		t.Helper()
+		f := must1(os.OpenFile(filepath.Join(data, name), os.O_WRONLY, 0))
+		_, err := f.WriteAt(bytes.Repeat([]byte{0xa5}, 3000), 4096)
+		if err := errors.Join(err, f.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	damage("vectors.db")
+	made := must1(Make(t.Context(), Options{Data: data, Folder: folder}))
+	if want := []string{"vectors.db (damaged)"}; !slices.Equal(made.Manifest.LeftOut, want) || there(filepath.Join(made.Path, dataName, "vectors.db")) {
+		t.Errorf("left out are %q instead of %q", made.Manifest.LeftOut, want)
+	}
+	damage("services/a/db/ada.sqlite")
+	if _, err := Make(t.Context(), Options{Data: data, Folder: folder}); err == nil || !strings.Contains(err.Error(), "ada.sqlite") {
+		t.Errorf("%v", err)
+	}
+}
+
+// What links outside of the data folder lead to is not in the backup, which says so.
+func TestLinksThatLeadOutAreNamed(t *testing.T) {
+	t.Parallel()
+	data, out := filepath.Join(t.TempDir(), "data"), t.TempDir()
+	world(t, data, "ada") // it has a link that stays inside
+	if err := errors.Join(os.Symlink(out, filepath.Join(data, "private", "out")), os.Symlink("nowhere", filepath.Join(data, "private", "broken"))); err != nil {
+		t.Fatal(err)
+	}
+	made := must1(Make(t.Context(), Options{Data: data, Folder: t.TempDir()}))
+	if want := []string{"private/out -> " + out}; !slices.Equal(made.Manifest.LeftOut, want) {
+		t.Errorf("left out are %q instead of %q", made.Manifest.LeftOut, want)
+	}
+	to := filepath.Join(t.TempDir(), "new")
+	must1(Restore(t.Context(), RestoreOptions{Data: to, Source: FolderSource(made.Path)}))
+	if leads, err := os.Readlink(filepath.Join(to, "private", "out")); err != nil || leads != out {
+		t.Errorf("the link is restored to %q, %v", leads, err)
 	}
 }
 

@@ -51,7 +51,7 @@ func (w *making) copyAll(ctx context.Context) (Manifest, error) {
 			}
 			f, err := w.copyOne(ctx, name, data, &m.Log)
 			if errors.Is(err, errLeftOut) {
-				m.LeftOut = append(m.LeftOut, name)
+				m.LeftOut = append(m.LeftOut, name+" (damaged)")
 				continue
 			}
 			if errors.Is(err, fs.ErrNotExist) && name != database {
@@ -59,6 +59,9 @@ func (w *making) copyAll(ctx context.Context) (Manifest, error) {
 			}
 			if err != nil {
 				return m, err
+			}
+			if f.Link != "" && inside(w.Data, filepath.Join(w.Data, filepath.FromSlash(name))) == "" {
+				m.LeftOut = append(m.LeftOut, name+" -> "+f.Link)
 			}
 			have[name] = true
 			m.Files = append(m.Files, f)

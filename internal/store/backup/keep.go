@@ -1,6 +1,7 @@
 package backup
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -8,10 +9,10 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"steward/internal/fault"
-	"steward/internal/store/sqlite"
 )
 
 // nameTime is the form of the time in the name of a backup.
@@ -56,23 +57,8 @@ func List(folder string) ([]Entry, error) {
 		}
 		all = append(all, x)
 	}
-	slices.SortFunc(all, func(a, b Entry) int {
-		if c := b.Made.Compare(a.Made); c != 0 {
-			return c
-		}
-		return cmpNames(b.Path, a.Path)
-	})
+	slices.SortFunc(all, func(a, b Entry) int { return cmp.Or(b.Made.Compare(a.Made), strings.Compare(b.Path, a.Path)) })
 	return all, nil
-}
-
-func cmpNames(a, b string) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }
 
 // Retention says how many backups are kept: the newest ones, and the newest of each of the last days, weeks and
@@ -113,15 +99,12 @@ func (r Retention) Outdated(list []Entry, zone *time.Location) (old []Entry) {
 	return old
 }
 
-// UpgradesKept is how many of the backups before upgrades are kept.
-const UpgradesKept = 2
-
-// Prune removes the backups in a folder that no rule keeps, of those that Steward made by itself.
-func Prune(folder string, r Retention, zone *time.Location, step func(what, path string) error) (removed []Entry, err error) {
+// Prune removes the backups of one kind in a folder that no rule keeps. Errors: backup_running, backup_failed.
+func Prune(folder string, kind Kind, r Retention, zone *time.Location, step func(what, path string) error) (removed []Entry, err error) {
 	if !there(folder) {
 		return nil, nil
 	}
-	release, err := sqlite.Hold(filepath.Join(folder, lockName))
+	release, err := hold(folder)
 	if err != nil {
 		return nil, err
 	}
@@ -130,15 +113,8 @@ func Prune(folder string, r Retention, zone *time.Location, step func(what, path
 	if err != nil {
 		return nil, err
 	}
-	of := func(k Kind) (out []Entry) {
-		for _, e := range list {
-			if e.Kind == k {
-				out = append(out, e)
-			}
-		}
-		return out
-	}
-	for _, e := range append(r.Outdated(of(Job), zone), (Retention{Last: UpgradesKept}).Outdated(of(Upgrade), zone)...) {
+	list = slices.DeleteFunc(list, func(e Entry) bool { return e.Kind != kind })
+	for _, e := range r.Outdated(list, zone) {
 		if err := remove(e.Path, step); err != nil {
 			return removed, err
 		}

@@ -44,7 +44,7 @@ func Rules() []Rule {
 		{database + "-wal", Passing, "what the database writes ahead; its content is in the copy"},
 		{database + "-shm", Passing, "the index of what is written ahead"},
 		{database + ".lock", Passing, "which process uses the folder"},
-		{database + ".v*.backup", Aside, "the database before a migration"},
+		{database + ".v*.backup", Aside, "the database before a migration, as older Stewards copied it"},
 
 		{"vectors.db", Costly, "the index of vectors, which models were paid for"},
 		{"vectors.db-*", Passing, "what an index writes ahead"},

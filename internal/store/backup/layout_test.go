@@ -2,6 +2,7 @@ package backup
 
 import (
 	"io/fs"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -107,16 +108,29 @@ func TestPrune(t *testing.T) {
 			must1(Make(t.Context(), Options{Data: data, Folder: folder, Kind: kind, NoCheck: true, Now: func() time.Time { return at.AddDate(0, 0, i) }}))
 		}
 	}
-	removed, err := Prune(folder, Retention{Last: 1, Daily: 3}, time.UTC, nil)
-	if err != nil || len(removed) != 3+4 {
-		t.Errorf("%d are removed, %v", len(removed), err)
+	for _, c := range []struct {
+		kind Kind
+		r    Retention
+		want map[Kind]int
+	}{
+		{Upgrade, Retention{Last: 2}, map[Kind]int{Manual: 6, Job: 6, Upgrade: 2}},
+		{Job, Retention{Last: 1, Daily: 3}, map[Kind]int{Manual: 6, Job: 3, Upgrade: 2}},
+	} {
+		removed, err := Prune(folder, c.kind, c.r, time.UTC, nil)
+		count := map[Kind]int{}
+		for _, e := range must1(List(folder)) {
+			count[e.Kind]++
+		}
+		if err != nil || !maps.Equal(count, c.want) {
+			t.Errorf("of the kind %q %d are removed, and kept are %v, %v", c.kind, len(removed), count, err)
+		}
 	}
-	count := map[Kind]int{}
-	for _, e := range must1(List(folder)) {
-		count[e.Kind]++
-	}
-	if count[Manual] != 6 || count[Job] != 3 || count[Upgrade] != UpgradesKept {
-		t.Errorf("kept are %v", count)
+	// While a backup is being made in the folder, none is removed.
+	release := must1(hold(folder))
+	_, err := Prune(folder, Job, Retention{}, time.UTC, nil)
+	wantCode(t, err, "backup_running")
+	if err := release(); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -36,17 +36,16 @@ type Manifest struct {
 	Log     Log       `json:"log"`
 	Bytes   int64     `json:"bytes"` // of all files
 	Files   []File    `json:"files"`
-	LeftOut []string  `json:"left_out,omitempty"` // what can be in no backup, such as sockets
+	LeftOut []string  `json:"left_out,omitempty"` // what is not in it: sockets, "NAME (damaged)", and "NAME -> PLACE" where a link leads out of the data folder
 	Sum     string    `json:"sum"`                // SHA-256 of the manifest, with this member empty
 }
 
 // Log says what the log in a backup is.
 type Log struct {
-	Store   string     `json:"store,omitzero"`  // where it is, if it is not in the backup, for example "postgres"
-	Schema  int        `json:"schema"`          // of the database; 0: it is not in the backup
-	Entries uint64     `json:"entries"`         // the number of the last one
-	Head    store.Head `json:"head,omitzero"`   // the newest sealed entry; zero: nothing is sealed, or the schema is older than this program
-	Erased  uint64     `json:"erased,omitzero"` // entries whose bodies were erased
+	Store   string     `json:"store,omitzero"` // where it is, if it is not in the backup, for example "postgres"
+	Schema  int        `json:"schema"`         // of the database; 0: it is not in the backup
+	Entries uint64     `json:"entries"`        // the number of the last one
+	Head    store.Head `json:"head,omitzero"`  // the newest sealed entry; zero: nothing is sealed, or the schema is older than this program
 }
 
 // File is one file, folder or link of a backup.
@@ -80,7 +79,7 @@ func (m *Manifest) write(o *Options, folder string) error {
 		return err
 	}
 	if len(b) > maxManifest {
-		return fault.New(fault.TooLarge, "backup_too_large", "the data folder has too many files for a backup").WithHint("remove what is not needed from the folder of agents")
+		return fault.New(fault.TooLarge, "backup_too_large", "the data folder has too many files for a backup").WithHint("remove what is not needed from the folders of agents")
 	}
 	_, err = writeFile(steps(o.Step), filepath.Join(folder, manifestName), 0o600, strings.NewReader(string(b)))
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -56,7 +57,7 @@ type plan struct {
 }
 
 // Restore replaces the content of a data folder by a backup. Nobody may use the folder meanwhile. Errors:
-// data_in_use, data_there, backup_damaged, backup_unsound, database_too_new, backup_too_new, backup_encrypted,
+// data_in_use, data_there, data_immovable, backup_damaged, backup_unsound, database_too_new, backup_too_new, backup_encrypted,
 // disk_full, restore_failed.
 func Restore(ctx context.Context, o RestoreOptions) (out Restored, err error) {
 	if o.Now == nil {
@@ -116,22 +117,34 @@ func Restore(ctx context.Context, o RestoreOptions) (out Restored, err error) {
 func planFor(o *RestoreOptions) (plan, error) {
 	p := plan{Aside: asidePrefix + o.Now().UTC().Format(nameTime)}
 	for n := 2; there(filepath.Join(o.Data, p.Aside)); n++ {
-		p.Aside = asidePrefix + o.Now().UTC().Format(nameTime) + "." + string(rune('0'+n%10))
+		p.Aside = fmt.Sprintf("%s%s.%d", asidePrefix, o.Now().UTC().Format(nameTime), n)
 	}
 	list, err := os.ReadDir(o.Data)
 	if err != nil {
 		return p, err
 	}
+	var fixed []string // what cannot be moved
 	for _, e := range list {
 		name := e.Name()
 		stays := name == database+".lock" || name == filepath.Base(Own(o.Data)) || strings.HasPrefix(name, asidePrefix) || name == restorePartial || name == "serve.log"
-		if !stays {
-			p.Old = append(p.Old, name)
+		if stays {
+			continue
+		}
+		p.Old = append(p.Old, name)
+		switch path := filepath.Join(o.Data, name); {
+		case disk.Mounted(path):
+			fixed = append(fixed, name+" is mounted there")
+		case e.IsDir() && !disk.Usable(path): // its entry for the folder above is written
+			fixed = append(fixed, name+" is not writable for this user")
 		}
 	}
 	if len(p.Old) > 0 && !o.Replace {
 		return p, fault.New(fault.Conflict, "data_there", "there is data in %s, such as %s", o.Data, p.Old[0]).
 			WithHint("restore into another folder with --data FOLDER, or add --replace: the data that is there is then kept in a folder %s…", asidePrefix)
+	}
+	if len(fixed) > 0 { // after the commit, this would keep the restore from being finished
+		return p, fault.New(fault.Conflict, "data_immovable", "the data in %s cannot be moved aside: %s", o.Data, strings.Join(fixed, ", ")).
+			WithHint("unmount it, or make it writable, and restore again; or restore into another folder with --data FOLDER; nothing was changed")
 	}
 	return p, nil
 }
@@ -338,7 +351,8 @@ func unpackFile(root *os.Root, f *File, r io.Reader, step steps) error {
 	return nil
 }
 
-// finishTree makes links, and sets modes and times: of folders last, since what is written into them changes theirs.
+// finishTree makes links, and sets modes and times: of folders last, since what is written into them changes theirs. A
+// folder that was read-only becomes writable for its owner: it could be neither moved into place nor removed.
 func finishTree(root *os.Root, m *Manifest) error {
 	for _, f := range slices.Backward(m.Files) {
 		name := filepath.FromSlash(f.Path)
@@ -348,7 +362,11 @@ func finishTree(root *os.Root, m *Manifest) error {
 			}
 			continue
 		}
-		if err := errors.Join(root.Chmod(name, f.Mode.Perm()|0o400), root.Chtimes(name, f.At, f.At)); err != nil {
+		mode := f.Mode.Perm() | 0o400
+		if f.Dir {
+			mode |= 0o700
+		}
+		if err := errors.Join(root.Chmod(name, mode), root.Chtimes(name, f.At, f.At)); err != nil {
 			return err
 		}
 	}

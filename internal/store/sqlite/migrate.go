@@ -5,13 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"path/filepath"
-	"strconv"
-	"time"
 
 	"steward/internal/fault"
-	"steward/internal/lifetime/disk"
 	"steward/internal/store/chain"
 )
 
@@ -67,23 +62,19 @@ func versionOf(c *conn, path string, newest int) (int, error) {
 	return int(version), nil
 }
 
-// migrate applies the steps after a version in one transaction, and checks the result before it commits. It first
-// makes a backup, unless the database is empty. If anything fails or the process is killed, the database is as it was.
-func (s *Store) migrate(c *conn, from int, steps []string) (backup string, err error) {
+// migrate applies the steps after a version in one transaction, and checks the result before it commits. If anything
+// fails or the process is killed, the database is as it was.
+func (s *Store) migrate(c *conn, from int, steps []string) error {
 	if from == len(steps) {
-		return "", nil
+		return nil
 	}
 	if from > 0 && s.beforeMigration != nil {
 		if err := s.beforeMigration(from, len(steps)); err != nil {
-			return "", err
-		}
-	} else if from > 0 {
-		if backup, err = backUp(c, s.path, from); err != nil {
-			return "", err
+			return err
 		}
 	}
 	if err := c.exec("BEGIN IMMEDIATE"); err != nil {
-		return backup, err
+		return err
 	}
 	before, err := countLog(c)
 	for _, step := range steps[from:] {
@@ -106,7 +97,7 @@ func (s *Store) migrate(c *conn, from int, steps []string) (backup string, err e
 	if err == nil && from > 0 {
 		s.migrated = from
 	}
-	return backup, err
+	return err
 }
 
 // logCount is how much the log holds, and whether it is sealed.
@@ -164,25 +155,4 @@ func (s *Store) checkMigrated(c *conn, before logCount) error {
 			WithHint("nothing was changed: go on with the Steward that wrote it, and report this")
 	}
 	return err
-}
-
-// backUp writes a copy of the database next to it and syncs it.
-func backUp(c *conn, path string, version int) (string, error) {
-	name := path + ".v" + strconv.Itoa(version) + "-" + time.Now().UTC().Format("20060102T150405.000000") + ".backup"
-	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	err = c.prepare("VACUUM INTO CAST(? AS TEXT)").argText(name).run()
-	if err == nil {
-		err = f.Sync()
-	}
-	if err == nil {
-		err = disk.SyncFolder(filepath.Dir(path))
-	}
-	if err != nil {
-		return "", errors.Join(err, os.Remove(name))
-	}
-	return name, nil
 }

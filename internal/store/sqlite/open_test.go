@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -187,14 +186,30 @@ func TestMigration(t *testing.T) {
 	log, tree := contents(t, s)
 	close1(t, s)
 	steps := must(schema())
-	backups := func() []string {
-		t.Helper()
-		found := must(filepath.Glob(fmt.Sprintf("%s.v%d-*.backup", path, len(steps))))
-		return found
+	// While it is asked for a backup, the database is as it was, and nobody else may open it.
+	asked, refuse := 0, errors.New("there is no room for a backup")
+	before := func(from, to int) error {
+		asked++
+		_, err := open(t.Context(), Options{Path: path}, steps)
+		wantCode(t, err, "data_in_use")
+		copied := filepath.Join(t.TempDir(), "copy.db")
+		if got, err := Copy(t.Context(), path, copied); err != nil || from != len(steps) || to <= from || got.Schema != from {
+			t.Errorf("before the migration from %d to %d, the database is %+v, %v", from, to, got, err)
+		}
+		s := open1(t, copied)
+		if log2, tree2 := contents(t, s); !reflect.DeepEqual(log, log2) || !reflect.DeepEqual(tree, tree2) {
+			t.Errorf("before the migration it has %v, %v", log2, tree2)
+		}
+		close1(t, s)
+		return refuse
 	}
+	if _, err := open(t.Context(), Options{Path: path, BeforeMigration: before}, append(steps, "DELETE FROM log")); !errors.Is(err, refuse) || asked != 1 {
+		t.Fatalf("it is migrated without a backup: %v", err)
+	}
+	refuse = nil
 
 	// One that fails leaves the database as it was.
-	if _, err := open(t.Context(), Options{Path: path}, append(steps, "CREATE TABLE extra (x); DELETE FROM log; nonsense")); err == nil {
+	if _, err := open(t.Context(), Options{Path: path, BeforeMigration: before}, append(steps, "CREATE TABLE extra (x); DELETE FROM log; nonsense")); err == nil {
 		t.Fatal("nonsense migrated")
 	}
 	s = open1(t, path)
@@ -202,11 +217,8 @@ func TestMigration(t *testing.T) {
 		t.Errorf("a failed migration left %v, %v", log2, tree2)
 	}
 	close1(t, s)
-	if n := len(backups()); n != 1 {
-		t.Fatalf("%d backups", n)
-	}
 
-	s, err := open(t.Context(), Options{Path: path}, append(steps, "CREATE TABLE extra (x)", "INSERT INTO extra VALUES (42)"))
+	s, err := open(t.Context(), Options{Path: path, BeforeMigration: before}, append(steps, "CREATE TABLE extra (x)", "INSERT INTO extra VALUES (42)"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -221,15 +233,8 @@ func TestMigration(t *testing.T) {
 	}
 	commit(t, s, put(conv("c"), "new"))
 	close1(t, s)
-	found := backups()
-	if len(found) != 2 {
-		t.Fatalf("%d backups", len(found))
-	}
-	for _, b := range found {
-		s := open1(t, b)
-		if log2, tree2 := contents(t, s); !reflect.DeepEqual(log, log2) || !reflect.DeepEqual(tree, tree2) {
-			t.Errorf("the backup has %v, %v", log2, tree2)
-		}
+	if asked != 3 {
+		t.Errorf("it was asked %d times", asked)
 	}
 	// This program now finds it too new.
 	_, err = Open(t.Context(), Options{Path: path})

@@ -43,8 +43,8 @@ type Options struct {
 	Log      *slog.Logger // nil: nothing is logged
 	Readers  int          // read connections; zero: one per processor, 2 to 8
 
-	// BeforeMigration is called before a database of an older schema is migrated, while the folder is locked. If it
-	// fails, nothing is changed. nil: a copy of the database is made beside it.
+	// BeforeMigration is called before a database of an older schema is migrated, while the folder is locked. It
+	// makes the backup, since nothing else does. If it fails, nothing is changed. nil: nothing is called.
 	BeforeMigration func(from, to int) error
 
 	// Mask removes secrets from a body before it is written. It returns the body
@@ -91,7 +91,7 @@ type Store struct {
 }
 
 // Open opens the database. It creates one that is missing and migrates an older
-// one after a backup. Errors: data_in_use, store_read_only, disk_full,
+// one after BeforeMigration. Errors: data_in_use, store_read_only, disk_full,
 // not_a_database, database_too_new, database_too_old and database_missing
 // (ReadOnly only), store_broken.
 func Open(ctx context.Context, o Options) (*Store, error) {
@@ -216,16 +216,13 @@ func (s *Store) prepareWriter(c *conn, version int, steps []string) error {
 	if err := c.exec(fmt.Sprintf("BEGIN IMMEDIATE; PRAGMA user_version=%d; ROLLBACK", version)); err != nil {
 		return err
 	}
-	backup, err := s.migrate(c, version, steps)
-	if backup != "" {
-		s.log.Info("database copied before the migration", "backup", backup, "version", version)
-	}
-	if err != nil {
+	if err := s.migrate(c, version, steps); err != nil {
 		return err
 	}
 	if err := disk.SyncFolder(filepath.Dir(s.path)); err != nil {
 		return err
 	}
+	var err error
 	s.writer, err = newWriter(s, c)
 	return err
 }
