@@ -54,7 +54,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"net"
 	"sync"
 	"time"
 
@@ -107,7 +106,6 @@ const (
 	defaultReaders  = 8
 	defaultPatience = 15 * time.Second
 	connectLimit    = 5 * time.Second
-	silence         = 20 * time.Second // after which a connection whose other side is not heard is given up
 )
 
 // session is what every connection sets. Every query of the store is a walk along
@@ -168,8 +166,6 @@ func parse(url string) (*pgxpool.Config, error) {
 	}
 	config.ConnConfig.ConnectTimeout = connectLimit
 	config.ConnConfig.DialFunc = dialer().DialContext
-	dialer := net.Dialer{Control: giveUp, KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 10 * time.Second, Interval: 5 * time.Second, Count: 3}}
-	config.ConnConfig.DialFunc = dialer.DialContext
 	config.ConnConfig.StatementCacheCapacity = 256
 	return config, nil
 }
