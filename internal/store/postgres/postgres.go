@@ -305,7 +305,7 @@ func (s *Store) Head() uint64 { return s.news.current() }
 // Size returns how many bytes the database has.
 func (s *Store) Size(ctx context.Context) (n int64, err error) {
 	err = s.pool.QueryRow(ctx, "SELECT pg_database_size(current_database())").Scan(&n)
-	return n, err
+	return n, coded(err)
 }
 
 // Queued returns how many batches wait to be committed.
