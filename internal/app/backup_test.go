@@ -2,6 +2,7 @@ package app
 
 import (
 	"log/slog"
+	"strings"
 	"testing"
 
 	"steward/internal/fault"
@@ -23,6 +24,24 @@ func TestABackupFitsItsKindOfStore(t *testing.T) {
 		err := (&App{}).Backups(set, slog.New(slog.DiscardHandler)).Fits(t.Context(), backup.Log{Store: c.backup})
 		if c.code == "" && err != nil || c.code != "" && !fault.HasCode(err, c.code) {
 			t.Errorf("%+v: %v", c, err)
+		}
+	}
+}
+
+// An upgrade says who backs the database up before it: Steward a file, and the operator one in PostgreSQL.
+func TestAnUpgradeSaysWhoBacksUp(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		have, want int
+		inPostgres bool
+		then       string
+	}{
+		{0, 2, false, ""}, {2, 2, false, ""}, {1, 2, false, "it is backed up"},
+		{0, 2, true, ""}, {2, 2, true, ""}, {1, 2, true, "make a dump with pg_dump first"},
+	} {
+		got := databaseStep(c.have, c.want, c.inPostgres)
+		if got.Have != c.have || got.Want != c.want || c.then == "" && got.Then != "" || !strings.Contains(got.Then, c.then) {
+			t.Errorf("%+v: %+v", c, got)
 		}
 	}
 }

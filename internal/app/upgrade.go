@@ -108,16 +108,8 @@ func (a *App) PlanUpgrade(ctx context.Context, set *settings.Loaded) (UpgradePla
 	if err != nil {
 		return p, err
 	}
-	step := UpgradeStep{What: "database", Have: have, Want: want}
-	old := have > 0 && have < want
-	switch {
-	case !old:
-	case set.Store != "":
-		step.Then = "its tables are changed in one transaction, as the role in STEWARD_STORE_OWNER; back it up with pg_dump first"
-	default:
-		step.Then = "it is backed up, migrated in one transaction, and checked"
-	}
-	p.Changes = old
+	step := databaseStep(have, want, set.Store != "")
+	p.Changes = step.Then != ""
 	p.Steps = append(p.Steps, step)
 	for _, x := range []struct {
 		what, file, then string
@@ -142,7 +134,7 @@ func (a *App) PlanUpgrade(ctx context.Context, set *settings.Loaded) (UpgradePla
 	if err != nil {
 		return p, err
 	}
-	if old && set.Store == "" {
+	if p.Steps[0].Then != "" && set.Store == "" {
 		p.Bytes, p.Seconds = 3*size, 1+float64(size)/upgradeRate
 	}
 	if free, err := disk.Free(set.Data); err == nil {
@@ -152,6 +144,19 @@ func (a *App) PlanUpgrade(ctx context.Context, set *settings.Loaded) (UpgradePla
 		}
 	}
 	return p, nil
+}
+
+// databaseStep is what happens to a database: a file, or one in PostgreSQL.
+func databaseStep(have, want int, inPostgres bool) UpgradeStep {
+	step := UpgradeStep{What: "database", Have: have, Want: want}
+	switch {
+	case have == 0 || have == want:
+	case inPostgres:
+		step.Then = "its tables are changed in one transaction, as the role in STEWARD_STORE_OWNER; Steward does not back it up: make a dump with pg_dump first"
+	default:
+		step.Then = "it is backed up, migrated in one transaction, and checked"
+	}
+	return step
 }
 
 // schemaOf returns the version of the database, and the one that this program needs.

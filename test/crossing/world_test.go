@@ -61,7 +61,8 @@ func newWorld(t *testing.T) *world {
 	for _, u := range []string{ann, local} {
 		w.canary[u] = u + "canary" + strings.ReplaceAll(id.New().String(), "-", "")
 	}
-	w.Node = edge.New(t, edge.Options{Model: edge.Script(t, reply), Env: []string{"STEWARD_TIMEOUTS_SHUTDOWN=1h"}})
+	// Conversations are not read for facts: that happens minutes later, during any call, and is paid for in ann's space.
+	w.Node = edge.New(t, edge.Options{Model: edge.Script(t, reply), Env: []string{"STEWARD_TIMEOUTS_SHUTDOWN=1h", "STEWARD_MEMORY_READ=false"}})
 	w.desk()
 	w.Must("agents", "approve", "--all", "--yes")
 	w.people()

@@ -90,8 +90,7 @@ func TestBackupsByThemselves(t *testing.T) {
 	n := edge.New(t, edge.Options{SQLite: true})
 	folder := filepath.Join(n.Dir, "elsewhere")
 	n.Write("backup: {folder: "+folder+", every: 1h}\n", ".config", "steward", "steward.yaml")
-	n.Serve()
-	n.Must("jobs", "run", "backup", "--background")
+	n.Serve() // the first backup begins at once
 	n.Until("a backup is there", func() bool { list, err := backup.List(folder); return err == nil && len(list) > 0 })
 	n.Until("its end is noted", func() bool { return strings.Contains(n.Run("doctor").Out, " in "+folder+", the newest one of ") })
 	if list, err := backup.List(folder); err != nil || list[0].Kind != backup.Job {

@@ -56,7 +56,12 @@ func TestHostileReplies(t *testing.T) {
 	t.Logf("HOSTILE_SEED=%d, for %v", seed, lasts)
 	model := &hostile{t: t, seed: seed, asks: map[string]uint64{}, did: map[string]int{}}
 	n := edge.New(t, edge.Options{Model: model})
-	base := strings.TrimSuffix(strings.TrimPrefix(n.Env[len(n.Env)-1], "OPENAI_BASE_URL="), "/v1")
+	var base string
+	for _, v := range n.Env {
+		if url, ok := strings.CutPrefix(v, "OPENAI_BASE_URL="); ok {
+			base = strings.TrimSuffix(url, "/v1")
+		}
+	}
 	n.Env = append(n.Env, "OPENAI_BASE_URL="+base+"/openai/v1", "ANTHROPIC_API_KEY=test-key", "ANTHROPIC_BASE_URL="+base+"/anthropic",
 		"GEMINI_API_KEY=test-key", "GOOGLE_GEMINI_BASE_URL="+base+"/gemini")
 	n.Write("hello", "docs", "hello.txt")

@@ -34,7 +34,7 @@ func TestBackupsWithPostgres(t *testing.T) {
 	dump := c.Dump(t, name)
 	n.Stop()
 
-	on := func(variables []string) *edge.Node { return edge.New(t, edge.Options{Env: variables}) }
+	on := func(variables []string) *edge.Node { return edge.New(t, edge.Options{Env: variables, SQLite: true}) } // without any, SQLite
 	refused := func(to *edge.Node, code string) {
 		t.Helper()
 		if r := to.Run("restore", made.Path); r.Code == 0 || !strings.Contains(r.Err, code) {
@@ -94,7 +94,7 @@ func TestBackupsWithPostgres(t *testing.T) {
 	}
 
 	// A backup that holds a database is not restored beside another one.
-	plain := edge.New(t, edge.Options{})
+	plain := edge.New(t, edge.Options{SQLite: true})
 	plain.Must("ask", "-q", "What is 3 plus 3?")
 	plain.Must("backup", folder+"-plain")
 	made = onlyBackup(t, folder+"-plain")

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"steward/test/edge"
+	"steward/test/postgres"
 )
 
 // A whole Steward on PostgreSQL: turns, a kill -9, commands beside it, the search,
@@ -83,6 +84,43 @@ func TestOnPostgres(t *testing.T) {
 	}
 	if a := n.Ask("And once more?", nil); a.Text != "42" {
 		t.Errorf("answered %q", a.Text)
+	}
+}
+
+// The check of an upgrade is about the database that the node uses, and not about a file in the data folder.
+func TestAnUpgradeOfPostgresIsChecked(t *testing.T) {
+	t.Parallel()
+	c := postgres.Shared(t)
+	name := c.Database(t, "")
+	n := edge.New(t, edge.Options{Env: edge.InDatabase(c, name)})
+	checked := func(want ...string) {
+		t.Helper()
+		out := n.Must("upgrade", "check")
+		for _, w := range want {
+			if !strings.Contains(out, w) {
+				t.Errorf("steward upgrade check does not say %q:\n%s", w, out)
+			}
+		}
+	}
+	checked("database: none yet", "nothing to change")
+	n.Must("ask", "-q", "What is 6 times 7?")
+	if err := os.WriteFile(n.Data("steward.db"), []byte("no database at all"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	checked("database: version 1, which stays", "nothing to change")
+	for _, refused := range []struct{ do, args, code string }{
+		{"", "--try", "upgrade_not_tried"},
+		{"UPDATE steward.version SET version = 99", "", "database_too_new"},
+		{"REVOKE USAGE ON SCHEMA steward FROM " + postgres.App, "", "store_refused"},
+	} {
+		if refused.do != "" {
+			if err := c.Exec(t.Context(), name, refused.do); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if r := n.Run(append([]string{"upgrade", "check"}, strings.Fields(refused.args)...)...); r.Code == 0 || !strings.Contains(r.Err, refused.code) {
+			t.Errorf("%+v: %+v", refused, r)
+		}
 	}
 }
 

@@ -86,6 +86,10 @@ func TestNoCommandLetsTextOfOthersControlTheTerminal(t *testing.T) {
 	n.Must("groups", "add", "family", "--name", "them "+evilLine)
 	n.Must("users", "add", "ada", "--name", "Ada "+evilLine)
 	n.Must("keys", "create", "--user", "ada", "--name", "key "+evilLine)
+	n.Must("goals", "add", "goal "+evilLine)
+	n.Must("projects", "add", "project "+evilLine)
+	n.Must("memory", "add", "I live in "+evilLine)
+	n.Must("jobs", "add", "tell "+evil, "--name", "of-others", "--every", "24h")
 	message := done.Frames[len(done.Frames)-1].MessageID
 
 	// shows holds the commands that print foreign text, which must be visible
@@ -95,17 +99,26 @@ func TestNoCommandLetsTextOfOthersControlTheTerminal(t *testing.T) {
 		"agents list": {}, "agents show": {"helper"}, "approvals list": {}, "approvals show": {question.ID}, "ask": {"tell " + evil},
 		"conversations list": {}, "conversations show": {conv}, "conversations export": {conv, "--format", "markdown"},
 		"events watch": {"--from", "start", "--json", "--bodies", "--limit", "20"}, "groups list": {}, "groups show": {"family"},
-		"intents list": {}, "intents show": {question.ID}, "keys list": {}, "log": {}, "log show": {"last"}, "messages list": {conv}, "messages show": {message, "--conversation", conv},
+		"intents show": {question.ID}, "keys list": {}, "log": {}, "log show": {"last"}, "messages list": {conv}, "messages show": {message, "--conversation", conv},
 		"plan": {"tell " + evil}, "policy show": {"house.rego"}, "requests show": {done.Frames[1].Interaction}, "requests watch": {done.Frames[1].Interaction}, "resources get": {"cld:home.Note.evil"}, "resources list": {"--bodies", "--json"}, "search": {"shown"},
 		"users list": {}, "users show": {"ada"}, "branch list": {conv}, "branch siblings": {message, "--conversation", conv},
+		"goals list": {}, "goals show": {"goal pay"}, "projects list": {}, "projects show": {"project pay"}, "memory list": {}, "jobs list": {}, "jobs show": {"of-others"},
 	}
 	given := strings.Split("agents approve,agents deny,agents keep,agents new,agents revoke,agents test,approvals approve,approvals deny,audit export,audit head,audit verify,"+
 		"branch copy,branch delete,branch new,branch rename,branch restore,branch switch,chat,completion bash,completion fish,completion powershell,completion zsh,config show,conversations compact,conversations delete,conversations optimize,"+
 		"conversations refresh,conversations rewind,conversations undelete,conversations whole,doctor,events erase,events publish,grants edit,grants list,grants revoke,grants show,"+
-		"groups add,groups join,groups leave,groups remove,import,intents approve,intents cancel,intents deny,intents resolve,intents retry,intents undo,keys create,keys revoke,"+
+		"groups add,groups join,groups leave,groups remove,import,intents approve,intents cancel,intents deny,intents list,intents resolve,intents retry,intents undo,keys create,keys revoke,"+
 		"plans list,plans show,man,mcp add,mcp connect,mcp list,mcp remove,mcp test,messages archive,messages changes,messages delete,messages insert,messages invalidate,messages pin,messages remove,messages restore,"+
 		"messages rollback,messages trust,messages unpin,models,models test,models update,policy check,policy explain,policy test,policy use,requests cancel,requests list,requests pause,requests retry,requests resume,route,route stats,resources delete,resources history,resources parents,"+
-		"resources put,secrets list,setup,accounts connect,home connect,skills add,skills list,skills remove,skills show,skills update,secrets remove,secrets set,serve,token,users add,users delete,users disable,users enable,users set,version", ",")
+		"resources put,secrets list,setup,accounts connect,home connect,skills add,skills list,skills remove,skills show,skills update,secrets remove,secrets set,serve,token,users add,users delete,users disable,users enable,users set,version,"+
+		"accounts add,backup list,backup verify,channels add,channels inbox,channels list,channels outbox,channels people,channels remove,channels test,cluster,"+
+		"context,documents add,documents list,documents remove,documents search,documents show,"+
+		"goals add,goals changes,goals done,goals drop,goals edit,goals link,goals milestone,goals next,goals pause,goals progress,goals remove,goals resume,"+
+		"graph assert,graph export,graph forget,graph import,graph neighbours,graph query,heartbeat now,heartbeat off,heartbeat on,heartbeat status,"+
+		"jobs add,jobs edit,jobs history,jobs pause,jobs remove,jobs resume,jobs run,link,log level,mcp serve,"+
+		"memory add,memory edit,memory export,memory forget,memory profile,memory why,migrate,pair,"+
+		"projects add,projects archive,projects done,projects drop,projects edit,projects link,projects milestone,projects next,projects pause,projects progress,projects remove,projects resume,"+
+		"restore,service install,service status,service uninstall,unpair,upgrade check,users export,worker", ",")
 	groups := map[string]bool{}
 	commands := n.Commands()
 	for _, name := range commands {

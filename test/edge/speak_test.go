@@ -51,7 +51,7 @@ func TestAPersonaIsOfTheAgentThatTalks(t *testing.T) {
 		t.Errorf("%+v %v", r, asked)
 	}
 	n.Write("profile: {persona: nobody}\n", ".config", "steward", "steward.yaml")
-	if r := n.Run("ask", "five"); r.Code != 1 || !strings.Contains(r.Err, "there are brief, formal, warm and off") {
+	if r := n.Run("ask", "five"); r.Code != 1 || !strings.Contains(r.Err, "the personas are brief, formal, warm and off") {
 		t.Errorf("%+v", r)
 	}
 }

@@ -90,7 +90,7 @@ func TestThePlansOfTheReadme(t *testing.T) {
 	n := edge.New(t, edge.Options{})
 	n.Env = append(n.Env, "STEWARD_CONFIG="+n.Write(outside(t, &down), "own.yaml"))
 	out, code := n.Type("[e]dit: ", "y\ny\n", "plan", said[1])
-	for _, part := range []string{"- find lodging: Search the web for", "after: check the weather, find lodging", "calendar.add changes something", "drizzle", "A hut", `Added "weekend mountain trip", Sat`} {
+	for _, part := range []string{"- find lodging: Search the web for", "after: check the weather, find lodging", "It changes your calendar after reading content", "drizzle", "A hut", `Added "weekend mountain trip", Sat`} {
 		if code != 0 || !strings.Contains(out, part) {
 			t.Errorf("%d, lacks %q: %s", code, part, out)
 		}

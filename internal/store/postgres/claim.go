@@ -116,7 +116,8 @@ func (s *Store) Claim(ctx context.Context) error {
 		return coded(err)
 	}
 	if err := s.claim(ctx, conn, s.claimWait()); err != nil {
-		return errors.Join(coded(err), conn.Close(context.WithoutCancel(ctx)))
+		disconnect(conn)
+		return coded(err)
 	}
 	s.claimed = conn
 	return nil

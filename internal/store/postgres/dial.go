@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// gone is how long a server may not be heard of until a connection to it is given up. Without that, a call would wait
+// silence is how long a server may not be heard of until a connection to it is given up. Without that, a call would wait
 // for a machine that has lost its power, or a network that has forgotten the connection, for a quarter of an hour.
-const gone = 20 * time.Second
+const silence = 20 * time.Second
 
 // dialer returns what connects to the server.
 func dialer() *net.Dialer {
-	return &net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: gone / 4, Interval: gone / 4, Count: 3}, Control: giveUp}
+	return &net.Dialer{Control: giveUp, KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 10 * time.Second, Interval: 5 * time.Second, Count: 3}}
 }

@@ -15,7 +15,7 @@ func giveUp(network, _ string, c syscall.RawConn) error {
 	}
 	var refused error
 	err := c.Control(func(fd uintptr) {
-		refused = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(gone.Milliseconds()))
+		refused = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(silence.Milliseconds()))
 	})
 	return errors.Join(err, refused)
 }

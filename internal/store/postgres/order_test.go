@@ -222,6 +222,27 @@ func TestUnknownOutcomes(t *testing.T) {
 	}
 }
 
+// A network that swallows the answer to a commit is noticed when the patience for
+// the commit is over. The outcome is looked up all the same.
+func TestAnOutcomeIsLookedUpLate(t *testing.T) {
+	t.Parallel()
+	const patience = 4 * time.Second // less than PostgreSQL's with a transaction that does nothing
+	c, name := database(t)
+	proxy := postgres.NewProxy(t, c)
+	s := open(t, proxy.URL(postgres.App, name), quiet, func(o *Options) { o.Patience = patience })
+	commit(t, s, put(conv("before"), "")) // after which the statement is prepared, and is the only word of the next
+	s.hold = sync.OnceFunc(func() {
+		time.Sleep(patience)
+		proxy.Next(postgres.AfterWords)
+	})
+	if r := commit(t, s, put(conv("c"), "")); r.Seq != 2 {
+		t.Errorf("receipt %+v", r)
+	}
+	if r := commit(t, s, put(conv("d"), "")); r.Seq != 3 {
+		t.Errorf("the next commit has the number %d", r.Seq)
+	}
+}
+
 // If the server does not come back, the outcome stays unknown, and the error says so.
 func TestAnOutcomeThatStaysUnknown(t *testing.T) {
 	t.Parallel()

@@ -54,7 +54,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"net"
 	"sync"
 	"time"
 
@@ -107,7 +106,6 @@ const (
 	defaultReaders  = 8
 	defaultPatience = 15 * time.Second
 	connectLimit    = 5 * time.Second
-	silence         = 20 * time.Second // after which a connection whose other side is not heard is given up
 )
 
 // session is what every connection sets. Every query of the store is a walk along
@@ -168,8 +166,6 @@ func parse(url string) (*pgxpool.Config, error) {
 	}
 	config.ConnConfig.ConnectTimeout = connectLimit
 	config.ConnConfig.DialFunc = dialer().DialContext
-	dialer := net.Dialer{Control: giveUp, KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 10 * time.Second, Interval: 5 * time.Second, Count: 3}}
-	config.ConnConfig.DialFunc = dialer.DialContext
 	config.ConnConfig.StatementCacheCapacity = 256
 	return config, nil
 }
@@ -309,7 +305,7 @@ func (s *Store) Head() uint64 { return s.news.current() }
 // Size returns how many bytes the database has.
 func (s *Store) Size(ctx context.Context) (n int64, err error) {
 	err = s.pool.QueryRow(ctx, "SELECT pg_database_size(current_database())").Scan(&n)
-	return n, err
+	return n, coded(err)
 }
 
 // Queued returns how many batches wait to be committed.

@@ -74,7 +74,7 @@ func Prepare(ctx context.Context, owner, role string) error {
 	if err != nil {
 		return coded(err)
 	}
-	defer conn.Close(context.WithoutCancel(ctx))
+	defer disconnect(conn)
 	tx, err := conn.Begin(ctx)
 	if err != nil {
 		return coded(err)
@@ -116,7 +116,7 @@ func prepare(ctx context.Context, tx pgx.Tx, all []string, role string) error {
 }
 
 // SchemaOf returns the version of the tables of a database, and the one that this program needs. The version is 0 if
-// there are no tables, or a role may not see them. Nothing is changed. Errors: store_unreachable, store_refused.
+// there are no tables. Nothing is changed. Errors: store_unreachable, store_refused.
 func SchemaOf(ctx context.Context, url string) (version, newest int, err error) {
 	all, err := steps()
 	if err != nil {
@@ -130,7 +130,7 @@ func SchemaOf(ctx context.Context, url string) (version, newest int, err error) 
 	if err != nil {
 		return 0, 0, coded(err)
 	}
-	defer conn.Close(context.WithoutCancel(ctx))
+	defer disconnect(conn)
 	if version, err = versionOf(ctx, conn); err == nil && version > len(all) {
 		err = tooNew(version, len(all))
 	}

@@ -274,9 +274,11 @@ func (w *writer) commit(group []*pendingCommit) {
 
 // persist commits a group, however often it takes: if the server is away, it tries
 // again until patience is at its end. A transaction that may have been committed is
-// looked up before it is repeated.
+// looked up before it is repeated. For that, patience begins anew, once: a network
+// that swallows an answer is noticed only when patience is at its end already.
 func (w *writer) persist(group []*pendingCommit) error {
 	begun, sent := time.Now(), &sending{mark: id.New()}
+	missed := false // an answer to a commit
 	for delay := firstRetry; ; delay = min(2*delay, lastRetry) {
 		err := w.try(group, sent)
 		if err == nil {
@@ -288,6 +290,9 @@ func (w *writer) persist(group []*pendingCommit) error {
 		}
 		if !again && !sent.may {
 			return coded(err)
+		}
+		if sent.may && !missed {
+			begun, missed = time.Now(), true
 		}
 		if w.outOfPatience(begun) {
 			if sent.may {
