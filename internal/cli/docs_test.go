@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"flag"
 	"fmt"
 	"io/fs"
@@ -11,6 +12,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -79,26 +81,30 @@ func fenced(text, language string) []string {
 	return out
 }
 
-// address is one of this machine in a document.
-var address = regexp.MustCompile(`127\.0\.0\.1:[1-9]\d*`)
+// port is one of this machine in a document, for a program or in bash's /dev/tcp.
+var port = regexp.MustCompile(`\b127\.0\.0\.1[:/]([1-9]\d*)\b`)
 
 // atFreePorts returns a block with free ports for those of the programs that it starts in the background.
 func atFreePorts(t *testing.T, block string) string {
 	t.Helper()
+	free := map[string]string{}
 	for line := range strings.SplitSeq(block, "\n") {
 		if !strings.HasPrefix(line, "$ ") || !strings.HasSuffix(line, " &") {
 			continue
 		}
-		for _, named := range address.FindAllString(line, -1) {
+		for _, named := range port.FindAllStringSubmatch(line, -1) {
 			l, err := net.Listen("tcp", "127.0.0.1:0")
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer l.Close() // once all are found, so that they differ
-			block = regexp.MustCompile(regexp.QuoteMeta(named)+`\b`).ReplaceAllString(block, l.Addr().String())
+			free[named[1]] = strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
 		}
 	}
-	return block
+	return port.ReplaceAllStringFunc(block, func(at string) string {
+		const host = len("127.0.0.1:")
+		return at[:host] + cmp.Or(free[at[host:]], at[host:])
+	})
 }
 
 // console runs commands, which begin with "$ " (and continue in lines that begin
