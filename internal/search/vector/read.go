@@ -68,6 +68,9 @@ func (x *Index) step(ctx context.Context, d *database) (more bool, err error) {
 		}
 		return x.apply(ctx, c, page)
 	})
+	if err == nil && !again {
+		x.opt.Lag.At(page.Entries[len(page.Entries)-1].Seq) // so that the reading of a large log is progress
+	}
 	return page.More || again, err
 }
 
