@@ -205,6 +205,45 @@ func TestLinksLeadToRequests(t *testing.T) {
 	}
 }
 
+// However long a conversation is, and however much one message has, an attribute with content is bounded. It has what is
+// newest.
+func TestContentIsBounded(t *testing.T) {
+	col := otlp.New(t)
+	x := telemetry.New("test", nil)
+	stop, err := x.Trace(telemetry.TraceOptions{Endpoint: col.URL, Content: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var much []message.Block
+	for range 100 {
+		much = append(much, &message.Text{Text: strings.Repeat("x", 30<<10)})
+	}
+	list := []*message.Message{{Role: message.User, Blocks: []message.Block{&message.Text{Text: "the oldest"}}}, {Role: message.User, Blocks: much}}
+	for range 3 {
+		list = append(list, &message.Message{Role: message.User, Blocks: []message.Block{&message.Text{Text: "the newest"}}})
+	}
+	pictures := slices.Repeat([]*message.Message{{Role: message.User, Blocks: []message.Block{&message.Image{}}}}, 20_000)
+	for _, asked := range [][]*message.Message{list, pictures} {
+		_, call := x.ModelCall(t.Context(), telemetry.ModelInfo{Model: "vendor/model", Messages: func() []*message.Message { return asked }})
+		call.End(message.Usage{}, 0, nil, nil)
+	}
+	if err := stop(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	calls := col.Named("chat model")
+	if len(calls) != 2 {
+		t.Fatalf("%d calls", len(calls))
+	}
+	for _, c := range calls {
+		if said := otlp.Attr(c, "gen_ai.input.messages"); len(said) > 40<<10 {
+			t.Errorf("%d bytes", len(said))
+		}
+	}
+	if said := otlp.Attr(calls[0], "gen_ai.input.messages"); strings.Count(said, "the newest") != 3 || strings.Contains(said, "the oldest") || !strings.Contains(said, "xxx…") {
+		t.Errorf("it has %.200s", said)
+	}
+}
+
 // A follower that nobody needs is not behind, however long the log grows.
 func TestAFollowerRests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
