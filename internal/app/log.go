@@ -116,7 +116,7 @@ func (p plainLog) WithGroup(string) slog.Handler { return p }
 // collectLogs sends to a log what the libraries with loggers of their own would write to stderr. The
 // standard library's log is slog's default.
 func collectLogs(log *slog.Logger) {
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn("sending the remote log failed", "error", err) }))
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn("sending to an OpenTelemetry collector failed", "error", err) }))
 	otel.SetLogger(logr.FromSlogHandler(log.Handler()))
 	grpclog.SetLoggerV2(grpcLog{log})
 }

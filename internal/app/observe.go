@@ -81,15 +81,17 @@ func (l *Local) gauges() {
 	if t == nil {
 		return
 	}
-	inStates := func(name, help, typ string, states ...string) {
-		t.Gauge(name, help, []string{"state"}, briefly(func() (out []telemetry.Sample) {
+	inStates := func(name, help, typ string, states ...string) (read func() []telemetry.Sample) {
+		read = briefly(func() (out []telemetry.Sample) {
 			for _, state := range states {
 				if n, err := l.inState(typ, state); err == nil {
 					out = append(out, telemetry.Sample{Labels: []string{state}, Value: float64(n)})
 				}
 			}
 			return out
-		}))
+		})
+		t.Gauge(name, help, []string{"state"}, read)
+		return read
 	}
 	var open []string
 	for _, s := range intent.States() {
@@ -97,19 +99,20 @@ func (l *Local) gauges() {
 			open = append(open, m)
 		}
 	}
-	inStates("steward_intents", "Actions that are not settled, by state, at most 10,000 in each.", effect.TypeIntent, open...)
+	intents := inStates("steward_intents", "Actions that are not settled, by state, at most 10,000 in each.", effect.TypeIntent, open...)
 	inStates("steward_requests", "Requests that are not closed, by state, at most 10,000 in each.", record.TypeRequest, record.RequestOpen, record.RequestAnswered)
 	inStates("steward_job_occurrences", "Occurrences of jobs that are not over, by state.", record.TypeOccurrence, record.OccurrenceDue, record.OccurrenceRunning, record.OccurrenceWaiting)
 	single := func(name, help string, read func() float64) {
 		t.Gauge(name, help, nil, func() []telemetry.Sample { return []telemetry.Sample{{Value: read()}} })
 	}
-	t.Gauge("steward_approvals_waiting", "Questions that wait for a person.", nil, briefly(func() []telemetry.Sample {
-		n, err := l.inState(effect.TypeIntent, string(intent.Awaiting))
-		if err != nil {
-			return nil
+	t.Gauge("steward_approvals_waiting", "Questions that wait for a person.", nil, func() (out []telemetry.Sample) {
+		for _, s := range intents() {
+			if s.Labels[0] == string(intent.Awaiting) {
+				out = append(out, telemetry.Sample{Value: s.Value})
+			}
 		}
-		return []telemetry.Sample{{Value: float64(n)}}
-	}))
+		return out
+	})
 	t.Gauge("steward_queue_length", "What waits: batches for the store, tool calls that hold a slot (tools), conversations in memory, conversations that are to be read for facts.", []string{"queue"}, func() []telemetry.Sample {
 		calls, conversations := l.node.Turns.Load()
 		return []telemetry.Sample{{Labels: []string{"store"}, Value: float64(l.Store.Queued())}, {Labels: []string{"tools"}, Value: float64(calls)},

@@ -145,7 +145,7 @@ func (a *App) Listen(ctx context.Context, set *settings.Loaded, l *Local, addres
 		err = l.startCluster(set, serves, log)
 	}
 	if err != nil {
-		return nil, errors.Join(err, ln.Close())
+		return nil, errors.Join(err, ln.Close(), os.Remove(s.file))
 	}
 	go func() {
 		if err := s.http.Serve(ln); !errors.Is(err, http.ErrServerClosed) {

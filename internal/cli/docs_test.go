@@ -2,14 +2,17 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"flag"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -29,7 +32,7 @@ const repo = "../.."
 const chatCommand = "$ steward chat"
 
 // TestConsole runs the console blocks of the README and the docs as a new
-// user would: each document in a fresh home, its commands in order. A line of
+// user would: each document in a fresh home and with free ports, its commands in order. A line of
 // output that is "…" stands for any lines, a "…" in a line for any text, and two
 // or more blanks for any such number. TestConsoleWithAChat runs the documents
 // that open a chat.
@@ -59,8 +62,8 @@ func consoles(t *testing.T, chat chatting) {
 		}
 		ran += len(blocks)
 		t.Run(strings.TrimPrefix(file, repo+"/"), func(t *testing.T) {
-			t.Parallel() // each document has ports of its own
-			console(t, block, chat)
+			t.Parallel()
+			console(t, atFreePorts(t, block), chat)
 		})
 	}
 	if ran == 0 {
@@ -76,6 +79,32 @@ func fenced(text, language string) []string {
 		out = append(out, block)
 	}
 	return out
+}
+
+// port is one of this machine in a document, for a program or in bash's /dev/tcp.
+var port = regexp.MustCompile(`\b127\.0\.0\.1[:/]([1-9]\d*)\b`)
+
+// atFreePorts returns a block with free ports for those of the programs that it starts in the background.
+func atFreePorts(t *testing.T, block string) string {
+	t.Helper()
+	free := map[string]string{}
+	for line := range strings.SplitSeq(block, "\n") {
+		if !strings.HasPrefix(line, "$ ") || !strings.HasSuffix(line, " &") {
+			continue
+		}
+		for _, named := range port.FindAllStringSubmatch(line, -1) {
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.Close() // once all are found, so that they differ
+			free[named[1]] = strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+		}
+	}
+	return port.ReplaceAllStringFunc(block, func(at string) string {
+		const host = len("127.0.0.1:")
+		return at[:host] + cmp.Or(free[at[host:]], at[host:])
+	})
 }
 
 // console runs commands, which begin with "$ " (and continue in lines that begin

@@ -88,8 +88,7 @@ func (a *program) run(ctx context.Context, args []string) int {
 	case errors.As(err, &code):
 		return int(code)
 	}
-	interrupted := errors.Is(context.Cause(ctx), command.ErrInterrupted)
-	if interrupted && (errors.Is(err, command.ErrInterrupted) || errors.Is(err, context.Canceled) || fault.Is(err, fault.Internal)) {
+	if command.Interrupted(ctx, err) {
 		err = fault.New(fault.Cancelled, "interrupted", "interrupted") // in place of the error that it caused
 	}
 	a.Explain(err, ran.CommandPath())
@@ -97,7 +96,7 @@ func (a *program) run(ctx context.Context, args []string) int {
 	switch {
 	case errors.As(err, &usage):
 		return command.ExitUsage
-	case interrupted:
+	case errors.Is(context.Cause(ctx), command.ErrInterrupted):
 		return command.ExitInterrupted
 	}
 	return command.ExitFailed

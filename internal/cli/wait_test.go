@@ -2,7 +2,10 @@ package cli
 
 import (
 	"bufio"
+	"context"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -66,7 +69,7 @@ func TestServeWaitsForTheFolder(t *testing.T) {
 	for n, err := app.ReadNotice(data); err != nil || n.PID != cmd.Process.Pid; n, err = app.ReadNotice(data) {
 		time.Sleep(10 * time.Millisecond)
 	}
-	for ready := bufio.NewScanner(shown); ready.Scan() && !strings.Contains(ready.Text(), "serves at"); { // before, a signal ends its start
+	for ready := bufio.NewScanner(shown); ready.Scan() && !strings.Contains(ready.Text(), "serves at"); {
 	}
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
@@ -86,7 +89,45 @@ func TestServeThatWaitsEnds(t *testing.T) {
 	signals <- syscall.SIGTERM
 	var errs locked.Buffer
 	a := &program{Program: command.Program{Stdout: io.Discard, App: app.App{Stderr: &errs, Environ: env, Dir: t.TempDir()}}, signals: signals}
-	if code := a.run(t.Context(), []string{"serve", "--wait"}); code != command.ExitOK && code != command.ExitInterrupted {
+	if code := a.run(t.Context(), []string{"serve", "--wait"}); code != command.ExitOK {
 		t.Errorf("%d %s", code, &errs)
+	}
+}
+
+// A signal while Steward starts stops it as one that comes later does, and the next start finds nothing amiss. The signal
+// comes when Steward asks a provider for its models, and then before the start.
+func TestASignalStopsAStart(t *testing.T) {
+	signals := make(chan os.Signal, 1)
+	provider := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		signals <- syscall.SIGTERM
+		<-r.Context().Done()
+	}))
+	defer provider.Close()
+	env := user(t, "OLLAMA_HOST="+strings.TrimPrefix(provider.URL, "http://"))
+	conf := filepath.Join(homeOf(env), ".config/steward/steward.yaml")
+	off, err := os.ReadFile(conf)
+	if err == nil {
+		err = os.WriteFile(conf, nil, 0o600) // Ollama is on
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	serve := func(ctx context.Context) {
+		t.Helper()
+		var errs locked.Buffer
+		a := &program{Program: command.Program{Stdout: io.Discard, App: app.App{Stderr: &errs, Environ: env, Dir: t.TempDir(), ProbeTimeout: time.Hour, ListTimeout: time.Hour}}, signals: signals}
+		if code := a.run(ctx, []string{"serve"}); code != command.ExitOK || !strings.Contains(errs.String(), "stopped while it was starting") {
+			t.Errorf("%d %s", code, &errs)
+		}
+	}
+	serve(t.Context())
+	if err := os.WriteFile(conf, off, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	told, tell := context.WithCancelCause(t.Context())
+	tell(command.ErrInterrupted)
+	serve(told)
+	if code, out, errs := in(t, "", env, "ask", "-q", "What is 6 times 7?"); code != command.ExitOK || !strings.Contains(out, "42") || errs != "" {
+		t.Errorf("%d %q %s", code, out, errs)
 	}
 }

@@ -20,6 +20,7 @@ package runtime
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"log/slog"
@@ -234,49 +235,63 @@ func Open(ctx context.Context, opt Options) (*Node, error) {
 		n.life.Divide(request.ErrSuspend)
 	}
 	n.connect()
+	if err := n.start(ctx); err != nil {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endFailed)
+		defer cancel()
+		_, failed := n.suspend(ctx)
+		return nil, errors.Join(err, failed)
+	}
+	return n, nil
+}
+
+// endFailed is how long Open waits for the end of what it has started, if it fails.
+const endFailed = 30 * time.Second
+
+// start adds the node's own tools and agents, starts what the node does by itself, and resumes runs.
+func (n *Node) start(ctx context.Context) error {
 	tools := append(taint.Tools(), n.Effects.ReadTool())
 	for _, t := range tools {
-		if err := opt.Tools.Add(t); err != nil {
-			return nil, err
+		if err := n.opt.Tools.Add(t); err != nil {
+			return err
 		}
 	}
 	for _, add := range []func() error{n.addSearch, n.addResources} {
 		if err := add(); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	std := kits.Assistant
-	std.Limits = opt.Limits
-	if err := n.Kits.Build(append([]agent.Definition{std}, opt.Agents...)...); err != nil {
-		return nil, err
+	std.Limits = n.opt.Limits
+	if err := n.Kits.Build(append([]agent.Definition{std}, n.opt.Agents...)...); err != nil {
+		return err
 	}
 	if err := n.Planning.AddPlanner(); err != nil {
-		return nil, err
+		return err
 	}
 	if err := n.Turns.LoadCalibration(ctx); err != nil {
-		return nil, err
+		return err
 	}
-	if opt.Spaces != nil {
-		return n, n.openShared(ctx)
+	if n.opt.Spaces != nil {
+		return n.openShared(ctx)
 	}
 	n.life.Go(n.maintain)
-	if opt.Idle {
-		return n, nil
+	if n.opt.Idle {
+		return nil
 	}
 	if err := n.restoreJobTools(ctx, store.ForNode("")); err != nil {
-		return nil, fmt.Errorf("reading what jobs may do: %w", err)
+		return fmt.Errorf("reading what jobs may do: %w", err)
 	}
 	if err := n.Work.Recover(ctx); err != nil {
-		return nil, fmt.Errorf("resuming interrupted runs: %w", err)
+		return fmt.Errorf("resuming interrupted runs: %w", err)
 	}
 	if err := n.Work.RecoverRequests(ctx); err != nil {
-		return nil, fmt.Errorf("resuming open requests: %w", err)
+		return fmt.Errorf("resuming open requests: %w", err)
 	}
 	n.followLog()
 	n.anchorLog()
 	n.runScheduler()
 	n.life.Go(func() { n.reader.Backlog(n.life) })
-	return n, nil
+	return nil
 }
 
 // connect makes the engines of the node, each of those that it stands on. The kits
@@ -326,7 +341,16 @@ func (n *Node) connect() {
 // Close suspends all runs, to be resumed at the next start. It returns when
 // nothing of the node runs any more, or with ctx's error.
 func (n *Node) Close(ctx context.Context) error {
-	first := n.life.End(request.ErrSuspend)
+	first, err := n.suspend(ctx)
+	if err != nil || !first || n.opt.Idle {
+		return err
+	}
+	return n.Turns.SaveCalibration(ctx)
+}
+
+// suspend ends what runs, and records that this was no crash. It returns false if the node had ended before.
+func (n *Node) suspend(ctx context.Context) (first bool, err error) {
+	first = n.life.End(request.ErrSuspend)
 	n.Turns.StopEviction()
 	n.reader.Close()
 	done := make(chan struct{})
@@ -338,13 +362,10 @@ func (n *Node) Close(ctx context.Context) error {
 	select {
 	case <-done:
 	case <-ctx.Done():
-		return ctx.Err()
+		return first, ctx.Err()
 	}
-	if !first || n.opt.Idle {
-		return nil
+	if first {
+		n.Work.RecordEnd(ctx)
 	}
-	if n.opt.Spaces == nil {
-		n.Work.RecordRunning(ctx, false)
-	}
-	return n.Turns.SaveCalibration(ctx)
+	return first, nil
 }

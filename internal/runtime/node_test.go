@@ -10,6 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
+	"steward/test/leak"
+
 	"steward/internal/agent"
 	"steward/internal/conversation"
 	"steward/internal/effect"
@@ -131,6 +135,31 @@ func TestParkedTurnIsCancelled(t *testing.T) {
 	ok(t, w.CancelRequest(t.Context(), "anna", acc.Interaction.String()))
 	w.quietened(acc.Conversation)
 	coded(t, w.ResumeRequest(t.Context(), "anna", acc.Interaction.String()), "request_not_parked")
+	if _, frames := w.turn(acc.Conversation, "say on"); said(frames) != "on" {
+		t.Errorf("told %q", said(frames))
+	}
+}
+
+// A start that fails ends what it has started, and turns that it has resumed have not crashed: however often it fails,
+// they are not parked.
+func TestAFailedStartLeavesNothing(t *testing.T) {
+	w := newWorld(t)
+	w.model.begun = make(chan struct{}, 9)
+	acc := w.send(id.ID{}, "hang")
+	<-w.model.begun
+	w.close()
+	before := goleak.IgnoreCurrent()
+	w.broken = func(q store.Query) bool { return q.State == record.RequestAnswered } // read after turns were resumed
+	for range record.MaxCrashes {
+		if err := w.tryOpen(); !errors.Is(err, full) {
+			t.Fatalf("it opens: %v", err)
+		}
+		ok(t, w.shut())
+	}
+	ok(t, leak.Find(before))
+	w.broken = nil
+	w.open()
+	close(w.model.gate)
 	if _, frames := w.turn(acc.Conversation, "say on"); said(frames) != "on" {
 		t.Errorf("told %q", said(frames))
 	}

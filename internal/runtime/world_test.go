@@ -168,6 +168,7 @@ type world struct {
 	store  store.Store // that the node is opened over, without its faults
 	faulty *faulty
 	fail   func(store.Batch) error // of the store, from the start
+	broken func(store.Query) bool  // queries that fail, from the start
 	opt    runtime.Options
 	more   []tool.Tool
 	only   bool              // there are no tools but more
@@ -216,7 +217,7 @@ func (w *world) tryOpen() (err error) {
 		return err
 	}
 	opt := w.opt
-	w.faulty = &faulty{Store: w.store, fail: w.fail}
+	w.faulty = &faulty{Store: w.store, fail: w.fail, broken: w.broken}
 	opt.Store, opt.Models, opt.Tools, opt.Authorizer = w.faulty, w.models, w.tools(), w.judge
 	if w.judge == nil {
 		opt.Authorizer = policy.Fixed{}

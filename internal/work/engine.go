@@ -38,6 +38,7 @@ type Engine struct {
 	life          *lifetime.Lifetime
 	log           *slog.Logger
 	leases        leases
+	recorded      bool // that the node runs, by Recover
 
 	mu      sync.Mutex
 	running map[id.ID]*runningAction // actions called from outside that are in progress

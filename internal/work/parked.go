@@ -51,13 +51,21 @@ func (e *Engine) recordStart(ctx context.Context) (crashed bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	e.RecordRunning(ctx, true)
+	e.recordRunning(ctx, true)
+	e.recorded = true
 	return last.Open, nil
 }
 
-// RecordRunning records whether the node is running. If recording fails, one start too
+// RecordEnd records that the node ends in good order, if Recover has recorded that it runs.
+func (e *Engine) RecordEnd(ctx context.Context) {
+	if e.recorded {
+		e.recordRunning(ctx, false)
+	}
+}
+
+// recordRunning records whether the node is running. If recording fails, one start too
 // many or too few is taken for one after a crash.
-func (e *Engine) RecordRunning(ctx context.Context, open bool) {
+func (e *Engine) recordRunning(ctx context.Context, open bool) {
 	_, err := e.store.Commit(ctx, store.ForNode(resource.System), store.Batch{Changes: []store.Change{{URI: lifeURI(), Body: record.Encode(lifeRecord{open})}}})
 	if err != nil {
 		e.log.Warn("cannot record whether Steward is running", "error", err)

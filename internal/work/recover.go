@@ -33,11 +33,11 @@ func (e *Engine) recoverRuns(ctx context.Context, sc store.Scope, crashed bool) 
 	}
 	parallel(len(runs), func(i int) {
 		r := runs[i]
-		if err := e.recoverRun(ctx, r, crashed); err != nil && !fault.HasCode(err, codeParked) {
+		if err := e.recoverRun(ctx, r, crashed); err != nil && ctx.Err() == nil && !fault.HasCode(err, codeParked) {
 			e.log.Error("cannot resume an interrupted run", "run", r.URI.String(), "error", err)
 		}
 	})
-	return nil
+	return ctx.Err()
 }
 
 // maxParallel bounds how much is recovered at the same time. What is committed

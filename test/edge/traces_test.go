@@ -2,6 +2,7 @@ package edge_test
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
@@ -160,5 +161,19 @@ func TestTracesWithContent(t *testing.T) {
 	}
 	if !strings.Contains(asked, "the question") || !strings.Contains(said, `"the answer"`) || !strings.Contains(said, "tool_call") {
 		t.Errorf("asked %s, said %s", asked, said)
+	}
+}
+
+// A collector that refuses spans costs no turn, and the log says what is lost.
+func TestACollectorThatRefuses(t *testing.T) {
+	t.Parallel()
+	col := httptest.NewServer(http.NotFoundHandler())
+	defer col.Close()
+	n := edge.New(t, edge.Options{Settings: "traces: {endpoint: '" + col.URL + "'}\n"})
+	n.Serve()
+	n.Must("ask", "-q", "What is 3 times 4?")
+	n.Stop()
+	if said := n.Log(); !strings.Contains(said, "sending to an OpenTelemetry collector failed") || !strings.Contains(said, "404") {
+		t.Errorf("the log says\n%s", said)
 	}
 }

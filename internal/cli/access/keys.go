@@ -1,6 +1,7 @@
 package access
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -97,9 +98,9 @@ func (a *program) listKeys() *cobra.Command {
 			return list, err
 		},
 		func(list []keyReport) string {
-			rows := [][]string{{"ID", "USER", "KEY", "STATE", "CREATED", "NAME"}}
+			rows := [][]string{{"ID", "USER", "KEY", "STATE", "OPENS", "CREATED", "NAME"}}
 			for _, k := range list {
-				rows = append(rows, []string{k.ID, k.User, k.Hint + "…", k.State, k.Created.Local().Format(time.DateOnly), command.PlainLine(k.Name)})
+				rows = append(rows, []string{k.ID, k.User, k.Hint + "…", k.State, cmp.Or(k.Only, "everything"), k.Created.Local().Format(time.DateOnly), command.PlainLine(k.Name)})
 			}
 			return command.Columns(rows, 0)
 		})

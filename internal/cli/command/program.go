@@ -45,6 +45,7 @@
 package command
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -93,6 +94,12 @@ func Usage(format string, args ...any) error { return UsageError{fmt.Errorf(form
 
 // ErrInterrupted is the cause of a context that a signal has cancelled.
 var ErrInterrupted = errors.New("interrupted")
+
+// Interrupted reports whether an error is there because a signal has cancelled the context of a command.
+func Interrupted(ctx context.Context, err error) bool {
+	return errors.Is(context.Cause(ctx), ErrInterrupted) &&
+		(errors.Is(err, ErrInterrupted) || errors.Is(err, context.Canceled) || fault.Is(err, fault.Internal))
+}
 
 // Explain prints the error of a command: what happened, what to do next, and its code.
 func (a *Program) Explain(err error, command string) {

@@ -60,7 +60,7 @@ func (a *program) worker(ctx context.Context) error {
 	log := a.Logger(set, a.Stderr)
 	l, err := a.OpenLocal(ctx, set, log)
 	if err != nil {
-		return err
+		return a.notStarted(ctx, err)
 	}
 	observer, err := a.ListenMetrics(set, l, log)
 	if err != nil {
@@ -68,7 +68,7 @@ func (a *program) worker(ctx context.Context) error {
 	}
 	defer observer.Close() // last: it tells until the end that Steward is closing
 	if err := a.WorkNode(ctx, set, l, log); err != nil {
-		return errors.Join(err, l.Close())
+		return a.notStarted(ctx, err, l.Close())
 	}
 	if err := a.sayWorks(set, l, observer); err != nil {
 		return errors.Join(err, l.Close())

@@ -63,19 +63,17 @@ func (a *program) serve(ctx context.Context, wait bool) error {
 	l, err := a.OpenLocal(ctx, set, log)
 	if wait && usedByAnother(err) {
 		a.Note("steward: waiting until the Steward that uses the data ends: %v", err)
-		if l, err = a.openWhenFree(ctx, set, log); ctx.Err() != nil {
-			return err
-		}
+		l, err = a.openWhenFree(ctx, set, log)
 	}
 	if err != nil {
 		if n, other := app.ReadNotice(set.Data); other == nil && fault.HasCode(err, "data_in_use") {
 			return fault.Of(err).WithHint("it serves at %s: use it, stop it, or name another folder with --data", n.URL)
 		}
-		return err
+		return a.notStarted(ctx, err)
 	}
 	s, err := a.Listen(ctx, set, l, set.Listen, log)
 	if err != nil {
-		return errors.Join(err, l.Close())
+		return a.notStarted(ctx, err, l.Close())
 	}
 	observer, err := a.ListenMetrics(set, l, log)
 	if err != nil {
@@ -84,7 +82,7 @@ func (a *program) serve(ctx context.Context, wait bool) error {
 	defer observer.Close() // last: it tells until the end that Steward is closing
 	voice, err := a.ListenVoice(ctx, set, l, log)
 	if err != nil {
-		return errors.Join(err, s.Close(), l.Close())
+		return a.notStarted(ctx, err, s.Close(), l.Close())
 	}
 	if err := a.welcome(set, s, l, voice, observer); err != nil {
 		return errors.Join(err, voice.Close(), s.Close(), l.Close())
@@ -96,6 +94,16 @@ func (a *program) serve(ctx context.Context, wait bool) error {
 	case err = <-s.Failed:
 	}
 	return errors.Join(err, voice.Close(), s.Close(), l.Close())
+}
+
+// notStarted returns the error of a server that could not start, joined with those of closing what had been opened.
+// If a signal has ended the start, Steward has stopped because it was told to, as it does later, and that is no error.
+func (a *program) notStarted(ctx context.Context, err error, closing ...error) error {
+	if command.Interrupted(ctx, err) {
+		a.Note("steward: stopped while it was starting")
+		err = nil
+	}
+	return errors.Join(append(closing, err)...)
 }
 
 // goesOn says what becomes of turns when Steward stops.
@@ -114,13 +122,13 @@ func usedByAnother(err error) bool {
 	return fault.HasCode(err, "data_in_use") || fault.HasCode(err, "store_in_use")
 }
 
-// openWhenFree opens the data folder once no other Steward uses it. If ctx ends first, it returns nothing.
+// openWhenFree opens the data folder once no other Steward uses it.
 func (a *program) openWhenFree(ctx context.Context, set *settings.Loaded, log *slog.Logger) (*app.Local, error) {
 	for {
 		select {
 		case <-time.After(freeAgain):
 		case <-ctx.Done():
-			return nil, nil
+			return nil, context.Cause(ctx)
 		}
 		if l, err := a.OpenLocal(ctx, set, log); !usedByAnother(err) {
 			return l, err

@@ -28,9 +28,13 @@ type TraceOptions struct {
 	Version  string        // of Steward
 }
 
-// Bounds of what waits to be sent. Beyond them spans are dropped.
+// Bounds of what waits to be sent, and of what is sent at once. Beyond them spans are dropped. A span with content may
+// have 100 KB (maxContent), so that fewer of them wait, and a message to the collector stays below its usual limit of
+// 20 MB.
 const (
-	maxSpans      = 8192
+	maxSpans, maxBatch               = 8192, 512
+	maxContentSpans, maxContentBatch = 1024, 128
+
 	exportTimeout = 10 * time.Second
 )
 
@@ -51,9 +55,13 @@ func (t *Telemetry) Trace(o TraceOptions) (stop func(context.Context) error, err
 	if o.Every == 0 {
 		o.Every = 5 * time.Second
 	}
+	most, batch := maxSpans, maxBatch
+	if o.Content {
+		most, batch = maxContentSpans, maxContentBatch
+	}
 	about := resource.NewSchemaless(semconv.ServiceName("steward"), semconv.ServiceVersion(o.Version))
 	provider := sdk.NewTracerProvider(sdk.WithResource(about), sdk.WithIDGenerator(requestIDs{}), sdk.WithSampler(sdk.ParentBased(sdk.AlwaysSample())),
-		sdk.WithBatcher(exporter, sdk.WithBatchTimeout(o.Every), sdk.WithMaxQueueSize(maxSpans)))
+		sdk.WithBatcher(exporter, sdk.WithBatchTimeout(o.Every), sdk.WithMaxQueueSize(most), sdk.WithMaxExportBatchSize(batch)))
 	t.tracer, t.content = provider.Tracer("steward"), o.Content
 	return provider.Shutdown, nil
 }

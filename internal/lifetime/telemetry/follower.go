@@ -8,13 +8,15 @@ import (
 )
 
 // Follower is something that is derived from the log, and how far it has come. A nil *Follower does nothing.
+//
+// Nobody tells it when the log grows. So it counts as stuck from the moment at which it failed, or at which somebody
+// first found it behind: entries that are new do not make it stuck, however long it had nothing to read before.
 type Follower struct {
 	head func() uint64 // the end of the log
 
 	mu       sync.Mutex
 	position uint64
-	since    time.Time // when it last was at the end of the log, or made progress
-	failure  error     // of the last try; nil: it worked
+	stuck    time.Time // since when it is known to be behind and has made no progress; zero: it is not
 	resting  bool      // nobody needs it to follow
 }
 
@@ -27,7 +29,7 @@ func (t *Telemetry) Follow(name string, head func() uint64) *Follower {
 	defer t.mu.Unlock()
 	f := t.followers[name]
 	if f == nil {
-		f = &Follower{head: head, since: time.Now()}
+		f = &Follower{head: head}
 		t.followers[name] = f
 	}
 	return f
@@ -40,7 +42,7 @@ func (f *Follower) At(position uint64) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.position, f.since, f.failure, f.resting = position, time.Now(), nil, false
+	f.position, f.stuck, f.resting = position, time.Time{}, false
 }
 
 // Rest tells that it does not follow the log until the next At, because nobody needs it to.
@@ -54,29 +56,33 @@ func (f *Follower) Rest() {
 }
 
 // Failed tells that it could not go on.
-func (f *Follower) Failed(err error) {
+func (f *Follower) Failed() {
 	if f == nil {
 		return
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.failure = err
+	if f.stuck.IsZero() {
+		f.stuck = time.Now()
+	}
 }
 
-// lag returns by how many entries it is behind, and for how long it has made no progress while it was.
+// lag returns by how many entries it is behind, and for how long it is known to be without progress.
 func (f *Follower) lag(now time.Time) (entries uint64, stuck time.Duration) {
 	head := f.head()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.resting || head <= f.position {
-		f.since = now
+	switch {
+	case f.resting || head <= f.position:
+		f.stuck = time.Time{}
 		return 0, 0
+	case f.stuck.IsZero():
+		f.stuck = now
 	}
-	return head - f.position, now.Sub(f.since)
+	return head - f.position, now.Sub(f.stuck)
 }
 
-// Stuck returns the names of the followers that are behind and have made no progress for longer than a time,
-// although the log goes on.
+// Stuck returns the names of the followers that are behind the log and have made no progress for longer than a time.
 func (t *Telemetry) Stuck(most time.Duration) []string {
 	if t == nil {
 		return nil

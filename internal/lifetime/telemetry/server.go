@@ -3,14 +3,15 @@ package telemetry
 import (
 	"net/http"
 	"strconv"
+
+	"go.opentelemetry.io/otel/propagation"
 )
 
 // Servers returns a handler that counts the requests by server, and passes each on with the position in the
-// trace that its header names. A connection that is upgraded, as to a WebSocket, outlives what its caller
-// traces, so that its header names nothing. name returns the server of a request, one of a few words.
+// trace that its header names. name returns the server of a request, one of a few words.
 func (t *Telemetry) Servers(name func(*http.Request) string, next http.Handler) http.Handler {
 	if t == nil {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { next.ServeHTTP(w, r.WithContext(Extract(r))) })
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { next.ServeHTTP(w, positioned(r)) })
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		server := name(r)
@@ -25,11 +26,17 @@ func (t *Telemetry) Servers(name func(*http.Request) string, next http.Handler) 
 			}
 			t.httpRequests.WithLabelValues(server, strconv.Itoa(code)+"xx").Inc()
 		}()
-		if r.Header.Get("Upgrade") == "" {
-			r = r.WithContext(Extract(r))
-		}
-		next.ServeHTTP(c, r)
+		next.ServeHTTP(c, positioned(r))
 	})
+}
+
+// positioned returns a request with the position in the trace that its header names. A connection that is upgraded, as
+// to a WebSocket, outlives what its caller traces, so that its header names nothing.
+func positioned(r *http.Request) *http.Request {
+	if r.Header.Get("Traceparent") == "" || r.Header.Get("Upgrade") != "" {
+		return r
+	}
+	return r.WithContext(propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header)))
 }
 
 // counting is a http.ResponseWriter that keeps the status.

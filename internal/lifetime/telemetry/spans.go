@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -31,8 +32,11 @@ const (
 	keyActions = attribute.Key("steward.actions")
 )
 
-// maxContent bounds each attribute with content, in bytes.
-const maxContent = 32 << 10
+// maxContent bounds each attribute with content, in bytes. The names around a part of a message count as partSize.
+const (
+	maxContent = 32 << 10
+	partSize   = 64
+)
 
 // Request is a message from its arrival to the end of its turn. The zero value does nothing.
 type Request struct{ span trace.Span }
@@ -181,7 +185,7 @@ func (t *Telemetry) ToolCall(ctx context.Context, info ToolInfo) (context.Contex
 		attrs = append(attrs, keyEffect.String(info.Effect))
 	}
 	if t.content {
-		attrs = append(attrs, semconv.GenAIToolCallArgumentsKey.String(clip(string(info.Args))))
+		attrs = append(attrs, semconv.GenAIToolCallArgumentsKey.String(clip(string(info.Args), maxContent)))
 	}
 	ctx, x.span = t.tracer.Start(ctx, "execute_tool "+name, trace.WithSpanKind(trace.SpanKindInternal), trace.WithAttributes(attrs...))
 	return ctx, x
@@ -210,7 +214,7 @@ func (x ToolCall) End(res *message.ToolResult, err error) {
 	}
 	x.span.SetAttributes(keyOutcome.String(outcome))
 	if x.t.content && res != nil {
-		x.span.SetAttributes(semconv.GenAIToolCallResultKey.String(clip(textOf(res.Content))))
+		x.span.SetAttributes(semconv.GenAIToolCallResultKey.String(clip(textOf(res.Content), maxContent)))
 	}
 	if err == nil && outcome != "ok" {
 		x.span.SetAttributes(semconv.ErrorTypeKey.String(outcome))
@@ -365,8 +369,8 @@ func messagesText(list []*message.Message) string {
 		Role  string `json:"role"`
 		Parts []part `json:"parts"`
 	}
-	out, size := []said{}, 0
-	for i := len(list) - 1; i >= 0 && size < maxContent; i-- { // the newest count most
+	out, left := []said{}, maxContent
+	for i := len(list) - 1; i >= 0 && left > 0; i-- { // the newest count most
 		s := said{Role: string(list[i].Role)}
 		for _, b := range list[i].Blocks {
 			p := part{Type: "text"}
@@ -380,12 +384,17 @@ func messagesText(list []*message.Message) string {
 			default:
 				continue
 			}
-			p.Content = clip(p.Content)
-			size += len(p.Content)
+			if left <= 0 {
+				break
+			}
+			p.Content = clip(p.Content, left)
+			left -= len(p.Content) + partSize
 			s.Parts = append(s.Parts, p)
 		}
-		out = append([]said{s}, out...)
+		left -= partSize
+		out = append(out, s)
 	}
+	slices.Reverse(out)
 	b, err := json.Marshal(out)
 	if err != nil {
 		return ""
@@ -394,7 +403,7 @@ func messagesText(list []*message.Message) string {
 }
 
 func partsText(text string) string {
-	b, err := json.Marshal([]map[string]string{{"type": "text", "content": clip(text)}})
+	b, err := json.Marshal([]map[string]string{{"type": "text", "content": clip(text, maxContent)}})
 	if err != nil {
 		return ""
 	}
@@ -411,11 +420,11 @@ func textOf(blocks []message.Block) string {
 	return b.String()
 }
 
-func clip(s string) string {
-	if len(s) <= maxContent {
+func clip(s string, most int) string {
+	if len(s) <= most {
 		return s
 	}
-	return strings.ToValidUTF8(s[:maxContent], "") + "…"
+	return strings.ToValidUTF8(s[:most], "") + "…"
 }
 
 // Traceparent returns what is sent along a call that ctx is the context of (W3C Trace Context): the position
@@ -435,14 +444,6 @@ func Traced(ctx context.Context) bool { return trace.SpanContextFromContext(ctx)
 // Inject adds the position in the trace of ctx to the header of an outgoing request, if there is one.
 func Inject(ctx context.Context, h http.Header) {
 	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(h))
-}
-
-// Extract returns the context of a request with the position in the trace that its header names.
-func Extract(r *http.Request) context.Context {
-	if r.Header.Get("Traceparent") == "" {
-		return r.Context()
-	}
-	return propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
 }
 
 // At returns ctx with the position in a trace that a traceparent names. One that names none changes nothing.

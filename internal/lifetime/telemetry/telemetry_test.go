@@ -2,10 +2,10 @@ package telemetry_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -56,7 +56,7 @@ func TestNilDoesNothing(t *testing.T) {
 	f := x.Follow("search", nil)
 	f.At(1)
 	f.Rest()
-	f.Failed(errors.New("no"))
+	f.Failed()
 	if x.Stuck(0) != nil {
 		t.Error("something is stuck")
 	}
@@ -91,34 +91,40 @@ func TestLabelsAreBounded(t *testing.T) {
 	}
 }
 
-// A follower is stuck if it makes no progress for a time while the log goes on, and not if there is nothing to read.
+// A follower is stuck if it makes no progress for a time while it is behind: since somebody found it so, or since it
+// failed. It is not if it had nothing to read for as long, whether or not anybody has looked meanwhile.
 func TestStuckFollowers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := telemetry.New("test", nil)
 		head := uint64(10)
 		f := x.Follow("search", func() uint64 { return head })
+		stuck := func(when string, want ...string) {
+			t.Helper()
+			if got := x.Stuck(time.Minute); !slices.Equal(got, want) {
+				t.Errorf("%s: %v", when, got)
+			}
+		}
 		f.At(10)
 		time.Sleep(time.Hour)
-		if got := x.Stuck(time.Minute); got != nil {
-			t.Errorf("%v is stuck at the end of the log", got)
-		}
 		head = 20
-		time.Sleep(30 * time.Second)
-		if got := x.Stuck(time.Minute); got != nil {
-			t.Errorf("%v is stuck after half a minute", got)
-		}
-		f.Failed(errors.New("locked"))
-		time.Sleep(31 * time.Second)
-		if got := x.Stuck(time.Minute); len(got) != 1 || got[0] != "search" {
-			t.Errorf("%v is stuck", got)
-		}
+		stuck("the log has just grown")
+		time.Sleep(61 * time.Second)
+		stuck("a minute after it was found behind", "search")
 		f.At(15)
-		if got := x.Stuck(time.Minute); got != nil {
-			t.Errorf("%v is stuck after progress", got)
-		}
+		stuck("it has made progress")
 		if text := served(t, x); !strings.Contains(text, `steward_follower_lag_entries{follower="search"} 5`) {
 			t.Error("it is not 5 entries behind")
 		}
+		f.At(20)
+		stuck("it is at the end of the log")
+		head = 30
+		time.Sleep(time.Hour)
+		f.Failed()
+		time.Sleep(50 * time.Second)
+		f.Failed()
+		stuck("it fails for less than a minute")
+		time.Sleep(11 * time.Second)
+		stuck("it fails for a minute", "search")
 	})
 }
 
@@ -196,6 +202,45 @@ func TestLinksLeadToRequests(t *testing.T) {
 	}
 	if s := col.Named("execute_tool mail.send")[0]; otlp.Attr(s, "steward.outcome") != "error" || s.Status.GetCode() != trace.Status_STATUS_CODE_ERROR || otlp.Attr(s, "steward.actions") != "int_value:2" {
 		t.Errorf("the queued actions are %v", s)
+	}
+}
+
+// However long a conversation is, and however much one message has, an attribute with content is bounded. It has what is
+// newest.
+func TestContentIsBounded(t *testing.T) {
+	col := otlp.New(t)
+	x := telemetry.New("test", nil)
+	stop, err := x.Trace(telemetry.TraceOptions{Endpoint: col.URL, Content: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var much []message.Block
+	for range 100 {
+		much = append(much, &message.Text{Text: strings.Repeat("x", 30<<10)})
+	}
+	list := []*message.Message{{Role: message.User, Blocks: []message.Block{&message.Text{Text: "the oldest"}}}, {Role: message.User, Blocks: much}}
+	for range 3 {
+		list = append(list, &message.Message{Role: message.User, Blocks: []message.Block{&message.Text{Text: "the newest"}}})
+	}
+	pictures := slices.Repeat([]*message.Message{{Role: message.User, Blocks: []message.Block{&message.Image{}}}}, 20_000)
+	for _, asked := range [][]*message.Message{list, pictures} {
+		_, call := x.ModelCall(t.Context(), telemetry.ModelInfo{Model: "vendor/model", Messages: func() []*message.Message { return asked }})
+		call.End(message.Usage{}, 0, nil, nil)
+	}
+	if err := stop(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	calls := col.Named("chat model")
+	if len(calls) != 2 {
+		t.Fatalf("%d calls", len(calls))
+	}
+	for _, c := range calls {
+		if said := otlp.Attr(c, "gen_ai.input.messages"); len(said) > 40<<10 {
+			t.Errorf("%d bytes", len(said))
+		}
+	}
+	if said := otlp.Attr(calls[0], "gen_ai.input.messages"); strings.Count(said, "the newest") != 3 || strings.Contains(said, "the oldest") || !strings.Contains(said, "xxx…") {
+		t.Errorf("it has %.200s", said)
 	}
 }
 

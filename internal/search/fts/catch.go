@@ -96,6 +96,9 @@ func (x *Index) step(ctx context.Context, d *database) (more bool, err error) {
 		}
 		again, err := x.apply(ctx, c, at, page)
 		more = page.More || again
+		if err == nil && !again {
+			x.opt.Lag.At(page.Entries[len(page.Entries)-1].Seq) // so that the reading of a large log is progress
+		}
 		return err
 	})
 	return more, err

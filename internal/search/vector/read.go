@@ -77,6 +77,7 @@ func (x *Index) step(ctx context.Context, d *database) (more bool, err error) {
 		x.due.everything()
 	default:
 		x.due.add(noted)
+		x.opt.Lag.At(page.Entries[len(page.Entries)-1].Seq) // so that the reading of a large log is progress
 	}
 	return page.More || again, err
 }

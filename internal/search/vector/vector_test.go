@@ -6,11 +6,15 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"steward/internal/lifetime/telemetry"
 
 	"steward/internal/fault"
 	"steward/internal/llm"
@@ -184,5 +188,42 @@ func TestWhatIsSent(t *testing.T) {
 	w.expect("ana", "my diary", "my diary")
 	if n := w.census()[0]; n.Vectors != 4 || n.Held != 0 {
 		t.Errorf("%+v", n)
+	}
+}
+
+// ending is a store of which a reader reads one short page.
+type ending struct {
+	store.Store
+	cancel func()
+	read   bool
+}
+
+func (e *ending) Log(ctx context.Context, sc store.Scope, q store.LogQuery) (store.LogPage, error) {
+	q.Limit = 3
+	if e.read {
+		e.cancel()
+	}
+	e.read = true
+	return e.Store.Log(ctx, sc, q)
+}
+
+// An index that reads a large log makes progress with each batch, not only at the end.
+func TestEachBatchIsProgress(t *testing.T) {
+	w := newWorld(t, vector.Options{})
+	c := w.talk("ana", "x")
+	for range 9 {
+		c.say("elder")
+	}
+	x := telemetry.New("test", nil)
+	ctx, cancel := context.WithCancel(context.Background())
+	ix := vector.New(vector.Options{Path: w.path(), Store: &ending{Store: w.store, cancel: cancel}, Lag: x.Follow("vectors", w.store.Head)})
+	if err := ix.CatchUp(ctx); err == nil {
+		t.Error("the whole log is read")
+	}
+	must(t, ix.Close())
+	answer := httptest.NewRecorder()
+	x.Handler().ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	if want := fmt.Sprintf("steward_follower_lag_entries{follower=\"vectors\"} %d\n", w.store.Head()-3); !strings.Contains(answer.Body.String(), want) {
+		t.Errorf("%s is missing in\n%s", want, answer.Body)
 	}
 }

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 
 	"steward/client"
@@ -43,6 +44,6 @@ func (f *server) setLogLevel(_ context.Context, c *call, in struct {
 	if err := f.Levels.SetLogLevel(in.Body.Agent, in.Body.Level); err != nil {
 		return client.LogLevel{}, err
 	}
-	f.Logger.Info("the level of the log was changed", "level", in.Body.Level, "agent", in.Body.Agent, "by", c.User)
+	f.Logger.Info("the level of the log was changed", "level", cmp.Or(in.Body.Level, "reset"), "agent", in.Body.Agent, "by", c.User)
 	return f.Levels.LogLevel(), nil
 }

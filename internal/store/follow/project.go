@@ -48,7 +48,7 @@ func Project(ctx context.Context, st store.Store, p Projection) {
 			return
 		case err != nil:
 			p.Log.Warn(p.Name+" falls behind", "error", err)
-			p.Lag.Failed(err)
+			p.Lag.Failed()
 			if !fault.Pause(ctx, p.Quiet) {
 				return
 			}
