@@ -143,6 +143,7 @@ type Cluster struct {
 
 	table     table
 	publisher publisher
+	handed    atomic.Int64 // when the servers could hand out work last, after since
 	tunnels   tunnels
 	lives     lives
 

@@ -3,7 +3,11 @@ package cluster
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
 
 	"steward/internal/fault"
 )
@@ -76,6 +80,30 @@ func TestANodeWithoutServersIsNotReady(t *testing.T) {
 	w.nats.WaitForShutdown()
 	w.until("the node has noticed", func() bool { return a.Ready() != nil })
 	if err := a.Ready(); !fault.HasCode(err, "cluster_unreachable") {
+		t.Error(err)
+	}
+}
+
+// A node is not ready either when its server is there, but has handed out no work for a while.
+func TestANodeWhoseServersHandOutNothingIsNotReady(t *testing.T) {
+	w := newWorld(t)
+	a, _ := w.node("a")
+	if err := w.nats.DisableJetStream(); err != nil {
+		t.Fatal(err)
+	}
+	w.until("the node has noticed", func() bool {
+		a.handed.Store(-int64(time.Hour)) // an hour ago, unless an inspection succeeds just now
+		return a.Ready() != nil
+	})
+	if err := a.Ready(); !fault.HasCode(err, "cluster_unreachable") || !strings.Contains(err.Error(), "handed out no work") {
+		t.Error(err)
+	}
+	for name, want := range map[string]bool{"": true, "steward": false} { // what servers answer that have lost their majority
+		if err := led(&jetstream.StreamInfo{Cluster: &jetstream.ClusterInfo{Name: name}}); (err == nil) != want {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+	if err := led(&jetstream.StreamInfo{Cluster: &jetstream.ClusterInfo{Name: "steward", Leader: "a"}}); err != nil {
 		t.Error(err)
 	}
 }

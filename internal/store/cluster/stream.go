@@ -64,7 +64,19 @@ func (c *Cluster) ensureStream(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := led(s.CachedInfo()); err != nil {
+		return err
+	}
+	c.handed.Store(int64(time.Since(c.since)))
 	c.publisher.saw(s.CachedInfo(), &c.table)
+	return nil
+}
+
+// led returns an error if the servers have no leader for the stream. Then they know of it, but take and hand out nothing.
+func led(info *jetstream.StreamInfo) error {
+	if info.Cluster != nil && info.Cluster.Name != "" && info.Cluster.Leader == "" {
+		return errors.New("the servers have no leader for the stream of the work")
+	}
 	return nil
 }
 
@@ -87,7 +99,7 @@ func (c *Cluster) inspect() {
 		err := c.ensureStream(ctx)
 		cancel()
 		if err != nil && c.ctx.Err() == nil {
-			c.log.Warn("the stream of the work cannot be inspected", "error", err)
+			c.log.Warn("the NATS servers hand out no work", "error", err)
 		}
 	}
 }
