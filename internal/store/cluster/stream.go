@@ -30,12 +30,15 @@ const maxPointers = 1 << 20
 
 // makeStream makes the stream, or finds that it is there. It waits for the servers to agree.
 func (c *Cluster) makeStream(ctx context.Context) error {
-	for {
+	for told := false; ; told = true {
 		once, cancel := context.WithTimeout(ctx, 5*time.Second)
 		err := c.ensureStream(once)
 		cancel()
 		if err == nil {
 			return nil
+		}
+		if !told {
+			c.log.Info("waiting until most of the NATS servers of the cluster run", "for", openFor)
 		}
 		var refused *jetstream.APIError
 		if errors.As(err, &refused) && refused.ErrorCode == jetstream.JSErrCodeJetStreamNotEnabled {
@@ -43,7 +46,8 @@ func (c *Cluster) makeStream(ctx context.Context) error {
 				WithHint("enable JetStream in the settings of the NATS servers")
 		}
 		if !fault.Pause(ctx, 200*time.Millisecond) {
-			return unreachable("the NATS servers are not ready to hand out work: %w", err)
+			return unreachable("most of the NATS servers of the cluster do not run: %w", err).
+				WithHint("start the nodes that cluster.peers names; of three servers, two must run within %s of each other", openFor)
 		}
 	}
 }
