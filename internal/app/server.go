@@ -101,7 +101,7 @@ func (a *App) handlers(set *settings.Loaded, l *Local, address string, log *slog
 		return nil, err
 	}
 	closing := make(chan struct{})
-	front, err := page.Handler(page.Options{Node: l.node, API: api.Handler(l.apiOptions(set)), People: l.Keys, Version: a.VersionText(), Logger: log, Closing: closing})
+	front, err := page.Handler(page.Options{Node: l.node, API: api.Handler(l.apiOptions(set)), People: l.Keys, Version: a.VersionText(), Cluster: l.NodeName(), Logger: log, Closing: closing})
 	if err != nil {
 		return nil, err
 	}
