@@ -262,6 +262,7 @@ func (l *Local) forOthers(a *App, set *settings.Loaded, mux *http.ServeMux, guar
 		})
 	}
 	add(homeGatePath, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { l.cluster.duties.homeGate().ServeHTTP(w, r) }))
+	add(accountsInside, l.accountsHere())
 	add(ollamaInside+"/", l.ollamaInside(guard, log))
 	add(wyomingInside, guard.Wrap(l.wyomingInside(a, set, guard, log), nil))
 }
