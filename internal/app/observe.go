@@ -246,6 +246,9 @@ func (l *Local) look(ctx context.Context) error {
 		slices.Sort(stuck)
 		all = append(all, fault.New(fault.Unavailable, "follower_stuck", "%s has fallen behind the log and makes no progress", strings.Join(stuck, ", ")).Detail("followers", stuck))
 	}
+	if l.cluster != nil {
+		all = append(all, l.cluster.Ready())
+	}
 	if _, err := l.Found.Models.Resolve(llm.DefaultAlias); err != nil {
 		all = append(all, fault.New(fault.Unavailable, "model_missing", "no model is set up"))
 	}

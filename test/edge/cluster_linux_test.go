@@ -146,6 +146,12 @@ func TestATurnInACluster(t *testing.T) {
 	}
 
 	(&passesOn{t, a, answers, voice[0], voice[1]}).everyProtocol()
+
+	a.Kill() // with the NATS server
+	b.Until("a node without a NATS server is not ready", func() bool {
+		status, body := b.HTTP(http.MethodGet, "/readyz", nil)
+		return status == http.StatusServiceUnavailable && strings.Contains(string(body), "cluster_unreachable")
+	})
 }
 
 // Work that no node may do waits, and is listed with the labels that are missing. No command works beside the nodes.

@@ -31,7 +31,7 @@ const maxPointers = 1 << 20
 // makeStream makes the stream, or finds that it is there. It waits for the servers to agree.
 func (c *Cluster) makeStream(ctx context.Context) error {
 	for told := false; ; told = true {
-		once, cancel := context.WithTimeout(ctx, 5*time.Second)
+		once, cancel := context.WithTimeout(ctx, 2*time.Second) // a request that no leader heard is not answered
 		err := c.ensureStream(once)
 		cancel()
 		if err == nil {
@@ -98,13 +98,17 @@ func (c *Cluster) replicas() int {
 // inspect looks after the stream: it makes a lost one again, and has everything published again to one that lacks
 // pointers.
 func (c *Cluster) inspect() {
-	for fault.Pause(c.ctx, inspectEvery) {
+	for failed := false; fault.Pause(c.ctx, inspectEvery); {
 		ctx, cancel := context.WithTimeout(c.ctx, 5*time.Second)
 		err := c.ensureStream(ctx)
 		cancel()
-		if err != nil && c.ctx.Err() == nil {
+		switch {
+		case err != nil && !failed && c.ctx.Err() == nil:
 			c.log.Warn("the NATS servers hand out no work", "error", err)
+		case err == nil && failed:
+			c.log.Info("the NATS servers hand out work again")
 		}
+		failed = err != nil
 	}
 }
 
