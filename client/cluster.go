@@ -15,11 +15,12 @@ type Cluster struct {
 
 // ClusterNode is a node that is alive.
 type ClusterNode struct {
-	Name   string    `json:"name"`
-	Labels []string  `json:"labels,omitempty"`
-	Works  bool      `json:"works"` // it takes pieces
-	Pieces int       `json:"pieces"`
-	Since  time.Time `json:"since"`
+	Name    string    `json:"name"`
+	Version string    `json:"version"` // of Steward, which all nodes should have
+	Labels  []string  `json:"labels,omitempty"`
+	Works   bool      `json:"works"` // it takes pieces
+	Pieces  int       `json:"pieces"`
+	Since   time.Time `json:"since"`
 }
 
 // ClusterPiece is what one node at a time works on: user:NAME, channels or home.

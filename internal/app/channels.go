@@ -3,14 +3,18 @@ package app
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"io"
 	"log/slog"
 	"maps"
+	"net"
 	"net/http"
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
+	"steward/client"
 	"steward/internal/channel"
 	"steward/internal/channel/discord"
 	"steward/internal/channel/email"
@@ -159,26 +163,9 @@ func (s sender) Chats(ctx context.Context, user string) (names []string, err err
 	return names, err
 }
 
-// channelEvents takes what programs post to channels that are reached over HTTP. Each checks signatures of
-// its own. A node of a cluster that does not connect the accounts passes it on to the one that does.
+// channelEvents takes what programs post to channels that are reached over HTTP. Each checks signatures of its own. An
+// account that is not connected yet answers that the program should try again.
 func (l *Local) channelEvents() http.Handler {
-	here := l.ownChannelEvents()
-	if l.peers == nil {
-		return here
-	}
-	there := l.toDuty(dutyChannels)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if l.Messages.Connects() {
-			here.ServeHTTP(w, r)
-		} else {
-			there.ServeHTTP(w, r)
-		}
-	})
-}
-
-// ownChannelEvents takes them at the node that connects the accounts. It also belongs on the internal server. An account
-// that is not connected yet answers that the program should try again.
-func (l *Local) ownChannelEvents() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h, ok := l.Messages.Channel(strings.TrimPrefix(r.URL.Path, ChannelsPath)).(http.Handler)
 		if !ok {
@@ -187,6 +174,68 @@ func (l *Local) ownChannelEvents() http.Handler {
 			return
 		}
 		h.ServeHTTP(w, r)
+	})
+}
+
+// accounts are the accounts at messengers, as the node sees them that connects them. It implements api.Channels.
+type accounts struct {
+	*messaging.Engine
+	l *Local
+}
+
+// Channels implements api.Channels. Another node of the cluster may connect the accounts.
+func (a accounts) Channels(ctx context.Context) ([]client.Channel, error) {
+	own, err := a.Engine.Channels(ctx)
+	if err != nil || len(own) == 0 || a.l.peers == nil || a.Connects() {
+		return own, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, accountsTime)
+	defer cancel()
+	there, err := a.l.accountsThere(ctx)
+	if err != nil {
+		for i := range own {
+			own[i].Error = "no node of the cluster connects it: " + fault.Of(err).Message
+		}
+		return own, nil
+	}
+	return there, nil
+}
+
+const (
+	accountsInside = insidePrefix + "channels" // where nodes say how their accounts are
+	accountsTime   = 5 * time.Second           // how long one may take to say so
+)
+
+// accountsThere asks the node that connects the accounts.
+func (l *Local) accountsThere(ctx context.Context) (list []client.Channel, err error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://node"+accountsInside, http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	t := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return l.peers.DialDuty(ctx, dutyChannels) }}
+	res, err := t.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		return nil, fault.New(fault.Unavailable, "duty_moved", "the node that connects the messengers answers %s", res.Status)
+	}
+	return list, json.NewDecoder(io.LimitReader(res.Body, 1<<20)).Decode(&list)
+}
+
+// accountsHere tells the other nodes how the accounts are that this one connects.
+func (l *Local) accountsHere() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		list, err := l.Messages.Channels(r.Context())
+		if err == nil && !l.Messages.Connects() {
+			err = fault.New(fault.Unavailable, "duty_moved", "another node connects the messengers now")
+		}
+		if err != nil {
+			auth.WriteError(w, r, l.Log, err)
+			return
+		}
+		json.NewEncoder(w).Encode(list) //nolint:errcheck // the other node notices
 	})
 }
 

@@ -64,7 +64,7 @@ func (a *App) join(ctx context.Context, set *settings.Loaded, st Store, log *slo
 	if err != nil {
 		return nil, err
 	}
-	o := cluster.Options{Store: st, Name: nodeName(), Labels: s.Labels, Works: s.Work, Silence: s.Silence, Needs: needs(s.Needs),
+	o := cluster.Options{Store: st, Name: nodeName(), Version: a.VersionText(), Labels: s.Labels, Works: s.Work, Silence: s.Silence, Needs: needs(s.Needs),
 		Servers: strings.Join(s.Servers, ","), Secret: key, Log: log}
 	if s.Embed {
 		o.Embed = &cluster.Embed{Dir: filepath.Join(set.Data, "nats"), Listen: s.Listen, Peers: s.Peers, Clients: s.Clients}
@@ -272,6 +272,7 @@ func (l *Local) forOthers(a *App, set *settings.Loaded, mux *http.ServeMux, guar
 		})
 	}
 	add(homeGatePath, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { l.cluster.duties.homeGate().ServeHTTP(w, r) }))
+	add(accountsInside, l.accountsHere())
 	add(ollamaInside+"/", l.ollamaInside(guard, log))
 	add(wyomingInside, guard.Wrap(l.wyomingInside(a, set, guard, log), nil))
 }
@@ -423,7 +424,7 @@ func (l *Local) clusterView(ctx context.Context) (client.Cluster, error) {
 	}
 	out := client.Cluster{Node: c.Name(), Nodes: []client.ClusterNode{}, Pieces: []client.ClusterPiece{}}
 	for _, n := range nodes {
-		out.Nodes = append(out.Nodes, client.ClusterNode{Name: n.Name, Labels: n.Labels, Works: n.Works, Pieces: n.Pieces, Since: n.Since})
+		out.Nodes = append(out.Nodes, client.ClusterNode{Name: n.Name, Version: n.Version, Labels: n.Labels, Works: n.Works, Pieces: n.Pieces, Since: n.Since})
 	}
 	for _, p := range c.Pieces() {
 		if len(out.Pieces) == maxPieces {

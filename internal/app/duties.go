@@ -6,10 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
-	"net/http/httputil"
 	"net/url"
 	"sync"
 	"time"
@@ -129,24 +127,6 @@ func (d *duties) leave(duty string) {
 	}
 }
 
-// toDuty passes requests on to the internal server of the node that has a duty.
-func (l *Local) toDuty(duty string) http.Handler {
-	return &httputil.ReverseProxy{
-		Rewrite: func(r *httputil.ProxyRequest) {
-			r.Out.URL.Scheme, r.Out.URL.Host = "http", duty
-			r.Out.Host = r.In.Host
-		},
-		Transport: &http.Transport{MaxIdleConns: 2, IdleConnTimeout: 10 * time.Second, ResponseHeaderTimeout: time.Minute,
-			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return l.peers.DialDuty(ctx, duty) }},
-		FlushInterval: -1, // what is streamed is passed on at once
-		ErrorLog:      slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug),
-		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
-			auth.WriteError(w, r, l.Log, fault.New(fault.Unavailable, "duty_unreachable", "the node with %s cannot be reached: %w", duty, err).
-				WithHint("try again; steward cluster shows which node has what"))
-		},
-	}
-}
-
 // homeGatePath is where the internal server passes connections on to the home.
 const homeGatePath = "/internal/home"
 
@@ -167,7 +147,7 @@ func (d *duties) homeGate() http.Handler {
 		there, err := d.local.dialHome(r.Context(), d.set)
 		if err != nil {
 			auth.WriteError(w, r, d.local.Log, fault.New(fault.Unavailable, "home_unavailable", "the node that has the home cannot reach it: %w", err).
-				WithHint("check that Home Assistant is running, and give the machines that reach it the label home (cluster.needs)"))
+				WithHint("check that Home Assistant is running, and that this node has the labels of machines that reach it (cluster.needs, home)"))
 			return
 		}
 		defer there.Close()
@@ -229,7 +209,7 @@ func (l *Local) throughDuty() http.RoundTripper {
 			c, err := l.peers.DialDuty(ctx, dutyHome)
 			if err != nil {
 				return nil, fault.New(fault.Unavailable, "home_unavailable", "no node of the cluster reaches the home: %w", err).
-					WithHint("start a worker on a machine that reaches it, with the label home (docs/operations/cluster.md)")
+					WithHint("start a worker on a machine that reaches it, with the labels that cluster.needs has for home (docs/operations/cluster.md)")
 			}
 			ready, err := askForHome(ctx, c)
 			if err != nil {

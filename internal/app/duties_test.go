@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"steward/client"
 	"steward/internal/fault"
 	"steward/internal/messaging"
 	"steward/internal/settings"
@@ -158,38 +159,41 @@ func TestTheMarkOfMailMovesWithItsUser(t *testing.T) {
 	}
 }
 
-// A program posts an event of a webhook channel to any node.
-func TestAnEventOfAChannelIsPassedOnToTheNodeThatConnectsIt(t *testing.T) {
-	log := slog.New(slog.DiscardHandler)
-	there := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(r.Body)
-		if err != nil || r.URL.Path != "/channels/phone" || r.Header.Get("Steward-Signature") != "s" || r.Host != "steward.example" {
-			t.Errorf("%s %s at %s: %q, %v", r.Method, r.URL, r.Host, r.Header, err)
+// Each node says how the accounts at messengers are at the node that connects them.
+func TestTheAccountsAreShownAsTheNodeSeesThemThatConnectsThem(t *testing.T) {
+	log, st := slog.New(slog.DiscardHandler), storetest.NewModel()
+	node := func() *Local {
+		l := &Local{Log: log, Messages: messaging.New(messaging.Options{Store: st, Log: log, Accounts: []messaging.Account{{Name: "work", Kind: "webhook", Channel: broken{fault.New(fault.Invalid, "x", "the token is wrong")}}}})}
+		t.Cleanup(l.Messages.Close)
+		return l
+	}
+	there, here := node(), node()
+	gate := httptest.NewServer(there.accountsHere())
+	defer gate.Close()
+	shown := func() client.Channel {
+		t.Helper()
+		list, err := accounts{here.Messages, here}.Channels(t.Context())
+		if err != nil || len(list) != 1 || list[0].Account != "work" {
+			t.Fatal(list, err)
 		}
-		w.Header().Set("Got", string(body))
-		w.WriteHeader(http.StatusNoContent)
-	}))
-	defer there.Close()
-	here := &Local{Log: log, Messages: messaging.New(messaging.Options{Store: storetest.NewModel()}), peers: onePeer{address: there.Listener.Addr().String()}}
-	defer here.Messages.Close()
-	post := func() *http.Response {
-		r := httptest.NewRequest(http.MethodPost, "http://steward.example/channels/phone", strings.NewReader("event"))
-		r.Header.Set("Steward-Signature", "s")
-		w := httptest.NewRecorder()
-		here.channelEvents().ServeHTTP(w, r)
-		return w.Result()
+		return list[0]
 	}
-	if res := post(); res.StatusCode != http.StatusNoContent || res.Header.Get("Got") != "event" {
-		t.Errorf("%+v", res)
+	if got := shown(); got.Running || got.Error != "" {
+		t.Errorf("without a cluster: %+v", got)
 	}
-	here.peers = onePeer{err: fault.New(fault.Unavailable, "no_worker", "no worker")}
-	if res := post(); res.StatusCode != http.StatusServiceUnavailable {
-		t.Errorf("without a node: %+v", res)
+	here.peers = onePeer{address: gate.Listener.Addr().String()}
+	if got := shown(); got.Running || !strings.Contains(got.Error, "no node of the cluster connects it") {
+		t.Errorf("the other node has lost the duty: %+v", got)
 	}
-	if err := here.Messages.ConnectAccounts(t.Context()); err != nil {
+	there.Messages.Open(nil, nil, nil)
+	if err := there.Messages.ConnectAccounts(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if res := post(); res.StatusCode != http.StatusNotFound { // there is no such channel, says this node
-		t.Errorf("at the node itself: %+v", res)
+	if got := shown(); !got.Running {
+		t.Errorf("the other node connects it: %+v", got)
+	}
+	here.peers = onePeer{err: fault.New(fault.Unavailable, "no_worker", "no worker with the labels internet")}
+	if got := shown(); got.Running || !strings.Contains(got.Error, "internet") {
+		t.Errorf("without a node: %+v", got)
 	}
 }

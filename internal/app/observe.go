@@ -157,7 +157,11 @@ func (l *Local) channelGauges() {
 			if !c.Connected.IsZero() && c.Error == "" {
 				connected = 1
 			}
-			for state, n := range (states{"inbox": c.Received, "outbox": c.Unsent, "unsettled": c.Unsettled, "connected": connected}) {
+			counted := states{"inbox": c.Received, "outbox": c.Unsent, "unsettled": c.Unsettled}
+			if c.Running { // otherwise another node of the cluster connects it
+				counted["connected"] = connected
+			}
+			for state, n := range counted {
 				out = append(out, telemetry.Sample{Labels: []string{c.Account, state}, Value: float64(n)})
 			}
 		}
@@ -167,7 +171,7 @@ func (l *Local) channelGauges() {
 		"inbox":     "Updates of messengers that are not answered yet.",
 		"outbox":    "Posts that are not sent yet.",
 		"unsettled": "Updates that were not answered, and posts that failed or whose outcome is unknown.",
-		"connected": "1 if the messenger is connected.",
+		"connected": "1 if the messenger is connected. In a cluster, only the node that connects it says so.",
 	} {
 		l.telemetry.Gauge("steward_channel_"+name, help, []string{"channel"}, func() (out []telemetry.Sample) {
 			for _, s := range list() {
@@ -244,6 +248,9 @@ func (l *Local) look(ctx context.Context) error {
 	if stuck := l.telemetry.Stuck(l.stuckAfter); len(stuck) > 0 {
 		slices.Sort(stuck)
 		all = append(all, fault.New(fault.Unavailable, "follower_stuck", "%s has fallen behind the log and makes no progress", strings.Join(stuck, ", ")).Detail("followers", stuck))
+	}
+	if l.cluster != nil {
+		all = append(all, l.cluster.Ready())
 	}
 	if _, err := l.Found.Models.Resolve(llm.DefaultAlias); err != nil {
 		all = append(all, fault.New(fault.Unavailable, "model_missing", "no model is set up"))

@@ -101,7 +101,7 @@ func (a *App) handlers(set *settings.Loaded, l *Local, address string, log *slog
 		return nil, err
 	}
 	closing := make(chan struct{})
-	front, err := page.Handler(page.Options{Node: l.node, API: api.Handler(l.apiOptions(set)), People: l.Keys, Version: a.VersionText(), Logger: log, Closing: closing})
+	front, err := page.Handler(page.Options{Node: l.node, API: api.Handler(l.apiOptions(set)), People: l.Keys, Version: a.VersionText(), Cluster: l.NodeName(), Logger: log, Closing: closing})
 	if err != nil {
 		return nil, err
 	}
@@ -280,7 +280,7 @@ func (l *Local) examples(agent string) []string {
 
 // apiOptions returns the options of the API of a node.
 func (l *Local) apiOptions(set *settings.Loaded) api.Options {
-	return api.Options{Backups: l.backups, Levels: l.levels, Audit: l.audit, Node: l.node, Agents: l.Catalog, Authorizer: l.Judge, Logger: l.Log, People: l.Keys, Own: ownProfile(set), Resources: l.node.Resources(), Jobs: l.jobService(set), Channels: l.Messages, Heartbeat: l.heartbeatService(set), Goals: l.goals, Memory: l.memory, Documents: l.papers, Graph: l.graph, Home: l.home, Setup: l.setup, Cluster: l.clusterAPI()}
+	return api.Options{Backups: l.backups, Levels: l.levels, Audit: l.audit, Node: l.node, Agents: l.Catalog, Authorizer: l.Judge, Logger: l.Log, People: l.Keys, Own: ownProfile(set), Resources: l.node.Resources(), Jobs: l.jobService(set), Channels: accounts{l.Messages, l}, Heartbeat: l.heartbeatService(set), Goals: l.goals, Memory: l.memory, Documents: l.papers, Graph: l.graph, Home: l.home, Setup: l.setup, Cluster: l.clusterAPI()}
 }
 
 // linkFor is how long the link can be used that is printed at a start.

@@ -49,6 +49,9 @@ func (l *loading) checkCluster() {
 	if len(c.Peers) > 0 && c.Listen == "" {
 		bad("cluster.peers", "cluster.peers needs cluster.listen, the address at which this node talks to them")
 	}
+	if c.Embed && len(c.Servers) > 0 {
+		bad("cluster.servers", "cluster.servers is for a node without a server of its own; leave it out, or cluster.embed (steward serve --cluster)")
+	}
 	if c.Listen != "" && !c.Embed && len(c.Servers) > 0 {
 		bad("cluster.listen", "cluster.listen is for a server in this process; set cluster.embed too, or leave it out")
 	}

@@ -27,16 +27,17 @@ func TestCluster(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"{}": "cluster.peers needs cluster.listen",
-		"cluster: {embed: true, listen: '10.0.0.1:6222'}":                         "so cluster.secret is needed",
-		"cluster: {embed: true, listen: '127.0.0.1:1', clients: '0.0.0.0:4222'}":  "other machines reach cluster.clients",
-		"cluster: {servers: ['http://x'], listen: 'localhost:1'}":                 "is not the address of a NATS server",
-		"cluster: {servers: ['nats://u:p@x'], listen: 'localhost:1'}":             "put it into cluster.secret",
-		"cluster: {servers: ['nats://x:4222'], listen: 'localhost:1'}":            "cluster.listen is for a server in this process",
-		"cluster: {embed: true, listen: 'localhost:1', labels: [A B]}":            "is not a valid name",
-		"cluster: {embed: true, listen: 'localhost:1', needs: {bob: [gpu]}}":      "write channels, home or user:NAME",
-		"cluster: {embed: true, listen: 'localhost:1', needs: {home: ['G P']}}":   "is not a valid name",
-		"cluster: {embed: true, listen: 'localhost:1', silence: 10ms}":            "silence",
-		"cluster: {embed: true, listen: 'localhost:1', peers: ['nats://x:6222']}": "is not HOST:PORT",
+		"cluster: {embed: true, listen: '10.0.0.1:6222'}":                           "so cluster.secret is needed",
+		"cluster: {embed: true, listen: '127.0.0.1:1', clients: '0.0.0.0:4222'}":    "other machines reach cluster.clients",
+		"cluster: {servers: ['http://x'], listen: 'localhost:1'}":                   "is not the address of a NATS server",
+		"cluster: {servers: ['nats://u:p@x'], listen: 'localhost:1'}":               "put it into cluster.secret",
+		"cluster: {servers: ['nats://x:4222'], embed: true, listen: 'localhost:1'}": "cluster.servers is for a node without a server of its own",
+		"cluster: {servers: ['nats://x:4222'], listen: 'localhost:1'}":              "cluster.listen is for a server in this process",
+		"cluster: {embed: true, listen: 'localhost:1', labels: [A B]}":              "is not a valid name",
+		"cluster: {embed: true, listen: 'localhost:1', needs: {bob: [gpu]}}":        "write channels, home or user:NAME",
+		"cluster: {embed: true, listen: 'localhost:1', needs: {home: ['G P']}}":     "is not a valid name",
+		"cluster: {embed: true, listen: 'localhost:1', silence: 10ms}":              "silence",
+		"cluster: {embed: true, listen: 'localhost:1', peers: ['nats://x:6222']}":   "is not HOST:PORT",
 	} {
 		if _, err := load(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", text, err)

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -102,6 +104,10 @@ func (a *program) clusterCommand() *cobra.Command {
 		Example: "  steward cluster\n  steward cluster --json",
 		RunE: func(c *cobra.Command, _ []string) error {
 			return a.With(c.Context(), command.NeedReadOnly, func(s *command.Session) error {
+				if s.IsLocal() {
+					return fault.New(fault.Unavailable, "cluster_needs_node", "no node of a cluster serves this data folder").
+						WithHint("start steward serve, or ask where another node serves")
+				}
 				list, err := s.Cluster(c.Context())
 				return command.PrintValue(a.Program, list, err, clusterTable)
 			})
@@ -113,7 +119,7 @@ func (a *program) clusterCommand() *cobra.Command {
 func clusterTable(list client.Cluster) string {
 	var b strings.Builder
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "NODE\tLABELS\tWORKS ON\tSINCE")
+	fmt.Fprintln(t, "NODE\tVERSION\tLABELS\tWORKS ON\tSINCE")
 	for _, n := range list.Nodes {
 		name, works := n.Name, fmt.Sprint(n.Pieces)
 		if n.Name == list.Node {
@@ -122,16 +128,16 @@ func clusterTable(list client.Cluster) string {
 		if !n.Works {
 			works = "-"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", command.PlainLine(name), command.PlainLine(strings.Join(n.Labels, ",")), works, n.Since.Local().Format(time.DateTime))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", command.PlainLine(name), command.PlainLine(n.Version), command.PlainLine(strings.Join(n.Labels, ",")), works, n.Since.Local().Format(time.DateTime))
 	}
-	fmt.Fprintln(t, "\t\t\t")
-	fmt.Fprintln(t, "WORK\tNODE\tNEEDS\t")
+	fmt.Fprintln(t, "\t\t\t\t")
+	fmt.Fprintln(t, "WORK\tNODE\tNEEDS\t\t")
 	for _, p := range list.Pieces {
 		at := p.Node
 		if at == "" {
 			at = "waits"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t\n", command.PlainLine(p.Name), command.PlainLine(at), command.PlainLine(strings.Join(p.Needs, ",")))
+		fmt.Fprintf(t, "%s\t%s\t%s\t\t\n", command.PlainLine(p.Name), command.PlainLine(at), command.PlainLine(strings.Join(p.Needs, ",")))
 	}
 	t.Flush() //nolint:errcheck // it writes to memory
 	lines := strings.Split(b.String(), "\n")
@@ -147,26 +153,63 @@ func clusterTable(list client.Cluster) string {
 
 // checkCluster asks the Steward that runs here for the nodes of its cluster.
 func (a *program) checkCluster(ctx context.Context, set *settings.Loaded) []check {
-	if !set.Cluster.On() {
-		return nil
-	}
 	const name = "cluster"
-	if set.Store == "" {
+	if set.Cluster.On() && set.Store == "" {
 		return []check{problem(name, bad, "the settings name a cluster, but no PostgreSQL database (store)", "set store (docs/operations/postgres.md)")}
 	}
 	s := a.Served(ctx, set)
-	if s == nil {
-		return []check{problem(name, warn, "no node of the cluster serves this data folder", "start steward serve")}
+	switch {
+	case s == nil && !set.Cluster.On():
+		return nil
+	case s == nil:
+		return []check{problem(name, warn, "no node of the cluster serves this data folder", "start steward serve; a worker is listed by steward cluster where another node serves")}
 	}
 	defer s.End()
 	list, err := s.Cluster(ctx)
-	if err != nil {
+	switch {
+	case fault.HasCode(err, "cluster_off") && !set.Cluster.On():
+		return nil
+	case err != nil:
 		return []check{failed(name, bad, err)}
 	}
+	return clusterFindings(list)
+}
+
+// clusterFindings says what is wrong with a cluster.
+func clusterFindings(list client.Cluster) (all []check) {
+	warning := func(remedy, format string, args ...any) {
+		all = append(all, problem("cluster", warn, fmt.Sprintf(format, args...), remedy))
+	}
+	alive, versions := map[string]bool{}, map[string]bool{}
+	for _, n := range list.Nodes {
+		alive[n.Name], versions[n.Version] = true, true
+	}
+	if len(versions) > 1 {
+		warning("run the same version on all nodes (steward cluster lists them)", "the nodes have different versions of Steward: %s", strings.Join(slices.Sorted(maps.Keys(versions)), ", "))
+	}
+	waits, lost := 0, 0
 	for _, p := range list.Pieces {
-		if p.Node == "" && len(p.Needs) > 0 {
-			return []check{problem(name, warn, fmt.Sprintf("%s waits for a node with the labels %s", p.Name, strings.Join(p.Needs, ", ")), "start a node with these labels, or change cluster.needs")}
+		switch {
+		case p.Node == "" && len(p.Needs) > 0:
+			if waits++; waits == 1 {
+				warning("start a node with these labels, or change cluster.needs", "%s waits for a node with the labels %s", p.Name, strings.Join(p.Needs, ", "))
+			}
+		case p.Node == "":
+			if waits++; waits == 1 {
+				warning("if it stays so: at least one node must work (cluster.work), and most of the NATS servers must run", "%s waits for a node", p.Name)
+			}
+		case !alive[p.Node]:
+			if lost++; lost == 1 {
+				warning("if it stays so, the nodes use different NATS servers: compare cluster.servers and cluster.peers on all of them", "%s is with the node %s, which does not answer", p.Name, p.Node)
+			}
 		}
 	}
-	return []check{fine(name, "%s, which work on %s", app.Counted(len(list.Nodes), "node", "nodes"), app.Counted(len(list.Pieces), "space or duty", "spaces and duties"))}
+	if len(all) > 0 {
+		return all
+	}
+	work := "works"
+	if len(list.Nodes) > 1 {
+		work = "work"
+	}
+	return []check{fine("cluster", "%s, which %s on %s", app.Counted(len(list.Nodes), "node", "nodes"), work, app.Counted(len(list.Pieces), "space or duty", "spaces and duties"))}
 }

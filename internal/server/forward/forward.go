@@ -131,7 +131,7 @@ func about(r *http.Request, c auth.Caller) (p cluster.Piece, ok bool) {
 
 // ofTheNode reports whether a path is about a node itself: its settings, its folders, and what it is doing.
 func ofTheNode(path string) bool {
-	for _, p := range []string{"/api/v1/settings", "/api/v1/log-level", "/api/v1/backups", "/api/v1/cluster", "/api/v1/providers", "/assets"} {
+	for _, p := range []string{"/api/v1/settings", "/api/v1/log-level", "/api/v1/backups", "/api/v1/cluster", "/api/v1/providers", "/api/v1/models", "/assets"} {
 		if path == p || strings.HasPrefix(path, p+"/") {
 			return true
 		}

@@ -187,8 +187,10 @@ func TestARequestIsAnsweredWhereItsUserIs(t *testing.T) {
 	if _, text := ask(t, b, "ada", "/api/v1/users/boss", ""); !strings.HasPrefix(text, "b ada") {
 		t.Error("only admins reach the node of another user:", text)
 	}
-	if _, text := ask(t, b, "boss", "/api/v1/log-level", ""); !strings.HasPrefix(text, "b boss") {
-		t.Error("what is about a node stays there:", text)
+	for _, path := range []string{"/api/v1/log-level", "/api/v1/settings/models.default", "/api/v1/models/default", "/api/v1/providers"} {
+		if _, text := ask(t, b, "boss", path, ""); !strings.HasPrefix(text, "b boss") {
+			t.Errorf("what is about a node stays there: %s: %s", path, text)
+		}
 	}
 	if status, text := ask(t, a, "eve", "/", ""); status != http.StatusServiceUnavailable || !strings.Contains(text, "no_worker") {
 		t.Error(status, text)
@@ -421,5 +423,36 @@ func TestCallsInBothDirections(t *testing.T) {
 	body.Close()
 	if _, err := io.Copy(io.Discard, answer.Body); err != nil || answer.Trailer.Get("Grpc-Status") != "0" || answer.ProtoMajor != 2 {
 		t.Errorf("%v %v %s", err, answer.Trailer, answer.Proto)
+	}
+}
+
+// What programs post without a credential goes to the node that has the duty.
+func TestARequestIsAnsweredWhereTheDutyIs(t *testing.T) {
+	channels := cluster.Piece{Duty: cluster.Channels}
+	tn := build(t, func(n *node) http.Handler { return says(n) }, "a", "b")
+	tn.holders[channels] = "b"
+	events := map[string]http.Handler{}
+	for _, n := range tn.nodes {
+		events[n.name] = n.f.At(channels, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			body, err := io.ReadAll(r.Body)
+			fmt.Fprintf(w, "%s: %s %s %s %v", n.name, r.URL.Path, r.Header.Get("Steward-Signature"), body, err)
+		}))
+		n.inside.Config.Handler = events[n.name]
+	}
+	post := func(at string) (int, string) {
+		r := httptest.NewRequest(http.MethodPost, "http://steward.example/channels/phone", strings.NewReader("event"))
+		r.Header.Set("Steward-Signature", "s")
+		w := httptest.NewRecorder()
+		events[at].ServeHTTP(w, r)
+		return w.Code, w.Body.String()
+	}
+	for _, at := range []string{"a", "b"} {
+		if status, body := post(at); status != http.StatusOK || body != "b: /channels/phone s event <nil>" {
+			t.Errorf("at %s: %d %s", at, status, body)
+		}
+	}
+	delete(tn.holders, channels)
+	if status, body := post("a"); status != http.StatusServiceUnavailable || !strings.Contains(body, "no_worker") {
+		t.Errorf("%d %s", status, body)
 	}
 }

@@ -100,6 +100,8 @@ type furnishing struct {
 	node  func(o *runtime.Options)
 	api   func(o *api.Options) // once the node is open
 	close func() error         // after the node
+
+	cluster string // name of the node in its cluster
 }
 
 func newHouse(t *testing.T, model llm.Provider) *house {
@@ -139,7 +141,7 @@ func newHouseOf(t *testing.T, f furnishing) *house {
 		f.api(&served)
 	}
 	closing := make(chan struct{})
-	own, err := page.Handler(page.Options{Node: node, People: people, Version: "test", Logger: log, Closing: closing, API: api.Handler(served)})
+	own, err := page.Handler(page.Options{Node: node, People: people, Version: "test", Cluster: f.cluster, Logger: log, Closing: closing, API: api.Handler(served)})
 	must(err)
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name, admin := strings.CutSuffix(r.Header.Get("X-User"), "+admin")

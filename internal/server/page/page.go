@@ -72,12 +72,13 @@ import (
 	"steward/internal/server/auth"
 )
 
-// Options configure the page. All but Logger and Closing are required.
+// Options configure the page. All but Cluster, Logger and Closing are required.
 type Options struct {
 	Node    *runtime.Node
 	API     http.Handler // of package api, which is called with the person in the context
 	People  *identity.Registry
 	Version string
+	Cluster string // name of this node in its cluster; empty: there is none
 	Logger  *slog.Logger
 	Closing <-chan struct{} // closed when the server stops: streams, which would last as long as their pages, end then
 }

@@ -31,7 +31,16 @@ func (v *visit) settingsPage(tab, title string, main ...g.Node) content {
 	return content{title: title, nav: "settings", main: Div(Class("settings"),
 		Nav(Class("tabs"), Aria("label", v.t("Settings")), g.Map(tabs, func(e entry) g.Node {
 			return A(Href(e.href), g.If(e.name == tab, Aria("current", "page")), g.Text(e.label))
-		})), g.Group(main))}
+		})), v.ofNode(tab), g.Group(main))}
+}
+
+// ofNode says whose settings a tab has. In a cluster, each node has settings of its own.
+func (v *visit) ofNode(tab string) g.Node {
+	switch tab {
+	case "you", "budgets", "people":
+		return nil
+	}
+	return g.If(v.Cluster != "", P(Class("quiet"), g.Text(v.t("This is the node {name}, which works on you now. Change the other nodes of the cluster in the same way.", v.Cluster))))
 }
 
 // atField says at which field of its form an error stands. codes are code, field, code, field, …

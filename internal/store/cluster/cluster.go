@@ -101,6 +101,7 @@ type Store interface {
 type Options struct {
 	Store   Store
 	Name    string        // of this process; no other one ever had it
+	Version string        // of the program, for people who look at the nodes
 	Labels  []string      // what this machine has, such as "gpu" or "home-network"
 	Works   bool          // takes pieces
 	Most    int           // takes so many at most; zero: 1000
@@ -143,6 +144,7 @@ type Cluster struct {
 
 	table     table
 	publisher publisher
+	handed    atomic.Int64 // when the servers could hand out work last, after since
 	tunnels   tunnels
 	lives     lives
 
@@ -164,11 +166,12 @@ type Cluster struct {
 
 // Node is a node that is alive.
 type Node struct {
-	Name   string    `json:"name"`
-	Labels []string  `json:"labels,omitempty"`
-	Works  bool      `json:"works"`
-	Pieces int       `json:"pieces"`
-	Since  time.Time `json:"since"`
+	Name    string    `json:"name"`
+	Version string    `json:"version,omitempty"` // of the program
+	Labels  []string  `json:"labels,omitempty"`
+	Works   bool      `json:"works"`
+	Pieces  int       `json:"pieces"`
+	Since   time.Time `json:"since"`
 }
 
 // Open connects to the servers, which it starts if they are to be embedded, and makes the stream if there is

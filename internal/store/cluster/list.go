@@ -3,6 +3,7 @@ package cluster
 import (
 	"cmp"
 	"slices"
+	"time"
 )
 
 // Holding is a piece that a node holds, or that waits for one.
@@ -30,10 +31,18 @@ func (c *Cluster) Pieces() []Holding {
 	return out
 }
 
-// Ready returns an error if no NATS server can be reached now (cluster_unreachable).
+// Ready returns an error if no NATS server can be reached now, or if they have handed out no work for a while, because most
+// of them do not run (cluster_unreachable).
 func (c *Cluster) Ready() error {
-	if c.nc.IsConnected() {
-		return nil
+	if !c.nc.IsConnected() {
+		return unreachable("this node reaches no NATS server of its cluster")
 	}
-	return unreachable("this node reaches no NATS server of its cluster")
+	if idle := time.Since(c.since) - time.Duration(c.handed.Load()); idle > handsOut {
+		return unreachable("the NATS servers have handed out no work for %s", idle.Round(time.Second)).
+			WithHint("check that most of the NATS servers run: two of three, three of five")
+	}
+	return nil
 }
+
+// handsOut is how long the servers may hand out no work until the node is not ready. They choose a leader within it.
+const handsOut = 20 * time.Second

@@ -16,12 +16,31 @@ type serverLog struct {
 	fatal atomic.Pointer[string] // the first reason why it cannot run
 
 	mu   sync.Mutex
-	last map[string]time.Time // when a text was written, by its format
+	last map[string]time.Time // when a text was written, by its kind
 }
 
 // often is how often the same text is written, such as that a peer cannot be reached. The server repeats it each second, for
 // several connections.
 const often = time.Minute
+
+// maxKinds bounds the kinds of texts that are remembered. The server has some hundred.
+const maxKinds = 1000
+
+// kindOf returns what the texts of a format have in common. The server writes into the format which connection it is about
+// ("10.0.0.2:6222 - rid:8 - "), and each attempt to connect is another one.
+func kindOf(format string) string {
+	kind := make([]byte, 0, len(format))
+	for _, c := range []byte(format) {
+		if c >= '0' && c <= '9' {
+			c = '0'
+			if n := len(kind); n > 0 && kind[n-1] == c {
+				continue
+			}
+		}
+		kind = append(kind, c)
+	}
+	return string(kind)
+}
 
 // Noticef implements server.Logger.
 func (l *serverLog) Noticef(format string, v ...any) { l.write(slog.LevelDebug, format, v) }
@@ -51,10 +70,13 @@ func (*serverLog) Tracef(string, ...any) {}
 
 func (l *serverLog) write(level slog.Level, format string, v []any) {
 	l.mu.Lock()
-	if now := time.Now(); now.Sub(l.last[format]) < often {
+	if now, kind := time.Now(), kindOf(format); now.Sub(l.last[kind]) < often {
 		level = slog.LevelDebug
 	} else {
-		l.last[format] = now // the server has some hundred formats
+		if len(l.last) == maxKinds {
+			clear(l.last)
+		}
+		l.last[kind] = now
 	}
 	l.mu.Unlock()
 	l.log.Log(context.Background(), level, "NATS server", "text", fmt.Sprintf(format, v...))

@@ -101,7 +101,7 @@ func (c *Cluster) onPing(m *nats.Msg) { _ = m.Respond(encode(c.self())) }
 func (c *Cluster) self() Node {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	return Node{Name: c.opt.Name, Labels: c.labels, Works: c.started, Pieces: len(c.held), Since: c.since}
+	return Node{Name: c.opt.Name, Version: c.opt.Version, Labels: c.labels, Works: c.started, Pieces: len(c.held), Since: c.since}
 }
 
 // Nodes returns the nodes that answer within a second, and this one, sorted by name.

@@ -60,11 +60,12 @@ func noWorker(p Piece, e entry, labels []string) error {
 		labels = e.Labels
 	}
 	err := fault.New(fault.Unavailable, "no_worker", "no worker took over %s in time", p)
+	hint := "look at the nodes with `steward cluster`: one that works must run, and most of the NATS servers"
 	if len(labels) > 0 {
 		err = fault.New(fault.Unavailable, "no_worker", "no worker with the labels %s took over %s in time", strings.Join(labels, ", "), p)
+		hint = "start a worker that has these labels, or look at the cluster with `steward cluster`"
 	}
-	return err.WithHint("start a worker that has these labels, or look at the cluster with `steward cluster`").
-		Detail("labels", labels).Retrying(fault.RetryBackoff, 0)
+	return err.WithHint("%s", hint).Detail("labels", labels).Retrying(fault.RetryBackoff, 0)
 }
 
 // serves reports whether requests about the piece can be answered here.

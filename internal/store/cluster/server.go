@@ -195,11 +195,14 @@ func (c *Cluster) connect(ctx context.Context) error {
 	if token != "" {
 		options = append(options, nats.Token(token))
 	}
-	for {
+	for told := false; ; told = true {
 		nc, err := nats.Connect(servers, options...)
 		if err == nil {
 			c.nc = nc
 			break
+		}
+		if !told {
+			c.log.Info("no NATS server of the cluster answers yet", "servers", servers, "for", openFor, "error", err)
 		}
 		if errors.Is(err, nats.ErrAuthorization) {
 			return fault.New(fault.Unauthentic, "cluster_refused", "the NATS servers refuse this node: %w", err).

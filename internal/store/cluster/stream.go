@@ -30,12 +30,15 @@ const maxPointers = 1 << 20
 
 // makeStream makes the stream, or finds that it is there. It waits for the servers to agree.
 func (c *Cluster) makeStream(ctx context.Context) error {
-	for {
-		once, cancel := context.WithTimeout(ctx, 5*time.Second)
+	for told := false; ; told = true {
+		once, cancel := context.WithTimeout(ctx, 2*time.Second) // a request that no leader heard is not answered
 		err := c.ensureStream(once)
 		cancel()
 		if err == nil {
 			return nil
+		}
+		if !told {
+			c.log.Info("waiting until most of the NATS servers of the cluster run", "for", openFor)
 		}
 		var refused *jetstream.APIError
 		if errors.As(err, &refused) && refused.ErrorCode == jetstream.JSErrCodeJetStreamNotEnabled {
@@ -43,7 +46,8 @@ func (c *Cluster) makeStream(ctx context.Context) error {
 				WithHint("enable JetStream in the settings of the NATS servers")
 		}
 		if !fault.Pause(ctx, 200*time.Millisecond) {
-			return unreachable("the NATS servers are not ready to hand out work: %w", err)
+			return unreachable("most of the NATS servers of the cluster do not run: %w", err).
+				WithHint("start the nodes that cluster.peers names; of three servers, two must run within %s of each other", openFor)
 		}
 	}
 }
@@ -64,7 +68,19 @@ func (c *Cluster) ensureStream(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := led(s.CachedInfo()); err != nil {
+		return err
+	}
+	c.handed.Store(int64(time.Since(c.since)))
 	c.publisher.saw(s.CachedInfo(), &c.table)
+	return nil
+}
+
+// led returns an error if the servers have no leader for the stream. Then they know of it, but take and hand out nothing.
+func led(info *jetstream.StreamInfo) error {
+	if info.Cluster != nil && info.Cluster.Name != "" && info.Cluster.Leader == "" {
+		return errors.New("the servers have no leader for the stream of the work")
+	}
 	return nil
 }
 
@@ -82,13 +98,17 @@ func (c *Cluster) replicas() int {
 // inspect looks after the stream: it makes a lost one again, and has everything published again to one that lacks
 // pointers.
 func (c *Cluster) inspect() {
-	for fault.Pause(c.ctx, inspectEvery) {
+	for failed := false; fault.Pause(c.ctx, inspectEvery); {
 		ctx, cancel := context.WithTimeout(c.ctx, 5*time.Second)
 		err := c.ensureStream(ctx)
 		cancel()
-		if err != nil && c.ctx.Err() == nil {
-			c.log.Warn("the stream of the work cannot be inspected", "error", err)
+		switch {
+		case err != nil && !failed && c.ctx.Err() == nil:
+			c.log.Warn("the NATS servers hand out no work", "error", err)
+		case err == nil && failed:
+			c.log.Info("the NATS servers hand out work again")
 		}
+		failed = err != nil
 	}
 }
 

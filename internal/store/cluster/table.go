@@ -239,6 +239,9 @@ func (c *Cluster) noted(e entry, news bool) {
 		return
 	}
 	if h := c.holding(e.Piece); h != nil && h.number.Load() > 0 && e.Seq > h.seq.Load() && !h.leaving.Load() {
+		if e.Holder != "" && !h.lost.Load() {
+			c.log.Warn("another node has taken over what this one works on", "piece", e.Piece.String(), "node", e.Holder)
+		}
 		h.fenced.Store(true)
 		h.revoke()
 	}

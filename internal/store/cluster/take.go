@@ -302,6 +302,9 @@ func (c *Cluster) try(e entry, t ticket, again time.Duration) bool {
 		c.later(*h.ticket.Load(), again)
 		return true
 	}
+	if e.State == Held && e.Holder != c.opt.Name {
+		c.log.Info("took over what another node worked on", "piece", e.Piece.String(), "node", e.Holder, "silent", crashed)
+	}
 	h.seq.Store(taken.Seq)
 	h.number.Store(taken.Version)
 	c.table.nudge(e.Piece)
@@ -383,6 +386,7 @@ func (h *holding) heartbeat(ctx context.Context) {
 	left := func(since time.Time) time.Duration { return time.Until(since.Add(silence - silence/5)) }
 	dog := time.AfterFunc(left(h.start), func() {
 		if !h.c.muted.Load() {
+			h.c.log.Info("let go of what this node works on: it reaches neither JetStream nor another node", "piece", h.p.String())
 			h.revoke()
 		}
 	})
