@@ -202,7 +202,7 @@ func (c *Cluster) connect(ctx context.Context) error {
 			break
 		}
 		if !told {
-			c.log.Info("no NATS server of the cluster answers yet", "servers", servers, "for", openFor, "error", err)
+			c.log.Info("no NATS server of the cluster answers yet", "for", openFor, "error", err)
 		}
 		if errors.Is(err, nats.ErrAuthorization) {
 			return fault.New(fault.Unauthentic, "cluster_refused", "the NATS servers refuse this node: %w", err).
