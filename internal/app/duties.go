@@ -128,7 +128,7 @@ func (d *duties) leave(duty string) {
 }
 
 // homeGatePath is where the internal server passes connections on to the home.
-const homeGatePath = "/internal/home"
+const homeGatePath = insidePrefix + "home"
 
 // homeProtocol is what such a connection asks to be upgraded to.
 const homeProtocol = "steward-home"

@@ -22,7 +22,7 @@ func TestARequestThatNoNodeMayAnswer(t *testing.T) {
 	}
 }
 
-// Three nodes with a server each go on when one of them is killed.
+// Three nodes with a server each go on when one of them is killed. When two are, the last one says that it is not ready.
 func TestThreeNodesWithServers(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, edge.Script(t, func(edge.Asked) edge.Reply { return edge.Reply{Text: "Hello."} }))
@@ -55,5 +55,14 @@ func TestThreeNodesWithServers(t *testing.T) {
 		if got := n.Ask("Hi again", nil); got.Text != "Hello." {
 			t.Errorf("%+v", got)
 		}
+	}
+	nodes[0].Kill()
+	last := nodes[1]
+	last.Until("the last node is not ready", func() bool {
+		status, body := last.HTTP(http.MethodGet, "/readyz", nil)
+		return status == http.StatusServiceUnavailable && strings.Contains(string(body), "cluster_unreachable")
+	})
+	if r := last.Run("doctor"); !strings.Contains(r.Out, "warn  cluster    user:local") {
+		t.Errorf("%s", r.Out)
 	}
 }

@@ -200,7 +200,7 @@ func clusterFindings(list client.Cluster) (all []check) {
 			}
 		case !alive[p.Node]:
 			if lost++; lost == 1 {
-				warning("if it stays so, the nodes use different NATS servers: compare cluster.servers and cluster.peers on all of them", "%s is with the node %s, which does not answer", p.Name, p.Node)
+				warning("if it stays so: most of the NATS servers must run, and all nodes must use the same ones (cluster.servers, cluster.peers)", "%s is with the node %s, which does not answer", p.Name, p.Node)
 			}
 		}
 	}

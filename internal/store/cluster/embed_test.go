@@ -144,11 +144,9 @@ func TestAStrangerIsRefused(t *testing.T) {
 		return err == nil
 	})
 	for _, secret := range []string{"", "wrong"} {
-		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-		if _, err := Open(ctx, Options{Store: st, Name: "b", Secret: secret, Servers: at}); !fault.HasCode(err, "cluster_refused") && !fault.HasCode(err, "cluster_unreachable") {
+		if _, err := Open(t.Context(), Options{Store: st, Name: "b", Secret: secret, Servers: at}); !fault.HasCode(err, "cluster_refused") {
 			t.Errorf("%q: %v", secret, err)
 		}
-		cancel()
 	}
 	b, err := Open(t.Context(), Options{Store: st, Name: "b", Secret: "right", Servers: at})
 	if err != nil {

@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"crypto/rand"
+	"crypto/tls"
 	"errors"
 	"net"
 	"net/url"
@@ -204,9 +205,9 @@ func (c *Cluster) connect(ctx context.Context) error {
 		if !told {
 			c.log.Info("no NATS server of the cluster answers yet", "for", openFor, "error", err)
 		}
-		if errors.Is(err, nats.ErrAuthorization) {
-			return fault.New(fault.Unauthentic, "cluster_refused", "the NATS servers refuse this node: %w", err).
-				WithHint("check cluster.secret")
+		if errors.Is(err, nats.ErrAuthorization) || errors.As(err, new(*tls.CertificateVerificationError)) {
+			return fault.New(fault.Unauthentic, "cluster_refused", "the NATS servers do not have the secret of this node: %w", err).
+				WithHint("compare cluster.secret on all nodes, and with the token of the NATS servers")
 		}
 		if !fault.Pause(ctx, 200*time.Millisecond) {
 			return unreachable("no NATS server answers: %w", err)

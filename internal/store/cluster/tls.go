@@ -84,8 +84,10 @@ func (i *identity) connecting() nats.Option {
 				for _, c := range s.PeerCertificates[1:] {
 					between.AddCert(c)
 				}
-				_, err := s.PeerCertificates[0].Verify(x509.VerifyOptions{DNSName: s.ServerName, Intermediates: between})
-				return err
+				if _, err := s.PeerCertificates[0].Verify(x509.VerifyOptions{DNSName: s.ServerName, Intermediates: between}); err != nil {
+					return &tls.CertificateVerificationError{UnverifiedCertificates: s.PeerCertificates, Err: fmt.Errorf("%w (%w)", errStranger, err)}
+				}
+				return nil
 			},
 		}
 		return nil
