@@ -62,6 +62,9 @@ func (r *running) killAll() {
 	if r.cmd != nil && !r.reaped {
 		if r.first < 0 {
 			killBelow(r.cmd.Process.Pid)
+			// If bubblewrap is killed while it begins, the process that it has made is below init, and waits forever. The
+			// group is the program's own: it began in a new session.
+			_ = unix.Kill(-r.cmd.Process.Pid, unix.SIGKILL)
 		}
 		_ = r.cmd.Process.Kill() // an error means that it has already ended
 	}

@@ -8,12 +8,14 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/iotest"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 
 	"steward/internal/egress"
@@ -176,6 +178,33 @@ func TestUnavailable(t *testing.T) {
 	must.Do(t, m.available())
 	m.bwrap = "no-bwrap-here" // not used: the positive answer is cached
 	must.Do(t, m.available())
+}
+
+// If bubblewrap is killed while it begins, nothing that it has started stays.
+func TestBubblewrapIsKilledWhileItBegins(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "left")
+	bwrap := filepath.Join(dir, "bwrap")
+	must.Do(t, os.WriteFile(bwrap, []byte(`#!/bin/sh
+[ "$1" = --help ] && { echo "--size BYTES"; exit 0; }
+sleep 1000 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&- &
+echo $! >`+file+`
+kill -9 $$
+`), 0o755))
+	if err := (&machine{bwrap: bwrap}).available(); !fault.HasCode(err, "sandbox_unavailable") {
+		t.Fatal(err)
+	}
+	pid := must.Get(strconv.Atoi(strings.TrimSpace(string(must.Get(os.ReadFile(file))))))
+	for began := time.Now(); ; time.Sleep(time.Millisecond) {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil || strings.Contains(string(stat), ") Z ") {
+			return
+		}
+		if time.Since(began) > 10*time.Second {
+			must.Do(t, unix.Kill(pid, unix.SIGKILL))
+			t.Fatal("a process is left")
+		}
+	}
 }
 
 func TestTail(t *testing.T) {
