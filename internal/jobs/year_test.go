@@ -406,6 +406,6 @@ func (y *year) verify(list map[id.ID]record.Job, kinds map[id.ID]kind, end time.
 }
 
 func TestAYearOfJobs(t *testing.T) {
-	t.Run("in memory", func(t *testing.T) { simulate(t, 1, 15, 366, false) })
+	t.Run("in memory", func(t *testing.T) { simulate(t, 1, 8, 366, false) })
 	t.Run("in SQLite", func(t *testing.T) { simulate(t, 2, 6, 20, true) })
 }
