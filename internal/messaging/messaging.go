@@ -31,7 +31,7 @@
 //
 // In a cluster one node at a time is the carrier (ConnectAccounts), and the node that holds the space of a user has the
 // user's desk (TakeUser). Each learns from the log what the other one has recorded, and looks through what waits when it
-// begins. If nobody has the user of an update, the carrier has a node take the user (Options.Want), again and again
+// begins. If no node has the user of an update, the carrier has a node take the user (Options.Want), again and again
 // until the update is settled. What a desk commits is in the user's space, where the cluster refuses a node that has
 // lost the user. A carrier that is not one any more is stopped by the version of each post: it sends a post only after
 // it has replaced the version that it read by one that is being sent. So a node that wakes up after another one has

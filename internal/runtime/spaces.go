@@ -65,7 +65,7 @@ type keeping struct {
 	mu       sync.Mutex
 	users    map[string]*userKeeping
 	follow   map[string]int // followers of approvals, by user
-	nextScan time.Time      // of users whom nobody works on
+	nextScan time.Time      // of users on whom no node works
 }
 
 type userKeeping struct {
@@ -374,7 +374,7 @@ func (n *Node) MaintainUser(ctx context.Context, user string, now time.Time) err
 	return err
 }
 
-// wantErasing has the users worked on whose deleted data is to be erased and on whom nobody may work.
+// wantErasing asks for a node for each user whose deleted data is to be erased and on whom no node may work.
 func (n *Node) wantErasing(ctx context.Context, now time.Time) error {
 	if n.opt.KeepDeleted < 0 {
 		return nil

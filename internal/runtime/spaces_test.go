@@ -302,7 +302,7 @@ func TestAUserMovesToAndFro(t *testing.T) {
 	}
 }
 
-// What is due for a user on whom nobody works makes each node ask for a worker. Whoever takes the user does it.
+// What is due for a user on whom no node works makes each node ask for a worker. Whoever takes the user does it.
 func TestWhatIsDueWantsAWorker(t *testing.T) {
 	t.Parallel()
 	st, done := openShared(t), &ledger{}
@@ -401,7 +401,7 @@ func TestEachNodeMaintainsItsUsers(t *testing.T) {
 		}
 		time.Sleep(3 * time.Hour)
 		if !wanted.has("anna") || len(erased) != 0 {
-			t.Error("nobody is wanted for the user whose data is to be erased")
+			t.Error("no node is asked to work on the user whose data is to be erased")
 		}
 		ok(t, b.TakeUser(t.Context(), "anna", false))
 		time.Sleep(5 * time.Minute)

@@ -6,13 +6,13 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"steward/test/storetest"
 
 	"steward/internal/lifetime/telemetry"
 
@@ -191,22 +191,6 @@ func TestWhatIsSent(t *testing.T) {
 	}
 }
 
-// ending is a store of which a reader reads one short page.
-type ending struct {
-	store.Store
-	cancel func()
-	read   bool
-}
-
-func (e *ending) Log(ctx context.Context, sc store.Scope, q store.LogQuery) (store.LogPage, error) {
-	q.Limit = 3
-	if e.read {
-		e.cancel()
-	}
-	e.read = true
-	return e.Store.Log(ctx, sc, q)
-}
-
 // An index that reads a large log makes progress with each batch, not only at the end.
 func TestEachBatchIsProgress(t *testing.T) {
 	w := newWorld(t, vector.Options{})
@@ -214,16 +198,8 @@ func TestEachBatchIsProgress(t *testing.T) {
 	for range 9 {
 		c.say("elder")
 	}
-	x := telemetry.New("test", nil)
-	ctx, cancel := context.WithCancel(context.Background())
-	ix := vector.New(vector.Options{Path: w.path(), Store: &ending{Store: w.store, cancel: cancel}, Lag: x.Follow("vectors", w.store.Head)})
-	if err := ix.CatchUp(ctx); err == nil {
-		t.Error("the whole log is read")
-	}
-	must(t, ix.Close())
-	answer := httptest.NewRecorder()
-	x.Handler().ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/metrics", nil))
-	if want := fmt.Sprintf("steward_follower_lag_entries{follower=\"vectors\"} %d\n", w.store.Head()-3); !strings.Contains(answer.Body.String(), want) {
-		t.Errorf("%s is missing in\n%s", want, answer.Body)
-	}
+	storetest.Progress(t, w.store, func(ctx context.Context, st store.Store, lag *telemetry.Follower) error {
+		ix := vector.New(vector.Options{Path: w.path(), Store: st, Lag: lag})
+		return errors.Join(ix.CatchUp(ctx), ix.Close())
+	})
 }

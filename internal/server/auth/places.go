@@ -126,7 +126,7 @@ func Untrusted(next http.Handler) http.Handler {
 
 func readForwarded(r *http.Request) (f forwarded, err error) {
 	if !Trusted(r) {
-		return f, fault.New(fault.Unauthentic, "forward_untrusted", "this is no listener of the cluster")
+		return f, fault.New(fault.Unauthentic, "forward_untrusted", "this is not a listener of the cluster")
 	}
 	b, err := base64.StdEncoding.DecodeString(r.Header.Get(ForwardedHeader))
 	if err == nil {

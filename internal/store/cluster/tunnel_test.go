@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
-	"time"
 
 	"github.com/coder/websocket"
 	"golang.org/x/net/nettest"
@@ -177,7 +176,7 @@ func TestHTTPRunsOverTheTunnel(t *testing.T) {
 			}
 		}
 		if proto == "HTTP/1.1" {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			ctx := t.Context()
 			ws, _, err := websocket.Dial(ctx, "ws://b/echo", &websocket.DialOptions{HTTPClient: client})
 			if err != nil {
 				t.Fatal(err)
@@ -191,7 +190,6 @@ func TestHTTPRunsOverTheTunnel(t *testing.T) {
 				}
 			}
 			_ = ws.CloseNow()
-			cancel()
 		}
 		tr.CloseIdleConnections()
 	}

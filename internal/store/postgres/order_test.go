@@ -226,7 +226,7 @@ func TestUnknownOutcomes(t *testing.T) {
 // the commit is over. The outcome is looked up all the same.
 func TestAnOutcomeIsLookedUpLate(t *testing.T) {
 	t.Parallel()
-	const patience = 4 * time.Second // less than PostgreSQL's with a transaction that does nothing
+	const patience = 500 * time.Millisecond // far less than PostgreSQL's with a transaction that does nothing
 	c, name := database(t)
 	proxy := postgres.NewProxy(t, c)
 	s := open(t, proxy.URL(postgres.App, name), quiet, func(o *Options) { o.Patience = patience })

@@ -274,8 +274,8 @@ func (w *writer) commit(group []*pendingCommit) {
 
 // persist commits a group, however often it takes: if the server is away, it tries
 // again until patience is at its end. A transaction that may have been committed is
-// looked up before it is repeated. For that, patience begins anew, once: a network
-// that swallows an answer is noticed only when patience is at its end already.
+// looked up before it is repeated. For that, patience starts over, once: a network
+// that swallows an answer is noticed only after patience has ended.
 func (w *writer) persist(group []*pendingCommit) error {
 	begun, sent := time.Now(), &sending{mark: id.New()}
 	missed := false // an answer to a commit
