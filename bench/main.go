@@ -18,6 +18,7 @@ import (
 	"strings"
 
 	"steward/bench/fakemodel"
+	"steward/bench/process"
 	"steward/test/built"
 )
 
@@ -103,11 +104,11 @@ func run(short bool, only, binary string) error {
 		return err
 	}
 	fmt.Println(about)
-	model, url, err := start("child-model")
+	model, url, err := process.Start("child-model")
 	if err != nil {
 		return err
 	}
-	defer model.stop()
+	defer model.Stop()
 	b.model = url
 	if err := b.learnHead(); err != nil {
 		return err
@@ -182,7 +183,7 @@ func (b *bench) turnsOf(s shape) error {
 	}
 	var memory, disk [2]float64
 	for i, srv := range servers {
-		memory[i] = rss(srv.pid)
+		memory[i] = process.RSS(srv.pid)
 		if err := srv.stop(); err != nil {
 			return err
 		}

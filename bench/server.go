@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,6 +18,7 @@ import (
 
 	"steward/bench/bare"
 	"steward/bench/fakemodel"
+	"steward/bench/process"
 )
 
 // server is a chat server under measurement, in its own process.
@@ -30,45 +29,12 @@ type server struct {
 	more                     func() (time.Duration, error) // the CPU time of what works for it; nil: nothing does
 }
 
-// process is a child of this program.
-type process struct {
-	cmd   *exec.Cmd
-	stdin io.Closer
-}
-
-// start runs this program as one of its children and returns the first line of
-// its output.
-func start(kind string, args ...string) (*process, string, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, "", err
-	}
-	cmd := exec.Command(self, append([]string{kind}, args...)...)
-	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		return nil, "", err
-	}
-	out, err := cmd.StdoutPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
-		return nil, "", err
-	}
-	line, err := bufio.NewReader(out).ReadString('\n')
-	return &process{cmd, in}, strings.TrimSpace(line), err
-}
-
-// stop ends the process by closing its standard input.
-func (p *process) stop() error { return errors.Join(p.stdin.Close(), p.cmd.Wait()) }
-
 func (b *bench) openBare(folder string) (*server, error) {
-	p, url, err := start("child-bare", folder, b.model+"/v1", b.head)
+	p, url, err := process.Start("child-bare", folder, b.model+"/v1", b.head)
 	if err != nil {
 		return nil, err
 	}
-	return &server{name: "bare", folder: folder, url: url, pid: p.cmd.Process.Pid, stop: p.stop}, nil
+	return &server{name: "bare", folder: folder, url: url, pid: p.Process.Pid, stop: p.Stop}, nil
 }
 
 func (b *bench) openSteward(folder string, more ...string) (*server, error) {
@@ -197,43 +163,12 @@ func frame(kind, content string) []byte {
 
 // cpu returns the CPU time of a server with what works for it.
 func (s *server) cpu() (time.Duration, error) {
-	own, err := cpu(s.pid)
+	own, err := process.CPU(s.pid)
 	if err != nil || s.more == nil {
 		return own, err
 	}
 	more, err := s.more()
 	return own + more, err
-}
-
-// cpu returns the user and system CPU time of a process, in steps of the
-// kernel's clock tick (10 ms).
-func cpu(pid int) (time.Duration, error) {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0, err
-	}
-	fields := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+2:]))
-	user, err := strconv.Atoi(fields[11])
-	if err != nil {
-		return 0, err
-	}
-	system, err := strconv.Atoi(fields[12])
-	return time.Duration(user+system) * 10 * time.Millisecond, err
-}
-
-// rss is a process's resident set in megabytes.
-func rss(pid int) float64 {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		return 0
-	}
-	_, rest, _ := bytes.Cut(b, []byte("VmRSS:"))
-	fields := bytes.Fields(rest)
-	if len(fields) == 0 {
-		return 0
-	}
-	kb, _ := strconv.ParseFloat(string(fields[0]), 64)
-	return kb / 1024
 }
 
 // size returns the total size in bytes of the files below a folder.

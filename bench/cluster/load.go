@@ -19,6 +19,7 @@ import (
 	"github.com/coder/websocket"
 	"github.com/jackc/pgx/v5"
 
+	"steward/bench/process"
 	api "steward/client"
 	"steward/test/cluster"
 )
@@ -168,16 +169,13 @@ func (w *world) used(ctx context.Context) (u use, err error) {
 
 const tick = 0.01 // seconds of the kernel's clock, in which /proc counts
 
-// cpu returns the CPU time of a process in seconds.
+// cpu returns the CPU time of a process in seconds; 0 if it has ended.
 func cpu(pid int) float64 {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	d, err := process.CPU(pid)
 	if err != nil {
 		return 0
 	}
-	fields := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+2:]))
-	user, _ := strconv.Atoi(fields[11])
-	system, _ := strconv.Atoi(fields[12])
-	return float64(user+system) * tick
+	return d.Seconds()
 }
 
 // idle returns the time in which processors had nothing to do, in seconds of one.
@@ -193,21 +191,6 @@ func idle() (float64, error) {
 	}
 	waits, err := strconv.Atoi(fields[5])
 	return float64(rest+waits) * tick, err
-}
-
-// rss is a process's resident set in megabytes.
-func rss(pid int) float64 {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		return 0
-	}
-	_, rest, _ := bytes.Cut(b, []byte("VmRSS:"))
-	fields := bytes.Fields(rest)
-	if len(fields) == 0 {
-		return 0
-	}
-	kb, _ := strconv.ParseFloat(string(fields[0]), 64)
-	return kb / 1024
 }
 
 func median(v []float64) float64 {

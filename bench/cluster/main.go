@@ -11,7 +11,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"flag"
@@ -19,12 +18,12 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
 
 	"steward/bench/fakemodel"
+	"steward/bench/process"
 	"steward/test/built"
 	"steward/test/cluster"
 )
@@ -112,8 +111,7 @@ func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // world is a rig with NATS servers in a process of their own.
 type world struct {
 	*cluster.Rig
-	nats *exec.Cmd // nil: none
-	in   io.Closer
+	nats *process.Child // nil: none
 }
 
 // open starts nodes. Without a cluster, there is one.
@@ -146,33 +144,19 @@ func (w *world) close() (err error) {
 		w.Rig.Close()
 	}
 	if w.nats != nil {
-		err = errors.Join(err, w.in.Close(), w.nats.Wait())
+		err = errors.Join(err, w.nats.Stop())
 	}
 	return err
 }
 
 // startNATS runs this program as the NATS servers.
 func (w *world) startNATS(dir string) (addresses []string, err error) {
-	self, err := os.Executable()
+	c, line, err := process.Start("child-nats", dir)
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(self, "child-nats", dir)
-	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		return nil, err
-	}
-	out, err := cmd.StdoutPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
-		return nil, err
-	}
-	w.nats, w.in = cmd, in
-	line, err := bufio.NewReader(out).ReadString('\n')
-	return strings.Fields(line), err
+	w.nats = c
+	return strings.Fields(line), nil
 }
 
 // serveNATS serves until its standard input ends.

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"steward/bench/process"
 	"steward/test/cluster"
 )
 
@@ -85,11 +86,11 @@ func (b *bench) openSockets(ctx context.Context) (err error) {
 	time.Sleep(5 * time.Second)
 	memory := func() (mb float64) {
 		for _, n := range w.Nodes {
-			mb += rss(n.PID())
+			mb += process.RSS(n.PID())
 		}
 		return mb
 	}
-	before, natsBefore := memory(), rss(w.nats.Process.Pid)
+	before, natsBefore := memory(), process.RSS(w.nats.Process.Pid)
 	began := time.Now()
 	watchers := make([]*watcher, b.sockets)
 	next := make(chan int)
@@ -124,7 +125,7 @@ func (b *bench) openSockets(ctx context.Context) (err error) {
 	}
 	opened := time.Since(began)
 	time.Sleep(5 * time.Second)
-	after, natsAfter := memory(), rss(w.nats.Process.Pid)
+	after, natsAfter := memory(), process.RSS(w.nats.Process.Pid)
 	fmt.Printf("\n%d WebSockets over %d nodes, of %d users; each follows a conversation of its user. Opened in %.0f s.\n\n", b.sockets, len(w.Nodes), b.people, opened.Seconds())
 	fmt.Printf("- Memory (RSS) of the nodes together: %.0f MB before, %.0f MB with them, %.1f KB for each; of the NATS servers: %.0f MB and %.0f MB.\n",
 		before, after, (after-before)*1024/float64(b.sockets), natsBefore, natsAfter)

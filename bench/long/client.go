@@ -8,13 +8,13 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
+	"steward/bench/process"
+
 	"github.com/coder/websocket"
-	"golang.org/x/sys/unix"
 )
 
 // newest returns the ids of the newest messages, newest first.
@@ -156,11 +156,11 @@ func (b *bench) once(what string, do func() error) error {
 func ms(d time.Duration) string { return fmt.Sprintf("%.1f", float64(d)/1e6) }
 
 func (b *bench) spend(do func() error) (time.Duration, error) {
-	before, err := cpu(b.pid)
+	before, err := process.CPU(b.pid)
 	if err == nil {
 		err = do()
 	}
-	after, failed := cpu(b.pid)
+	after, failed := process.CPU(b.pid)
 	if err == nil {
 		err = failed
 	}
@@ -179,31 +179,4 @@ func (b *bench) settle() error {
 		}
 	}
 	return fmt.Errorf("the server does not come to rest")
-}
-
-// cpu returns the CPU time of a process, by its CPU-time clock
-// (clock_getcpuclockid(3)).
-func cpu(pid int) (time.Duration, error) {
-	const sched = 2
-	var t unix.Timespec
-	err := unix.ClockGettime(int32(^pid<<3|sched), &t)
-	return time.Duration(t.Nano()), err
-}
-
-// memory returns the server's current and peak resident memory in MB.
-func (b *bench) memory() (now, peak float64) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", b.pid))
-	if err != nil {
-		return 0, 0
-	}
-	for _, l := range strings.Split(string(text), "\n") {
-		var kb float64
-		if n, _ := fmt.Sscanf(l, "VmRSS: %f", &kb); n == 1 {
-			now = kb / 1024
-		}
-		if n, _ := fmt.Sscanf(l, "VmHWM: %f", &kb); n == 1 {
-			peak = kb / 1024
-		}
-	}
-	return now, peak
 }

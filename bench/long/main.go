@@ -25,6 +25,7 @@ import (
 	"github.com/coder/websocket"
 	_ "modernc.org/sqlite"
 
+	"steward/bench/process"
 	"steward/test/built"
 )
 
@@ -282,7 +283,7 @@ func (b *bench) tidying() error {
 	if err := b.time("compaction, the first", 1, func(int) error { return b.tidy("compact") }); err != nil {
 		return err
 	}
-	_, peak := b.memory()
+	peak := process.PeakRSS(b.pid)
 	b.tell("peak memory of optimising and compacting, MB", fmt.Sprintf("%.0f", peak))
 	return nil
 }
@@ -357,7 +358,7 @@ func (b *bench) turns() error {
 func (b *bench) imports() error {
 	body := history(b.size)
 	b.tell("the imported file, MB", fmt.Sprintf("%.1f", float64(len(body))/(1<<20)))
-	before, _ := b.memory()
+	before := process.RSS(b.pid)
 	b.tell("memory at rest before, MB", fmt.Sprintf("%.0f", before))
 	var got struct{ Imported []struct{ ID string } }
 	err := b.once("import", func() error { return b.request("POST", "/api/v1/import", body, &got) })
@@ -368,7 +369,7 @@ func (b *bench) imports() error {
 		return fmt.Errorf("%d conversations were imported", len(got.Imported))
 	}
 	b.conv = got.Imported[0].ID
-	_, peak := b.memory()
+	peak := process.PeakRSS(b.pid)
 	b.tell("peak memory of the import, MB", fmt.Sprintf("%.0f", peak))
 	if err := b.once("the first search after it", func() error { return b.get("/api/v1/search?q=river", nil) }); err != nil {
 		return err

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -12,12 +11,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
+	"steward/bench/process"
 	"steward/client"
 )
 
@@ -25,46 +22,23 @@ import (
 type server struct {
 	url  string
 	cmd  *exec.Cmd
-	in   io.Closer
 	stop func() error
 }
 
 // spend returns the CPU time that the server takes while do runs.
 func (s *server) spend(do func() error) (time.Duration, error) {
-	before, err := cpu(s.cmd.Process.Pid)
+	before, err := process.CPU(s.cmd.Process.Pid)
 	if err == nil {
 		err = do()
 	}
-	after, failed := cpu(s.cmd.Process.Pid)
+	after, failed := process.CPU(s.cmd.Process.Pid)
 	return after - before, errors.Join(err, failed)
-}
-
-// cpu returns the CPU time of a process, by its CPU-time clock (clock_getcpuclockid(3)).
-func cpu(pid int) (time.Duration, error) {
-	const sched = 2
-	var t unix.Timespec
-	err := unix.ClockGettime(int32(^pid<<3|sched), &t)
-	return time.Duration(t.Nano()), err
-}
-
-// memory returns the server's resident memory in MB.
-func (s *server) memory() float64 {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid))
-	if err != nil {
-		return 0
-	}
-	_, rest, _ := strings.Cut(string(text), "VmRSS:")
-	kb, err := strconv.ParseFloat(strings.Fields(rest + " 0")[0], 64)
-	if err != nil {
-		return 0
-	}
-	return kb / 1024
 }
 
 // settledMemory returns the memory after the server has been at rest for a while.
 func (s *server) settledMemory() float64 {
 	time.Sleep(5 * time.Second)
-	return s.memory()
+	return process.RSS(s.cmd.Process.Pid)
 }
 
 type steward struct {
@@ -211,27 +185,11 @@ func (b *bench) openIdle(s *steward) (list []*page, err error) {
 }
 
 func startBare(model string) (*server, error) {
-	self, err := os.Executable()
+	c, url, err := process.Start("child-bare", model)
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(self, "child-bare", model)
-	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		return nil, err
-	}
-	out, err := cmd.StdoutPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
-		return nil, err
-	}
-	line, err := bufio.NewReader(out).ReadString('\n')
-	s := &server{url: strings.TrimSpace(line), cmd: cmd, in: in}
-	s.stop = func() error { return errors.Join(in.Close(), cmd.Wait()) }
-	return s, err
+	return &server{url: url, cmd: c.Cmd, stop: c.Stop}, nil
 }
 
 func openBare(s *server, times int) (list []*page, err error) {
